@@ -48,6 +48,7 @@ MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 << 30
 FIRST = (
     "live/test_postgres.py",
     "live/test_ray.py",
+    "live/test_kubernetes.py",
     "live/test_new_release.py",
     "deploy/test_backup.py",
     "live/test_web_directory.py",

@@ -3,90 +3,21 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes import client
 from kubernetes.client.rest import ApiException
 
 from genolewm_assets_tests.servers.kubernetes.access import Access
 from genolewm_assets_tests.servers.kubernetes.api import api_server
 from genolewm_assets_tests.servers.kubernetes.cluster import Cluster
+from genolewm_assets_tests.servers.kubernetes.kube import CONFINED, LOOPS, ON_L40S, STUBBORN, Kube, eventually
 from genolewm_assets_tests.servers.kubernetes.nodes import node_above
 from genolewm_assets_tests.servers.kubernetes.shipped import NAMESPACE, manifests, some_nodes
 from genolewm_assets_tests.servers.kubernetes.surroundings import Surroundings
 from genolewm_assets_tests.servers.processes import is_running
-
-CONFINED = {
-    "allowPrivilegeEscalation": False,
-    "runAsNonRoot": True,
-    "capabilities": {"drop": ["ALL"]},
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
-ON_L40S = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
-LOOPS = ["sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done"]
-STUBBORN = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"]
-
-
-class Kube:
-    """The cluster, and clients of its API as a service account."""
-
-    def __init__(self, cluster: Cluster, url: str) -> None:
-        self.cluster, self.url = cluster, url
-
-    def _client(self, account: str) -> client.ApiClient:
-        token = self.cluster.access.tokens.get(account, account)
-        return client.ApiClient(client.Configuration(host=self.url), "Authorization", f"Bearer {token}")
-
-    def batch(self, account: str = "genolewm-daemon") -> client.BatchV1Api:
-        return client.BatchV1Api(self._client(account))
-
-    def core(self, account: str = "genolewm-daemon") -> client.CoreV1Api:
-        return client.CoreV1Api(self._client(account))
-
-    def create(
-        self,
-        name: str,
-        command: list[str],
-        *,
-        job: dict[str, Any] | None = None,
-        owners: Sequence[dict[str, str]] = (),
-        **spec: Any,
-    ) -> None:
-        container = {"name": "c", "image": "image", "command": command, "securityContext": CONFINED}
-        pod = {"restartPolicy": "Never", "serviceAccountName": "genolewm-run", "containers": [container], **spec}
-        asked = {"backoffLimit": 0, "template": {"metadata": {"labels": {"app": name}}, "spec": pod}, **(job or {})}
-        metadata = {"name": name, "labels": {}, "ownerReferences": list(owners)}
-        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": asked}
-        self.batch().create_namespaced_job(NAMESPACE, body)
-
-    def job(self, name: str) -> client.V1JobStatus:
-        return self.batch().read_namespaced_job_status(name, NAMESPACE).status
-
-    def pods(self, name: str) -> list[client.V1Pod]:
-        found: list[client.V1Pod] = self.core().list_namespaced_pod(NAMESPACE, label_selector=f"job-name={name}").items
-        return found
-
-    def log(self, pod: client.V1Pod) -> str:
-        # Read as text by the client, it would be the representation of bytes.
-        answer = self.core().read_namespaced_pod_log(
-            pod.metadata.name, NAMESPACE, tail_lines=100, _preload_content=False
-        )
-        return str(answer.data.decode())
-
-    def pid(self, name: str) -> int:
-        return eventually(lambda: next((p.pid for p in self.cluster.past if p.labels["app"] == name and p.pid), None))
-
-
-def eventually(ask: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 30
-    while not (found := ask()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 @pytest.fixture(scope="module")
