@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from genolewm_assets.defs.engines.k8s_launcher import KubernetesRunLauncher
 from genolewm_assets.defs.engines.op_tags import WITHOUT_GPU, cpu_op_tags, h100_op_tags
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
@@ -71,7 +72,8 @@ def test_the_instance_is_that_of_one_machine_but_for_the_launcher() -> None:
     changed = {"max_resume_run_attempts": 0, "start_timeout_seconds": 1800}
     assert monitoring == {**one.pop("run_monitoring"), **changed}
     assert here == one
-    assert (launcher["module"], launcher["class"]) == ("dagster_k8s", "K8sRunLauncher")
+    named = (launcher["module"], launcher["class"])
+    assert named == (KubernetesRunLauncher.__module__, KubernetesRunLauncher.__name__)
 
 
 def test_dagster_takes_the_settings_without_a_token(

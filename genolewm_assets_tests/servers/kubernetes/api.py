@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -153,13 +154,26 @@ def _one(
     return named.manifest(cluster.access.namespace)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, handler: type[_Handler]) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self.faults: list[BaseException | None] = []
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Note what went wrong, unless a client was killed while it asked."""
+        if not isinstance(error := sys.exception(), ConnectionError):
+            self.faults.append(error)
+
+
 @contextmanager
 def api_server(cluster: Cluster) -> Iterator[str]:
     """Run a cluster and serve it on a free port of 127.0.0.1 until the block ends; yields its address."""
     handler = type("_Handler", (_Handler,), {"cluster": cluster})
     cluster.start()
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
+    with _Server(handler) as server:
         thread = threading.Thread(target=server.serve_forever, name="kubernetes-api", daemon=True)
         thread.start()
         try:
@@ -168,6 +182,7 @@ def api_server(cluster: Cluster) -> Iterator[str]:
             server.shutdown()
             thread.join()
             cluster.stop()
+    assert server.faults == []
 
 
 def kubeconfig(url: str, namespace: str, token_variable: str) -> str:
