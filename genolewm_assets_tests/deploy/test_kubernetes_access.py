@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -52,6 +53,20 @@ def test_the_web_server_may_end_a_run(shipped: Shipped, launcher_of: Callable[[s
         assert launcher_of("genolewm-webserver").terminate(RUN.run_id)
         eventually(lambda: not kube.pods(JOB))
         assert shipped.cluster.jobs == {}
+
+
+def test_who_launches_a_run_does_not_say_what_its_pod_is(
+    shipped: Shipped, launcher_of: Callable[[str], K8sRunLauncher]
+) -> None:
+    shipped.write_kubeconfig("http://127.0.0.1:1")
+    config = {"container_config": {"image": "other"}, "pod_spec_config": {"service_account_name": "other"}}
+    run = dg.DagsterRun("job", "1" * 8, tags={"dagster-k8s/config": json.dumps(config)})
+    launcher = launcher_of("genolewm-daemon")
+    with pytest.raises(
+        Exception, match=r"violated the allowed list: container_config\.image, pod_spec_config\.service"
+    ):
+        launcher.get_container_context_for_run(run)
+    assert launcher.get_container_context_for_run(RUN).namespace == "genolewm"
 
 
 def test_a_run_is_lost_when_its_job_is_and_not_when_nobody_answers(

@@ -203,7 +203,7 @@ def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes
     stop_while_it_builds(root, step.pid)
     assert bytes_of(root).keys() < story.undisturbed.keys()
     cluster.kill_node("h100-1")
-    assert not is_running(step.pid)
+    wait_until(lambda: not is_running(step.pid), "the process of the lost step to end", timeout_s=60)
     assert graphql.wait_for_run(lost).status == "FAILURE"
     (failure,) = graphql.step_failures(lost)
     assert "BackoffLimitExceeded" in failure

@@ -64,7 +64,9 @@ class PodWatch(StepHandler):
         launcher: Any = context.instance.run_launcher
         reasons = [_waiting(pod) for pod in pods] or self._refusals(job, launcher.job_namespace)
         reason = "; ".join(filter(None, reasons))
-        if reason and self._waited.get(job) != reason:
+        if pods and not reason:
+            self._waited.pop(job, None)
+        elif reason and self._waited.get(job) != reason:
             self._waited[job] = reason
             (step,) = context.execute_step_args.step_keys_to_execute or ()
             context.instance.report_engine_event(

@@ -130,3 +130,21 @@ def test_it_is_dagsters_handler_in_all_else() -> None:
     watch = PodWatch(inner)
     assert watch.name == "inner"
     assert list(watch.launch_step(None)) == [dg.DagsterEvent]  # type: ignore[arg-type]
+
+
+def test_a_step_that_waited_and_then_worked_had_started(kube: Kube) -> None:
+    for node in kube.cluster.nodes:
+        node.cordoned = True
+    kube.create("starts", LOOPS)
+    step = Step(kube, "starts")
+    try:
+        eventually(step.look)
+    finally:
+        for node in kube.cluster.nodes:
+            node.cordoned = False
+    kube.pid("starts")
+    step.look()
+    (pod,) = kube.pods("starts")
+    kube.core().delete_namespaced_pod(pod.metadata.name, NAMESPACE)
+    eventually(lambda: not kube.pods("starts"))
+    assert "had not started" not in step.failure()

@@ -86,7 +86,8 @@ class Pod:
             scheduled |= {"reason": self.reason, "message": self.message}
         elif self.has_ended and self.reason and self.exit_code is None:
             status |= {"reason": self.reason, "message": self.message}
-        status["conditions"] = [scheduled]
+        if self.node or "reason" in scheduled:
+            status["conditions"] = [scheduled]
         if (state := self._state()) is not None:
             container = {"name": self.container["name"], "image": self.container["image"], "imageID": ""}
             status["containerStatuses"] = [
