@@ -128,7 +128,10 @@ def test_every_pod_has_the_one_image_and_what_it_refers_to_is_there() -> None:
         container, pod = container_of(service), pod_of(service)
         sources = [source["name"] for each in container["envFrom"] for source in each.values()]
         assert sources == [*LAUNCHER["env_config_maps"], *LAUNCHER["env_secrets"]]
-        assert container["volumeMounts"] == LAUNCHER["volume_mounts"]
+        # The web server reads what runs printed, and writes nothing under the root.
+        read_only = {"readOnly": True} if service == "webserver" else {}
+        mounts = [{**each, **(read_only if each["name"] == "root" else {})} for each in LAUNCHER["volume_mounts"]]
+        assert container["volumeMounts"] == mounts
         assert [each for each in pod["volumes"] if each["name"] != "nginx"] == LAUNCHER["volumes"]
     assert ("PersistentVolumeClaim", "genolewm-root") in MANIFESTS
     assert MANIFESTS["PersistentVolumeClaim", "genolewm-root"]["spec"]["accessModes"] == ["ReadWriteMany"]
