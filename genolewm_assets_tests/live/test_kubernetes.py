@@ -27,8 +27,8 @@ from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
-#: Built by the backfill, in one run; all that it reads is there already.
-BUILT = {"windows/index": ["chr17"], "embeddings/cache": ["chr17"]}
+#: Built of chr17 by the backfill, in one run; all that it reads is there already.
+BUILT = ("windows/index", "embeddings/cache")
 
 _LOOK_S = 0.1
 
@@ -75,6 +75,7 @@ class Story:
     shipped: Shipped
     url: str
     witness: Witness
+    backfill: str
     undisturbed: dict[str, bytes]
 
     def seen(self, run_id: str) -> dict[str, Seen]:
@@ -111,9 +112,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         undisturbed = bytes_of(world.root)
         root = folder / "root"
         shutil.copytree(world.root, root, symlinks=True)
-        for asset, partitions in BUILT.items():
-            for partition in partitions:
-                forget(root, asset, partition)
+        for asset, partition in (*((asset, "chr17") for asset in BUILT), LATER):
+            forget(root, asset, partition)
         home = root / "dagster"
         shipped = Shipped(root, str(world.catalog), home, folder / "kubeconfig", postgres.environment)
         with api_server(shipped.cluster) as url:
@@ -128,7 +128,9 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
                 # From here on nothing but the tests requests runs.
                 for sensor in ("clinvar_release_sensor", "cpu_automation_sensor"):
                     server.graphql.stop_sensor(sensor)
-                yield Story(server, shipped, url, witness, undisturbed)
+                # The daemon looks at it within half a minute.
+                backfill = server.graphql.backfill_several({asset: ["chr17"] for asset in BUILT})
+                yield Story(server, shipped, url, witness, backfill, undisturbed)
 
 
 def messages(graphql: GraphQL, run_id: str) -> list[str]:
@@ -141,28 +143,8 @@ def messages(graphql: GraphQL, run_id: str) -> list[str]:
     return [event["message"] for event in events]
 
 
-def test_states_are_computed_on_the_h100_node_and_all_else_on_the_cpu_node(story: Story) -> None:
-    graphql = story.server.graphql
-    backfill = graphql.backfill_several(BUILT)
-    # The daemon looks at a backfill twice a minute; that it is complete is for a later test.
-    wait_until(lambda: graphql.runs_of_backfill(backfill), "the run of the backfill")
-    (run,) = graphql.runs_of_backfill(backfill)
-    assert graphql.wait_for_run(run.id).status == "SUCCESS", messages(graphql, run.id)[-6:]
-    nodes = {step: seen.node for step, seen in story.seen(run.id).items()}
-    assert nodes == {"": "cpu-1", "windows__index": "cpu-1", "embeddings__cache": "h100-1"}
-    assert bytes_of(story.server.root) == story.undisturbed
-
-
-def test_what_a_step_prints_is_found_by_the_ui(story: Story) -> None:
-    (run,) = [run for run in story.server.graphql.runs(statuses=["SUCCESS"]) if run.partition == "chr17"]
-    assert story.seen(run.id).keys() - {""} == {"windows__index", "embeddings__cache"}
-    for step in story.seen(run.id).keys() - {""}:
-        assert f"{step} - STEP_START" in printed(story.server, run.id, step)
-
-
 def test_a_run_that_is_cancelled_ends_its_step_on_the_other_node(story: Story) -> None:
     graphql = story.server.graphql
-    forget(story.server.root, *LATER)
     run = graphql.launch(*LATER)
     step = story.step(run)
     answer = graphql.query(
@@ -174,6 +156,22 @@ def test_a_run_that_is_cancelled_ends_its_step_on_the_other_node(story: Story) -
     wait_until(lambda: not is_running(step.pid), "the process of the step to end", timeout_s=90)
     wait_until(lambda: not story.shipped.cluster.pods_of_run(run), "the pods of the run to be gone", timeout_s=90)
     assert bytes_of(story.server.root).keys() < story.undisturbed.keys()
+
+
+def test_states_are_computed_on_the_h100_node_and_all_else_on_the_cpu_node(story: Story) -> None:
+    graphql = story.server.graphql
+    wait_until(lambda: graphql.runs_of_backfill(story.backfill), "the run of the backfill")
+    (run,) = graphql.runs_of_backfill(story.backfill)
+    assert graphql.wait_for_run(run.id).status == "SUCCESS", messages(graphql, run.id)[-6:]
+    nodes = {step: seen.node for step, seen in story.seen(run.id).items()}
+    assert nodes == {"": "cpu-1", "windows__index": "cpu-1", "embeddings__cache": "h100-1"}
+
+
+def test_what_a_step_prints_is_found_by_the_ui(story: Story) -> None:
+    (run,) = [run for run in story.server.graphql.runs(statuses=["SUCCESS"]) if run.partition == "chr17"]
+    assert story.seen(run.id).keys() - {""} == {"windows__index", "embeddings__cache"}
+    for step in story.seen(run.id).keys() - {""}:
+        assert f"{step} - STEP_START" in printed(story.server, run.id, step)
 
 
 def test_a_step_that_no_node_fits_says_why_and_ends_at_its_deadline(story: Story) -> None:
@@ -222,8 +220,7 @@ def test_no_step_was_ever_anywhere_else(story: Story) -> None:
 
 
 def test_the_backfill_is_complete(story: Story) -> None:
-    (backfill,) = {run.tags["dagster/backfill"] for run in story.server.graphql.runs() if run.partition == "chr17"}
-    assert story.server.graphql.wait_for_backfill(backfill) == "COMPLETED_SUCCESS"
+    assert story.server.graphql.wait_for_backfill(story.backfill) == "COMPLETED_SUCCESS"
 
 
 def test_a_request_without_a_token_is_refused(story: Story) -> None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import select
+import shutil
 import subprocess
 import sys
 
 _LOOK_S = 0.05
+_SETPRIV = shutil.which("setpriv") or "/usr/bin/setpriv"
 
 
 def main() -> None:
@@ -36,7 +38,7 @@ def _start(order: dict[str, object], pods: dict[str, subprocess.Popen[bytes]]) -
     assert isinstance(command, list)
     assert isinstance(environment, dict)
     # A pod ends with its node.
-    wrapped = ["/usr/bin/setpriv", "--pdeathsig=KILL", *command]
+    wrapped = [_SETPRIV, "--pdeathsig=KILL", *command]
     try:
         with open(str(order["log"]), "ab") as log:  # noqa: PTH123
             pods[uid] = subprocess.Popen(

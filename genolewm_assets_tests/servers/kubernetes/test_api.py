@@ -19,6 +19,8 @@ from genolewm_assets_tests.servers.kubernetes.shipped import NAMESPACE, manifest
 from genolewm_assets_tests.servers.kubernetes.surroundings import Surroundings
 from genolewm_assets_tests.servers.processes import is_running
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kube]:
