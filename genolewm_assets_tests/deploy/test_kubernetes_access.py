@@ -83,8 +83,10 @@ def test_a_run_is_lost_when_its_job_is_and_not_when_nobody_answers(
         # The web server may not look at Jobs.
         assert launcher_of("genolewm-webserver").check_run_worker_health(RUN).status is WorkerStatus.RUNNING
         (pod,) = eventually(lambda: kube.pods(JOB))
+        eventually(lambda: "ImagePullBackOff" in str(daemon.get_run_worker_debug_info(RUN)))
         kube.core().delete_namespaced_pod(pod.metadata.name, "genolewm")
         eventually(lambda: kube.job(JOB).failed)
         assert daemon.check_run_worker_health(RUN).status is WorkerStatus.FAILED
+        assert "BackoffLimitExceeded: Job has reached" in str(daemon.get_run_worker_debug_info(RUN))
     shipped.write_kubeconfig("http://127.0.0.1:1")
     assert launcher_of("genolewm-daemon").check_run_worker_health(RUN).status is WorkerStatus.RUNNING

@@ -88,6 +88,17 @@ class Story:
             if labels.get(pod, {}).get("dagster/run-id") == run_id
         }
 
+    def pod(self, run_id: str) -> set[str]:
+        """Return the uid of the pod of a run."""
+        labels = {"dagster/run-id": run_id, "app.kubernetes.io/component": "run_worker"}
+        return {pod.uid for pod in self.shipped.cluster.past if labels.items() <= pod.labels.items()}
+
+    def owners(self, run_id: str) -> dict[str, set[str]]:
+        """Return the uids of the owners of the Jobs of the steps of a run."""
+        with self.shipped.cluster.lock:
+            jobs = [job for job in self.shipped.cluster.jobs.values() if job.labels["dagster/run-id"] == run_id]
+        return {job.labels["dagster/op"]: job.owners for job in jobs if "dagster/op" in job.labels}
+
     def step(self, run_id: str) -> Seen:
         """Wait until the only step of a run has a process."""
         wait_until(lambda: self.seen(run_id).keys() - {""}, "the step to start")
@@ -165,6 +176,7 @@ def test_states_are_computed_on_the_h100_node_and_all_else_on_the_cpu_node(story
     assert graphql.wait_for_run(run.id).status == "SUCCESS", messages(graphql, run.id)[-6:]
     nodes = {step: seen.node for step, seen in story.seen(run.id).items()}
     assert nodes == {"": "cpu-1", "windows__index": "cpu-1", "embeddings__cache": "h100-1"}
+    assert story.owners(run.id) == {"windows__index": story.pod(run.id), "embeddings__cache": story.pod(run.id)}
 
 
 def test_what_a_step_prints_is_found_by_the_ui(story: Story) -> None:

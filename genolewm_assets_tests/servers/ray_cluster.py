@@ -139,7 +139,8 @@ class RayCluster:
         request = Request(f"{self.jobs_url}/nodes?view=summary", headers={"Authorization": f"Bearer {self.token}"})
         with suppress(OSError), urlopen(request, timeout=10) as answer:
             summaries = json.load(answer)["data"]["summary"]
-            return {each["ip"] for each in summaries if each.get("raylet", {}).get("state") == "ALIVE"}
+            # A node that is just joining has no address yet.
+            return {each.get("ip", "") for each in summaries if each.get("raylet", {}).get("state") == "ALIVE"}
         return set()
 
     def kill_raylet(self, node: str) -> None:
