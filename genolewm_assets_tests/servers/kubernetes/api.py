@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault = schema_fault(body) if verb == "create" else None
         with self.cluster.lock:
             if verb == "create":
-                return _create(self.cluster, account, found, body, fault)
+                return _create(self.cluster, found, body, fault)
             if verb == "list":
                 return _list(self.cluster, found, query)
             return _one(self.cluster, verb, found, query, body)
@@ -92,7 +92,7 @@ def _authorize(cluster: Cluster, account: str, verb: str, found: re.Match[str]) 
         raise RefusedError(403, "Forbidden", f'{named} is forbidden: User "{who}" {what}')
 
 
-def _create(cluster: Cluster, account: str, found: re.Match[str], body: Any, fault: str | None) -> dict[str, Any]:
+def _create(cluster: Cluster, found: re.Match[str], body: Any, fault: str | None) -> dict[str, Any]:
     if found["resource"] != "jobs":
         raise RefusedError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
     if fault is not None:
@@ -100,7 +100,7 @@ def _create(cluster: Cluster, account: str, found: re.Match[str], body: Any, fau
     name = body["metadata"]["name"]
     if name in cluster.jobs:
         raise RefusedError(409, "AlreadyExists", f'jobs.batch "{name}" already exists')
-    return cluster.create_job(body, account).manifest(cluster.access.namespace)
+    return cluster.create_job(body).manifest(cluster.access.namespace)
 
 
 def _list(cluster: Cluster, found: re.Match[str], query: Mapping[str, str]) -> dict[str, Any]:

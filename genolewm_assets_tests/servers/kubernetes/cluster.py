@@ -76,9 +76,9 @@ class Cluster:
 
     # What the API server asks for
 
-    def create_job(self, body: Mapping[str, Any], account: str) -> Job:
+    def create_job(self, body: Mapping[str, Any]) -> Job:
         """Add a Job; its pod follows."""
-        job = Job(body, account)
+        job = Job(body)
         self.jobs[job.name] = job
         return job
 
@@ -99,15 +99,15 @@ class Cluster:
         if pod.pid is not None and not pod.has_ended:
             end_process(pod.pid, signal.SIGTERM)
 
-    def report(self, kind: str, name: str, reason: str, message: str, *, warning: bool = True) -> None:
-        """Add an event, or count one more of the last one."""
+    def report(self, kind: str, name: str, reason: str, message: str) -> None:
+        """Add a warning to the events, or count it once more."""
         about = {"kind": kind, "name": name, "namespace": self.access.namespace}
         for event in self.events:
             if (event["involvedObject"], event["reason"], event["message"]) == (about, reason, message):
                 event["count"] += 1
                 return
         event = {"involvedObject": about, "reason": reason, "message": message, "count": 1}
-        event |= {"type": "Warning" if warning else "Normal", "lastTimestamp": timestamp(time.time())}
+        event |= {"type": "Warning", "lastTimestamp": timestamp(time.time())}
         metadata = {"name": f"{name}.{len(self.events)}", "namespace": self.access.namespace}
         self.events.append({"apiVersion": "v1", "kind": "Event", "metadata": metadata, **event})
 

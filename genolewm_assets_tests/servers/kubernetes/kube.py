@@ -49,6 +49,7 @@ class Kube:
         owners: Sequence[dict[str, str]] = (),
         **spec: Any,
     ) -> None:
+        """Create a Job; ``job`` and ``spec`` are added to its spec and to that of its pod."""
         container = {"name": "c", "image": "image", "command": command, "securityContext": CONFINED}
         pod = {"restartPolicy": "Never", "serviceAccountName": "genolewm-run", "containers": [container], **spec}
         asked = {"backoffLimit": 0, "template": {"metadata": {"labels": {"app": name}}, "spec": pod}, **(job or {})}
@@ -71,10 +72,12 @@ class Kube:
         return str(answer.data.decode())
 
     def pid(self, name: str) -> int:
-        return eventually(lambda: next((p.pid for p in self.cluster.past if p.labels["app"] == name and p.pid), None))
+        """Wait until a pod of a Job has a process."""
+        return int(eventually(lambda: next((p.pid for p in self.cluster.past if p.labels["app"] == name and p.pid), 0)))
 
 
 def eventually(ask: Callable[[], Any]) -> Any:
+    """Ask until the answer is true, and return it."""
     deadline = time.monotonic() + 30
     while not (found := ask()):
         assert time.monotonic() < deadline

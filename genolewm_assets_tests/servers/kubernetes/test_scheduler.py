@@ -15,7 +15,10 @@ from genolewm_assets_tests.servers.kubernetes.shipped import some_nodes
 TAINTED = "node(s) had untolerated taint {nvidia.com/gpu: present}"
 UNMATCHED = "node(s) didn't match Pod's node affinity/selector"
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
-H100 = {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, "tolerations": [TOLERATION]}
+H100: dict[str, Any] = {
+    "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+    "tolerations": [TOLERATION],
+}
 
 
 def ready_nodes() -> list[Node]:

@@ -111,7 +111,6 @@ class Job:
     """A Job of one pod, as its manifest asks for it."""
 
     body: Mapping[str, Any]
-    account: str
     uid: str = field(default_factory=lambda: str(uuid.uuid4()))
     created: float = field(default_factory=time.time)
     pods: int = 0
