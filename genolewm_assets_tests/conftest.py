@@ -49,6 +49,7 @@ FIRST = (
     "live/test_postgres.py",
     "live/test_ray.py",
     "live/test_slurm.py",
+    "live/test_kubernetes.py",
     "live/test_new_release.py",
     "deploy/test_backup.py",
     "live/test_web_directory.py",

@@ -16,7 +16,12 @@ from genolewm_assets_tests.places import REPOSITORY
 PARTS = {"pydantic-core": "pydantic", "dagster-pipes": "dagster"}
 
 #: Packages of extras that the code imports where they are installed, and asks for where they are not.
-OPTIONAL = {"dagster_ray": ("ray", "dagster-ray")}
+OPTIONAL = {
+    "dagster_ray": ("ray", "dagster-ray"),
+    "dagster_k8s": ("deploy", "dagster-k8s"),
+    "kubernetes": ("deploy", "dagster-k8s"),
+    "urllib3": ("deploy", "dagster-k8s"),
+}
 
 
 def imported_names(file: Path) -> Iterator[str]:

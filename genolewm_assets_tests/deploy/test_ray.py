@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from genolewm_assets.defs.engines.op_tags import CPU_OP_TAGS, CPU_RESOURCE, accelerator_resource, h100_op_tags
-from genolewm_assets.defs.engines.ray_executor import FORWARDED
+from genolewm_assets.defs.engines.forwarded import FORWARDED
+from genolewm_assets.defs.engines.op_tags import CPU_RESOURCE, accelerator_resource, cpu_op_tags, h100_op_tags
+from genolewm_assets.defs.engines.ray_executor import ADDRESS_VARIABLE
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
 from genolewm_assets_tests.places import REPOSITORY
@@ -62,7 +63,7 @@ def test_the_instance_is_that_of_one_machine_but_for_the_launcher() -> None:
     assert (launcher["module"], launcher["class"]) == ("dagster_ray", "RayRunLauncher")
     ray = launcher["config"]["ray"]
     assert ray.keys() == {"address", "env_vars"}
-    assert tuple(ray["env_vars"]) == FORWARDED
+    assert tuple(ray["env_vars"]) == (*FORWARDED, ADDRESS_VARIABLE)
     assert ray["address"] == {"env": "GENOLEWM_RAY_ADDRESS"}
 
 
@@ -112,7 +113,7 @@ def test_steps_fit_the_nodes_that_the_units_and_the_manifest_start() -> None:
     }
     assert (in_pods["cpu"], in_pods["h100"]) == ({CPU_RESOURCE}, set())
     # Ray itself declares the card where it finds one.
-    assert set(CPU_OP_TAGS["dagster-ray/config"]["resources"]) == {CPU_RESOURCE}
+    assert set(cpu_op_tags()["dagster-ray/config"]["resources"]) == {CPU_RESOURCE}
     assert set(h100_op_tags()["dagster-ray/config"]["resources"]) == {accelerator_resource()}
     for node in ("head", "cpu"):
         assert (start_options(node)["--num-gpus"], groups[node]["rayStartParams"]["num-gpus"]) == ("0", "0")

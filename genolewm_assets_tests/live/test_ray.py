@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sysconfig
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -22,27 +19,24 @@ import yaml
 
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.deploy.installation import DEPLOY, settings_of
-from genolewm_assets_tests.live.graphql import GraphQL
+from genolewm_assets_tests.live.engine_steps import (
+    BUILT,
+    LATER,
+    packaged,
+    printed,
+    register_releases,
+    stop_while_it_builds,
+)
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.postgres import postgres_server
+from genolewm_assets_tests.servers.processes import is_running
 from genolewm_assets_tests.servers.programs import needs_extra
-from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, is_running, ray_cluster
+from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, ray_cluster
 from genolewm_assets_tests.worlds.graph.packaged_world import forget, start_building
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
-
-#: Built by the backfill: some of what a package is made of, and the package. All else is there already.
-BUILT = {
-    "windows/index": ["chr17"],
-    "embeddings/cache": ["chr17"],
-    "packages/split": [RELEASES[1]],
-}
-
-
-#: Built after that, by runs that end badly.
-LATER = ("embeddings/corpus", "eukaryote_generator")
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         }
         served = live_server(root, world.catalog, settings=_settings(), environment=environment)
         with served as server, Witness() as witness:
-            _register_releases(server)
+            register_releases(server)
             yield Story(server, cluster, witness, undisturbed)
 
 
@@ -98,14 +92,6 @@ def _settings() -> dict[str, Any]:
     shipped["run_monitoring"] |= {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
     shipped["run_coordinator"]["config"] |= {"dequeue_interval_seconds": 1}
     return dict(shipped)
-
-
-def _register_releases(server: LiveServer) -> None:
-    """Wait until the releases are known; after that nothing but the tests requests runs."""
-    wait_until(lambda: set(server.graphql.partition_keys("packages/split")) == set(RELEASES), "the releases")
-    for sensor in ("clinvar_release_sensor", "cpu_automation_sensor"):
-        server.graphql.stop_sensor(sensor)
-    wait_until(lambda: not server.graphql.runs(statuses=["QUEUED", "STARTING", "STARTED"]), "the queue to be empty")
 
 
 def test_states_are_computed_on_the_h100_node_and_all_else_elsewhere(story: Story) -> None:
@@ -156,7 +142,7 @@ def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes
     lost = graphql.launch(*LATER)
     wait_until(lambda: story.steps_of(lost), "the step to start")
     (step,) = story.steps_of(lost).values()
-    stop_while_it_builds(root, step)
+    stop_while_it_builds(root, step.pid)
     assert bytes_of(root).keys() < story.undisturbed.keys()
     story.cluster.kill_raylet("h100")
     assert graphql.wait_for_run(lost).status == "FAILURE"
@@ -180,34 +166,3 @@ def test_the_backfill_is_complete(story: Story) -> None:
 def test_a_job_without_the_token_is_refused(story: Story) -> None:
     with pytest.raises(HTTPError, match="401"):
         urlopen(f"{story.cluster.jobs_url}/api/jobs/")
-
-
-def packaged(graphql: GraphQL, backfill: str) -> bool:
-    """Tell whether the run of the package has ended, or any run of the backfill has failed."""
-    runs = graphql.runs_of_backfill(backfill)
-    ended = {run.status for run in runs if run.partition == RELEASES[1]} & {"SUCCESS", "FAILURE"}
-    return bool(ended) or any(run.status == "FAILURE" for run in runs)
-
-
-def printed(server: LiveServer, run_id: str, step: str) -> str:
-    """Return what the UI shows as the standard error of a step."""
-    events = server.graphql.query(
-        """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
-             ... on LogsCapturedEvent { fileKey stepKeys } } } } } }""",
-        id=run_id,
-    )["runOrError"]["eventConnection"]["events"]
-    (file,) = [event["fileKey"] for event in events if step in event.get("stepKeys", ())]
-    shown = server.graphql.query(
-        "query ($key: [String!]!) { capturedLogs(logKey: $key) { stderr } }", key=[run_id, "compute_logs", file]
-    )
-    return str(shown["capturedLogs"]["stderr"])
-
-
-def stop_while_it_builds(root: Path, step: SeenStep) -> None:
-    """Stop the process of a step as soon as it has a work directory; the encoder is loaded after that."""
-    deadline = time.monotonic() + 300
-    while not [path for path in root.glob("work/embeddings~*/*") if path.name != "lock"]:
-        assert is_running(step.pid), "the step has ended"
-        assert time.monotonic() < deadline, "no work directory within 300 s"
-        time.sleep(0.002)
-    os.kill(step.pid, signal.SIGSTOP)

@@ -20,7 +20,7 @@ from genolewm_assets_tests.deploy.installation import DEPLOY
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.servers.postgres import postgres_server
 from genolewm_assets_tests.servers.slurm_cluster import SlurmCluster, Witness, is_running, slurm_cluster
-from genolewm_assets_tests.worlds.graph.packaged_world import forget, start_building
+from genolewm_assets_tests.worlds.graph.packaged_world import STATES, forget, start_building
 from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
@@ -30,14 +30,6 @@ BUILT = {"windows/index": ["chr17"], "embeddings/cache": ["chr17"], "corpus/wind
 
 #: Built by runs that end badly.
 LATER = ("embeddings/corpus", "eukaryote_generator")
-
-#: All that there is, built beforehand to have its bytes; then what is above is removed.
-WORLD = (
-    (["reference/genome"], [None]),
-    (["windows/index", "embeddings/cache"], ["chr17"]),
-    (["corpus/windows"], ["mrna_evo2"]),
-    (["corpus/windows", "embeddings/corpus"], ["eukaryote_generator"]),
-)
 
 
 @dataclass(frozen=True)
@@ -94,7 +86,7 @@ class Story:
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Serve a root from which some artefacts were removed, on PostgreSQL, with the settings of ``deploy``."""
     folder = tmp_path_factory.mktemp("slurm")
-    opened = start_building(folder / "world", WORLD)
+    opened = start_building(folder / "world", STATES)
     with postgres_server(folder / "database") as postgres, slurm_cluster() as cluster:
         world = opened()
         undisturbed = bytes_of(world.root)

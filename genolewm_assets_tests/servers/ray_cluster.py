@@ -25,6 +25,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.servers.processes import is_running, nearest_above, running_commands, variables_of
 from genolewm_assets_tests.servers.programs import free_port, program
 
 #: In the order in which they start.
@@ -138,7 +139,8 @@ class RayCluster:
         request = Request(f"{self.jobs_url}/nodes?view=summary", headers={"Authorization": f"Bearer {self.token}"})
         with suppress(OSError), urlopen(request, timeout=10) as answer:
             summaries = json.load(answer)["data"]["summary"]
-            return {each["ip"] for each in summaries if each.get("raylet", {}).get("state") == "ALIVE"}
+            # A node that is just joining has no address yet.
+            return {each.get("ip", "") for each in summaries if each.get("raylet", {}).get("state") == "ALIVE"}
         return set()
 
     def kill_raylet(self, node: str) -> None:
@@ -164,7 +166,8 @@ class RayCluster:
     def _members(self, address: str) -> list[tuple[int, list[bytes]]]:
         """Return the living processes of a node, told by the environment that its unit began with."""
         wanted = {"RAY_AUTH_TOKEN_PATH": str(self.folder / "token"), "GENOLEWM_RAY_NODE": address}.items()
-        return [found for found in _processes() if wanted <= variables_of(found[0]).items() and is_running(found[0])]
+        mine = [found for found in running_commands() if wanted <= variables_of(found[0]).items()]
+        return [found for found in mine if is_running(found[0])]
 
 
 @contextmanager
@@ -201,7 +204,7 @@ class Witness:
 
     def _look(self) -> None:
         while not self._ended.wait(_LOOK_S):
-            for pid, words in _processes():
+            for pid, words in running_commands():
                 if b"execute_step" in words and words[0].endswith(b"python"):
                     self._note(pid)
 
@@ -215,32 +218,7 @@ class Witness:
 
 def raylet_above(pid: int) -> str | None:
     """Return the address of the raylet that is the nearest ancestor of a process; None if none is."""
-    with suppress(OSError):
-        while pid > 1:
-            if (address := _raylet_address(_words(pid))) is not None:
-                return address
-            pid = _status(pid)[1]
-    return None
-
-
-def variables_of(pid: int) -> dict[str, str]:
-    """Return the environment that a process was started with; empty if it has ended."""
-    with suppress(OSError):
-        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return dict(entry.decode(errors="replace").partition("=")[::2] for entry in entries if b"=" in entry)
-    return {}
-
-
-def _processes() -> Iterator[tuple[int, list[bytes]]]:
-    """Yield every process with the words of its command."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                yield int(entry.name), _words(int(entry.name))
-
-
-def _words(pid: int) -> list[bytes]:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    return nearest_above(pid, _raylet_address)
 
 
 def _raylet_address(words: list[bytes]) -> str | None:
@@ -249,17 +227,3 @@ def _raylet_address(words: list[bytes]) -> str | None:
         return None
     prefix = b"--node_ip_address="
     return next(word.removeprefix(prefix).decode() for word in words if word.startswith(prefix))
-
-
-def is_running(pid: int) -> bool:
-    """Tell whether a process exists and has not ended."""
-    return _status(pid)[0] not in "ZX"
-
-
-def _status(pid: int) -> tuple[str, int]:
-    """Return state and parent of a process; state ``X`` if it does not exist."""
-    with suppress(OSError):
-        # After the command's name in parentheses: state, parent (proc(5)).
-        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
-        return state, int(parent)
-    return "X", 0

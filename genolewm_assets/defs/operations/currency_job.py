@@ -14,7 +14,7 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from genolewm_assets.defs.assets import PUBLISHING
-from genolewm_assets.defs.engines import CPU_OP_TAGS
+from genolewm_assets.defs.engines import cpu_op_tags
 from genolewm_assets.defs.runtime import (
     BUILT_FROM_CURRENT_INPUTS,
     BY_RUN_FOLDER,
@@ -120,7 +120,7 @@ class Evaluations:
         return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
 
 
-@dg.op(out=dg.Out(dg.Nothing), tags=CPU_OP_TAGS)
+@dg.op(out=dg.Out(dg.Nothing), tags=cpu_op_tags())
 def compare_with_sources(
     context: dg.OpExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:

@@ -11,7 +11,7 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetC
 
 from genolewm_assets.defs.assets import GATED
 from genolewm_assets.defs.display import check_description, failure_entries
-from genolewm_assets.defs.engines import CPU_OP_TAGS
+from genolewm_assets.defs.engines import cpu_op_tags
 from genolewm_assets.defs.runtime import BYTES_MATCH_MANIFEST, LogProgress, Workspace, WorkspaceResource, report_failure
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.states import find_index_faults
@@ -119,7 +119,7 @@ def _key(artefact: ArtefactId) -> dg.AssetKey:
     return dg.AssetKey(artefact.asset.split("/"))
 
 
-@dg.op(out=dg.Out(dg.Nothing), tags=CPU_OP_TAGS)
+@dg.op(out=dg.Out(dg.Nothing), tags=cpu_op_tags())
 def verify_files(
     context: dg.OpExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
 ) -> Iterator[dg.AssetCheckEvaluation | dg.Output[None]]:

@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 
 from genolewm_assets.defs.display import CHECK_DESCRIPTIONS, OWNERS, Sources, definition_metadata, describe_entries
-from genolewm_assets.defs.engines import CPU_OP_TAGS, H100_ASSET_TAGS, H100_POOL, h100_op_tags
+from genolewm_assets.defs.engines import H100_ASSET_TAGS, H100_POOL, cpu_op_tags, h100_op_tags
 from genolewm_assets.defs.runtime.code_place import CodePlace, place_of_caller
 from genolewm_assets.defs.runtime.failure_hook import report_failure
 from genolewm_assets.defs.runtime.partitions import NOT_PARTITIONED, Partitioning
@@ -100,7 +100,7 @@ class Declaration:
     def definition(self) -> dg.AssetsDefinition:
         """Return the Dagster definition of the asset."""
         needs_h100: dict[str, Any] = {"op_tags": h100_op_tags(), "pool": H100_POOL}
-        placed = needs_h100 if self.h100 else {"op_tags": CPU_OP_TAGS}
+        placed = needs_h100 if self.h100 else {"op_tags": cpu_op_tags()}
         stated, step = self.attributes(), self.step()
         # Dagster reads the docstring as the asset's description. Given as an argument, the text would also describe the
         # step's output.

@@ -13,7 +13,7 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.engines import make_ray_executor
+from genolewm_assets.defs.engines import make_k8s_executor, make_ray_executor
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.encoders import Compute
 from genolewm_assets.errors import ConfigurationError
@@ -98,6 +98,7 @@ def configured_executor() -> dg.ExecutorDefinition:
         "in_process": lambda: dg.in_process_executor,
         "multiprocess": lambda: _MULTIPROCESS,
         "ray": make_ray_executor,
+        "k8s": make_k8s_executor,
         "slurm": lambda: _MULTIPROCESS,
     }
     name = os.environ.get("GENOLEWM_EXECUTOR", "in_process")

@@ -6,14 +6,15 @@ import json
 
 import dagster as dg
 import pytest
+from dagster_k8s.job import get_user_defined_k8s_config
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.engines.op_tags import (
-    CPU_OP_TAGS,
     CPU_RESOURCE,
     H100_ASSET_TAGS,
     H100_POOL,
     accelerator_resource,
+    cpu_op_tags,
     gpu_product,
     h100_op_tags,
 )
@@ -22,7 +23,8 @@ from genolewm_assets_tests.servers.programs import needs_extra
 
 ASSETS = sorted(defs.resolve_asset_graph().assets_defs, key=lambda asset: asset.key.to_user_string())
 
-#: Ops without tags, which Ray executes on its head: they request runs, wait for them or ask servers about files.
+#: Ops without tags: they request runs, wait for them or ask servers about files. Ray executes them on its head, and
+#: Kubernetes in pods like those of runs.
 ON_THE_HEAD = {"build_stages", "request_backfill", "delete_superseded_runs"}
 
 
@@ -32,7 +34,10 @@ def test_tag_pool_and_engine_configuration_go_together(asset: dg.AssetsDefinitio
     spec = asset.get_asset_spec(asset.key)
     assert (H100_ASSET_TAGS.items() <= spec.tags.items()) is needs_h100
     assert asset.op.pool == (H100_POOL if needs_h100 else None)
-    assert ("dagster-k8s/config" in asset.op.tags) is needs_h100
+    if asset.is_executable and not asset.is_observable:
+        # Misspelt keys raise here, and otherwise not before a step is launched.
+        config = get_user_defined_k8s_config(asset.op.tags)
+        assert ("nvidia.com/gpu" in config.container_config["resources"]["limits"]) is needs_h100
 
 
 def test_every_op_of_every_job_is_placed() -> None:
@@ -41,19 +46,21 @@ def test_every_op_of_every_job_is_placed() -> None:
     for job in defs.get_repository_def().get_all_jobs():
         for node in job.nodes:
             tags = node.definition.tags
-            placed[node.definition.name] = json.loads(tags.get("dagster-ray/config", "null"))
+            placed[node.definition.name] = {
+                key: json.loads(tags[key]) for key in ("dagster-ray/config", "dagster-k8s/config") if key in tags
+            }
     assert observed | ON_THE_HEAD <= placed.keys()
     for name, config in placed.items():
         if name in observed | ON_THE_HEAD:
-            assert config is None, name
+            assert config == {}, name
         elif name.startswith(("embeddings__", "tuples__")):
-            assert config == h100_op_tags()["dagster-ray/config"], name
+            assert config == h100_op_tags(), name
         else:
-            assert config == CPU_OP_TAGS["dagster-ray/config"], name
+            assert config == cpu_op_tags(), name
 
 
 def test_no_node_fits_both_kinds_of_steps() -> None:
-    cpu, gpu = CPU_OP_TAGS["dagster-ray/config"], h100_op_tags()["dagster-ray/config"]
+    cpu, gpu = cpu_op_tags()["dagster-ray/config"], h100_op_tags()["dagster-ray/config"]
     assert (set(cpu["resources"]), cpu.get("num_gpus")) == ({CPU_RESOURCE}, None)
     assert (set(gpu["resources"]), gpu["num_gpus"]) == ({"accelerator_type:H100"}, 1)
 
@@ -98,10 +105,35 @@ def test_ray_names_the_resource_as_we_do() -> None:
         assert product.split("-")[1] == found
 
 
-def test_kubernetes_tags_ask_for_one_gpu_and_give_up_in_the_end() -> None:
-    config = h100_op_tags()["dagster-k8s/config"]
-    assert config["merge_behavior"] == "SHALLOW"
-    assert config["container_config"]["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    assert config["pod_spec_config"]["tolerations"]
-    assert config["job_spec_config"]["active_deadline_seconds"] > 0
-    assert gpu_product() in config["pod_spec_config"]["node_selector"].values()
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("GENOLEWM_CPU_POD", "2,16Gi", "not what a pod asks for"),
+        ("GENOLEWM_CPU_POD", "cpu=0,memory=16Gi", "not what a pod asks for"),
+        ("GENOLEWM_H100_POD", "cpu=8,memory=64GB", "not what a pod asks for"),
+        ("GENOLEWM_STEP_DEADLINE_S", "0", "not a number of seconds"),
+        ("GENOLEWM_STEP_DEADLINE_S", "2d", "not a number of seconds"),
+    ],
+)
+def test_a_setting_of_pods_that_cannot_be_read_is_refused(
+    name: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigurationError, match=f"{name}: {problem}"):
+        [cpu_op_tags(), h100_op_tags()]
+
+
+def test_what_pods_ask_for_and_their_deadline_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENOLEWM_CPU_POD", "cpu=500m,memory=2Gi")
+    monkeypatch.setenv("GENOLEWM_H100_POD", "cpu=12,memory=96Gi")
+    monkeypatch.setenv("GENOLEWM_STEP_DEADLINE_S", "3600")
+    cpu, gpu = cpu_op_tags()["dagster-k8s/config"], h100_op_tags()["dagster-k8s/config"]
+    assert cpu["container_config"]["resources"] == {
+        "requests": {"cpu": "500m", "memory": "2Gi"},
+        "limits": {"memory": "2Gi"},
+    }
+    assert gpu["container_config"]["resources"] == {
+        "requests": {"cpu": "12", "memory": "96Gi", "nvidia.com/gpu": "1"},
+        "limits": {"memory": "96Gi", "nvidia.com/gpu": "1"},
+    }
+    assert {config["job_spec_config"]["active_deadline_seconds"] for config in (cpu, gpu)} == {3_600}

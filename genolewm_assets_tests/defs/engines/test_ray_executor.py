@@ -10,7 +10,8 @@ from dagster._core.definitions.job_base import InMemoryJob
 from dagster._core.executor.init import InitExecutorContext
 from dagster._core.system_config.objects import ResolvedRunConfig
 
-from genolewm_assets.defs.engines.ray_executor import FORWARDED, executor_config, make_ray_executor
+from genolewm_assets.defs.engines.forwarded import FORWARDED
+from genolewm_assets.defs.engines.ray_executor import executor_config, make_ray_executor
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets_tests.servers.programs import needs_extra
 

@@ -143,5 +143,5 @@ def test_a_precision_replaces_that_of_the_catalogue(world: TinyWorld) -> None:
 
 def test_an_unknown_executor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GENOLEWM_EXECUTOR", "dask")
-    with pytest.raises(ConfigurationError, match="in_process or multiprocess or ray or slurm, got 'dask'"):
+    with pytest.raises(ConfigurationError, match="in_process or multiprocess or ray or k8s or slurm, got 'dask'"):
         configured_executor()

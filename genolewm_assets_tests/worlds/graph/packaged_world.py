@@ -28,6 +28,14 @@ _STEPS: Steps = (
     (("packages/split",), RELEASES[1:]),
 )
 
+#: Windows and states alone, of a contig and of a corpus source, and the windows of another source.
+STATES: Steps = (
+    (("reference/genome",), (None,)),
+    (("windows/index", "embeddings/cache"), ("chr17",)),
+    (("corpus/windows",), ("mrna_evo2",)),
+    (("corpus/windows", "embeddings/corpus"), ("eukaryote_generator",)),
+)
+
 
 def start_building(folder: Path, steps: Steps = _STEPS) -> Callable[[], TinyWorld]:
     """Start to build the world, or some of it; returns what waits for its end and opens it."""

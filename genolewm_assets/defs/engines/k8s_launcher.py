@@ -1,0 +1,26 @@
+"""Run launcher of ``dagster-k8s`` that does not take a run for lost because Kubernetes does not answer."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+# Not among Dagster's top-level names; launchers of other packages import these two names from the same module.
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster_k8s import K8sRunLauncher
+from dagster_k8s.job import get_job_name_from_run_id
+
+
+class KubernetesRunLauncher(K8sRunLauncher):  # type: ignore[misc]  # the package is untyped
+    """Dagster's launcher, with another verdict on a run of which nothing is known.
+
+    Dagster's own says ``UNKNOWN`` both of a Job that is not there and where the API server cannot be asked. Run
+    monitoring fails such a run and launches it again, so a restart of the API server would start every run twice.
+    """
+
+    def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
+        """Return the verdict of Dagster's launcher; RUNNING if the API server cannot be asked."""
+        found: CheckRunHealthResult = super().check_run_worker_health(run)
+        missing = f"Job {get_job_name_from_run_id(run.run_id)} could not be found"
+        if found.status is WorkerStatus.UNKNOWN and found.msg != missing:
+            return CheckRunHealthResult(WorkerStatus.RUNNING)
+        return found

@@ -1,0 +1,100 @@
+"""Step handler of ``dagster-k8s`` that also reports why the pod of a step waits, and why one failed.
+
+Of itself ``dagster-k8s`` says nothing of a pod that waits, and of a failed one only that its Job failed. A Job that
+exceeds its deadline loses its pod, and with it what the scheduler said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+from dagster._core.executor.step_delegating import CheckStepHealthResult, StepHandler, StepHandlerContext
+from dagster_k8s.client import DagsterK8sAPIRetryLimitExceeded, DagsterK8sUnrecoverableAPIError
+from dagster_k8s.executor import K8sStepHandler
+from kubernetes.client.rest import ApiException
+from urllib3.exceptions import HTTPError
+
+#: A container in one of these is about to start.
+_STARTING = {"ContainerCreating", "PodInitializing", None}
+
+_UNANSWERED = (ApiException, HTTPError, DagsterK8sAPIRetryLimitExceeded, DagsterK8sUnrecoverableAPIError)
+
+
+class PodWatch(StepHandler):
+    """The given handler, with reasons in the log of the run."""
+
+    def __init__(self, handler: K8sStepHandler) -> None:
+        self._handler = handler
+        self._client = handler._api_client
+        self._waited: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """Name in the log of the run."""
+        return str(self._handler.name)
+
+    def launch_step(self, step_handler_context: StepHandlerContext) -> Iterator[dg.DagsterEvent]:
+        """Create the Job of a step."""
+        yield from self._handler.launch_step(step_handler_context)
+
+    def terminate_step(self, step_handler_context: StepHandlerContext) -> Iterator[dg.DagsterEvent]:
+        """Delete the Job of a step and its pods."""
+        yield from self._handler.terminate_step(step_handler_context)
+
+    def check_step_health(self, step_handler_context: StepHandlerContext) -> CheckStepHealthResult:
+        """Look at the Job of a step: report a new reason to wait, and add the reason to a failure."""
+        found: CheckStepHealthResult = self._handler.check_step_health(step_handler_context)
+        job = self._handler._get_k8s_step_job_name(step_handler_context)
+        launcher: Any = step_handler_context.instance.run_launcher
+        try:
+            pods = self._client.get_pods_in_job(job, launcher.job_namespace)
+            if found.is_healthy:
+                self._report_waiting(step_handler_context, job, pods)
+                return found
+            why = self._why_failed(job, launcher.job_namespace, pods)
+        except _UNANSWERED as err:
+            why = f"Kubernetes did not say why: {err}"
+        if found.is_healthy:
+            return found
+        return CheckStepHealthResult.unhealthy(f"{found.unhealthy_reason}\n{why}".rstrip())
+
+    def _report_waiting(self, context: StepHandlerContext, job: str, pods: Sequence[Any]) -> None:
+        launcher: Any = context.instance.run_launcher
+        reasons = [_waiting(pod) for pod in pods] or self._refusals(job, launcher.job_namespace)
+        reason = "; ".join(filter(None, reasons))
+        if pods and not reason:
+            self._waited.pop(job, None)
+        elif reason and self._waited.get(job) != reason:
+            self._waited[job] = reason
+            (step,) = context.execute_step_args.step_keys_to_execute or ()
+            context.instance.report_engine_event(
+                f"The pod of step {step} waits. {reason}", context.dagster_run, step_key=step
+            )
+
+    def _refusals(self, job: str, namespace: str) -> list[str]:
+        """Return why a Job has no pod, such as an exceeded quota."""
+        events = self._client.retrieve_pod_events(job, namespace)
+        return [f"{event.reason}: {event.message}" for event in events[-1:] if event.type == "Warning"]
+
+    def _why_failed(self, job: str, namespace: str, pods: Sequence[Any]) -> str:
+        status = self._client.get_job_status(job, namespace)
+        conditions = (status and status.conditions) or ()
+        said = [f"{each.reason}: {each.message}" for each in conditions if each.type == "Failed"]
+        if not pods and job in self._waited:
+            said.append(f"It had not started. {self._waited[job]}")
+        said += [self._client.get_pod_debug_info(pod.metadata.name, namespace, pod=pod) for pod in pods]
+        return "\n".join(said)
+
+
+def _waiting(pod: Any) -> str:
+    """Return why a pod waits, in the words of the scheduler or of the node; empty if it does not."""
+    if pod.status is None or pod.status.phase != "Pending":
+        return ""
+    states = [status.state.waiting for status in pod.status.container_statuses or () if status.state]
+    waiting = [state for state in states if state is not None and state.reason not in _STARTING]
+    unscheduled = [
+        each for each in pod.status.conditions or () if each.type == "PodScheduled" and each.status == "False"
+    ]
+    return "; ".join(f"{each.reason}: {each.message}" for each in (*unscheduled, *waiting))

@@ -1,0 +1,242 @@
+"""A Kubernetes of three nodes below Dagster: where steps run, why one waits, what lost and cancelled ones leave.
+
+The tests are one story and run in their order.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from genolewm_assets_tests.live.engine_steps import LATER, printed, stop_while_it_builds
+from genolewm_assets_tests.live.graphql import GraphQL
+from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
+from genolewm_assets_tests.servers.kubernetes.api import api_server
+from genolewm_assets_tests.servers.kubernetes.nodes import node_above
+from genolewm_assets_tests.servers.kubernetes.shipped import Shipped
+from genolewm_assets_tests.servers.postgres import postgres_server
+from genolewm_assets_tests.servers.processes import is_running, running_commands, variables_of
+from genolewm_assets_tests.worlds.graph.packaged_world import STATES, forget, start_building
+from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
+
+#: Built of chr17 by the backfill, in one run; all that it reads is there already.
+BUILT = ("windows/index", "embeddings/cache")
+
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A process of a run or step as the kernel shows it, and the node above it."""
+
+    pid: int
+    node: str | None
+
+
+@dataclass
+class Witness:
+    """Notes the node above every run (step ``""``) and step of Dagster while the block lasts."""
+
+    found: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Witness:
+        self._thread = threading.Thread(target=self._look, name="witness", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        assert self._thread is not None
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._ended.wait(_LOOK_S):
+            for pid, words in running_commands():
+                if {b"execute_step", b"execute_run"} & set(words):
+                    variables = variables_of(pid)
+                    # The launcher puts the ids into labels, and the name of the pod into HOSTNAME.
+                    key = (variables.get("HOSTNAME", ""), variables.get("DAGSTER_RUN_STEP_KEY", ""))
+                    self.found.setdefault(key, Seen(pid, node_above(pid)))
+
+
+@dataclass(frozen=True)
+class Story:
+    server: LiveServer
+    shipped: Shipped
+    url: str
+    witness: Witness
+    backfill: str
+    undisturbed: dict[str, bytes]
+
+    def seen(self, run_id: str) -> dict[str, Seen]:
+        """Return the processes of a run by step; that of the run itself is under ``""``."""
+        with self.shipped.cluster.lock:
+            labels = {pod.name: pod.labels for pod in self.shipped.cluster.past}
+        return {
+            step: seen
+            for (pod, step), seen in list(self.witness.found.items())
+            if labels.get(pod, {}).get("dagster/run-id") == run_id
+        }
+
+    def pod(self, run_id: str) -> set[str]:
+        """Return the uid of the pod of a run."""
+        labels = {"dagster/run-id": run_id, "app.kubernetes.io/component": "run_worker"}
+        return {pod.uid for pod in self.shipped.cluster.past if labels.items() <= pod.labels.items()}
+
+    def owners(self, run_id: str) -> dict[str, set[str]]:
+        """Return the uids of the owners of the Jobs of the steps of a run."""
+        with self.shipped.cluster.lock:
+            jobs = [job for job in self.shipped.cluster.jobs.values() if job.labels["dagster/run-id"] == run_id]
+        return {job.labels["dagster/op"]: job.owners for job in jobs if "dagster/op" in job.labels}
+
+    def step(self, run_id: str) -> Seen:
+        """Wait until the only step of a run has a process."""
+        wait_until(lambda: self.seen(run_id).keys() - {""}, "the step to start")
+        (step,) = [seen for step, seen in self.seen(run_id).items() if step]
+        return step
+
+    def next_try(self, run_id: str) -> str:
+        """Wait until a run is launched again, and return the id of the new one."""
+        graphql = self.server.graphql
+        wait_until(lambda: graphql.runs(tags={"dagster/parent_run_id": run_id}), "the run to be launched again")
+        (again,) = graphql.runs(tags={"dagster/parent_run_id": run_id})
+        return again.id
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    """Serve a root from which some artefacts were removed, on PostgreSQL, with what ``deploy/kubernetes`` ships."""
+    folder = tmp_path_factory.mktemp("kubernetes")
+    opened = start_building(folder / "world", STATES)
+    with postgres_server(folder / "database") as postgres:
+        world = opened()
+        undisturbed = bytes_of(world.root)
+        root = folder / "root"
+        shutil.copytree(world.root, root, symlinks=True)
+        for asset, partition in (*((asset, "chr17") for asset in BUILT), LATER):
+            forget(root, asset, partition)
+        home = root / "dagster"
+        shipped = Shipped(root, str(world.catalog), home, folder / "kubeconfig", postgres.environment)
+        with api_server(shipped.cluster) as url:
+            shipped.write_kubeconfig(url)
+            settings = shipped.instance_settings()
+            settings["run_monitoring"] |= {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
+            settings["run_coordinator"]["config"] |= {"dequeue_interval_seconds": 1}
+            served = live_server(
+                root, world.catalog, settings=settings, environment=shipped.environment_of("genolewm-daemon")
+            )
+            with served as server, Witness() as witness:
+                # From here on nothing but the tests requests runs.
+                for sensor in ("clinvar_release_sensor", "cpu_automation_sensor"):
+                    server.graphql.stop_sensor(sensor)
+                # The daemon looks at it within half a minute.
+                backfill = server.graphql.backfill_several({asset: ["chr17"] for asset in BUILT})
+                yield Story(server, shipped, url, witness, backfill, undisturbed)
+
+
+def messages(graphql: GraphQL, run_id: str) -> list[str]:
+    """Return the messages in the log of a run."""
+    events = graphql.query(
+        """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
+             ... on MessageEvent { message } } } } } }""",
+        id=run_id,
+    )["runOrError"]["eventConnection"]["events"]
+    return [event["message"] for event in events]
+
+
+def test_a_run_that_is_cancelled_ends_its_step_on_the_other_node(story: Story) -> None:
+    graphql = story.server.graphql
+    run = graphql.launch(*LATER)
+    step = story.step(run)
+    answer = graphql.query(
+        "mutation ($id: String!) { terminateRun(runId: $id) { __typename ... on TerminateRunFailure { message } } }",
+        id=run,
+    )["terminateRun"]
+    assert answer["__typename"] == "TerminateRunSuccess", answer
+    assert graphql.wait_for_run(run).status == "CANCELED"
+    wait_until(lambda: not is_running(step.pid), "the process of the step to end", timeout_s=90)
+    wait_until(lambda: not story.shipped.cluster.pods_of_run(run), "the pods of the run to be gone", timeout_s=90)
+    assert bytes_of(story.server.root).keys() < story.undisturbed.keys()
+
+
+def test_states_are_computed_on_the_h100_node_and_all_else_on_the_cpu_node(story: Story) -> None:
+    graphql = story.server.graphql
+    wait_until(lambda: graphql.runs_of_backfill(story.backfill), "the run of the backfill")
+    (run,) = graphql.runs_of_backfill(story.backfill)
+    assert graphql.wait_for_run(run.id).status == "SUCCESS", messages(graphql, run.id)[-6:]
+    nodes = {step: seen.node for step, seen in story.seen(run.id).items()}
+    assert nodes == {"": "cpu-1", "windows__index": "cpu-1", "embeddings__cache": "h100-1"}
+    assert story.owners(run.id) == {"windows__index": story.pod(run.id), "embeddings__cache": story.pod(run.id)}
+
+
+def test_what_a_step_prints_is_found_by_the_ui(story: Story) -> None:
+    (run,) = [run for run in story.server.graphql.runs(statuses=["SUCCESS"]) if run.partition == "chr17"]
+    assert story.seen(run.id).keys() - {""} == {"windows__index", "embeddings__cache"}
+    for step in story.seen(run.id).keys() - {""}:
+        assert f"{step} - STEP_START" in printed(story.server, run.id, step)
+
+
+def test_a_step_that_no_node_fits_says_why_and_ends_at_its_deadline(story: Story) -> None:
+    graphql, cluster = story.server.graphql, story.shipped.cluster
+    cluster.node("h100-1").cordoned = True
+    deadline_s = story.shipped.settings["GENOLEWM_STEP_DEADLINE_S"]
+    story.shipped.settings["GENOLEWM_STEP_DEADLINE_S"] = "12"
+    run = graphql.launch(*LATER)
+    wait_until(lambda: any("1 node(s) were unschedulable" in said for said in messages(graphql, run)), "the reason")
+    (waits,) = [said for said in messages(graphql, run) if said.startswith("The pod of step embeddings__corpus waits")]
+    assert "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match Pod's node affinity" in waits
+    assert graphql.wait_for_run(run).status == "FAILURE"
+    story.shipped.settings["GENOLEWM_STEP_DEADLINE_S"] = deadline_s
+    cluster.node("h100-1").cordoned = False
+    (failure,) = graphql.step_failures(run)
+    assert "DeadlineExceeded: Job was active longer than specified deadline" in failure
+    assert "It had not started. Unschedulable: 0/3 nodes are available: 1 node(s) were unschedulable" in failure
+    assert story.seen(run).keys() == {""}
+    wait_until(lambda: all(pod.has_ended for pod in cluster.pods_of_run(run)), "the pod of the run to end")
+
+
+def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes(story: Story) -> None:
+    graphql, root, cluster = story.server.graphql, story.server.root, story.shipped.cluster
+    (late,) = [run.id for run in graphql.runs(statuses=["FAILURE"])]
+    lost = story.next_try(late)
+    step = story.step(lost)
+    stop_while_it_builds(root, step.pid)
+    assert bytes_of(root).keys() < story.undisturbed.keys()
+    cluster.kill_node("h100-1")
+    wait_until(lambda: not is_running(step.pid), "the process of the lost step to end", timeout_s=60)
+    assert graphql.wait_for_run(lost).status == "FAILURE"
+    (failure,) = graphql.step_failures(lost)
+    assert "BackoffLimitExceeded" in failure
+    assert "Node h100-1 which was running pod" in failure
+
+    cluster.start_node("h100-1")
+    again = story.next_try(lost)
+    assert graphql.wait_for_run(again).status == "SUCCESS", graphql.step_failures(again)
+    assert story.seen(again)["embeddings__corpus"].node == "h100-1"
+    assert bytes_of(root) == story.undisturbed
+
+
+def test_no_step_was_ever_anywhere_else(story: Story) -> None:
+    for (_, step), seen in story.witness.found.items():
+        assert seen.node == ("h100-1" if step.startswith("embeddings__") else "cpu-1"), step
+
+
+def test_the_backfill_is_complete(story: Story) -> None:
+    assert story.server.graphql.wait_for_backfill(story.backfill) == "COMPLETED_SUCCESS"
+
+
+def test_a_request_without_a_token_is_refused(story: Story) -> None:
+    jobs = f"{story.url}/apis/batch/v1/namespaces/genolewm/jobs"
+    for headers in ({}, {"Authorization": "Bearer guessed"}):
+        with pytest.raises(HTTPError, match="401"):
+            urlopen(Request(jobs, headers=headers))

@@ -1,0 +1,55 @@
+"""Processes of this machine as the kernel shows them in ``/proc``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+FoundT = TypeVar("FoundT")
+
+
+def running_commands() -> Iterator[tuple[int, list[bytes]]]:
+    """Yield every process with the words of its command."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                yield int(entry.name), command_of(int(entry.name))
+
+
+def command_of(pid: int) -> list[bytes]:
+    """Return the words of the command of a process; raises if it does not exist."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+
+
+def variables_of(pid: int) -> dict[str, str]:
+    """Return the environment that a process was started with; empty if it has ended."""
+    with suppress(OSError):
+        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        return dict(entry.decode(errors="replace").partition("=")[::2] for entry in entries if b"=" in entry)
+    return {}
+
+
+def nearest_above(pid: int, told: Callable[[list[bytes]], FoundT | None]) -> FoundT | None:
+    """Return what the command of the nearest ancestor tells that tells anything; None if none does."""
+    with suppress(OSError):
+        while pid > 1:
+            if (found := told(command_of(pid))) is not None:
+                return found
+            pid = status_of(pid)[1]
+    return None
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process exists and has not ended."""
+    return status_of(pid)[0] not in "ZX"
+
+
+def status_of(pid: int) -> tuple[str, int]:
+    """Return state and parent of a process; state ``X`` if it does not exist."""
+    with suppress(OSError):
+        # After the command's name in parentheses: state, parent (proc(5)).
+        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        return state, int(parent)
+    return "X", 0
