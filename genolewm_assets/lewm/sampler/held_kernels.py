@@ -107,13 +107,20 @@ def _write_joined(site: Site, room: Room, rows: Integers, first: int, last: int)
 
 
 @kernel
-def first_row(alleles: Alleles, contig: int, pos: int) -> int:
-    """Return the first row of a contig whose allele lies at ``pos`` (1-based) or behind."""
-    return _first_between(alleles, alleles.rows[contig, 0], alleles.rows[contig, 1], pos)
+def rows_between(alleles: Alleles, contig: int, low: int, high: int) -> tuple[int, int]:
+    """Return the rows ``[first, end)`` of the alleles of a contig whose 1-based ``pos`` is in ``[low, high)``."""
+    end = alleles.rows[contig, 1]
+    first = _first_between(alleles, alleles.rows[contig, 0], end, low)
+    # The others are near, and memory far away need not be read to find the last of them.
+    near, step = first, 16
+    while near + step < end and alleles.pos[near + step] < high:
+        near, step = near + step, 2 * step
+    return first, _first_between(alleles, near, min(end, near + step), high)
 
 
 @kernel
 def _first_between(alleles: Alleles, low: int, high: int, pos: int) -> int:
+    """Return the first of the rows ``[low, high)`` whose allele lies at ``pos`` or behind, ``high`` if none does."""
     while low < high:
         middle = (low + high) >> 1
         if alleles.pos[middle] < pos:

@@ -33,7 +33,7 @@ from genolewm_assets.lewm.sampler.edit_kernels import (
     align_left,
     write_reverse,
 )
-from genolewm_assets.lewm.sampler.held_kernels import Alleles, Held, first_row
+from genolewm_assets.lewm.sampler.held_kernels import Alleles, Held, rows_between
 from genolewm_assets.lewm.sampler.proposal_kernels import Dice, propose_real, propose_synthetic
 from genolewm_assets.lewm.sampler.rule_kernels import CHANGE, LOCUS, SHIFT, Limits, pooled_blocks, reach
 from genolewm_assets.lewm.sampler.token_kernels import Tokens, count_changes, encode_codes, write_tokens
@@ -203,7 +203,7 @@ def _held_rows(windows: Windows, window: int, alleles: Alleles) -> tuple[int, in
         return 0, 0
     left, size, right = windows.sizes[window]
     flank = np.int64(max(left, right))
-    return first_row(alleles, contig, start - flank + 1), first_row(alleles, contig, start + size + flank + 1)
+    return rows_between(alleles, contig, start - flank + 1, start + size + flank + 1)
 
 
 @kernel
@@ -244,8 +244,7 @@ def _allele_rows(site: Site, limits: Limits, alleles: Alleles, low: int, high: i
         return 0, 0
     if site.is_reverse:
         low, high = site.size - high, site.size - low
-    first = first_row(alleles, site.contig, site.start + low + 1)
-    return first, first_row(alleles, site.contig, site.start + high + 1)
+    return rows_between(alleles, site.contig, site.start + low + 1, site.start + high + 1)
 
 
 @kernel
