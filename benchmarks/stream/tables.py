@@ -41,6 +41,17 @@ _COPIES: Mapping[str, str] = {
 
 def stream_tables(setting: Setting, *, shrink: int) -> Iterator[str]:
     """Make packages and a phased VCF, and yield the lines of all tables; one core, but for the loaders."""
+    folder = inputs_of(setting, shrink=shrink)
+    prime(_own_job(folder, "first_batch", "first_batch", ""))
+    with _one_core():
+        yield from rate_table(folder, setting)
+    yield from loader_table(folder, setting)
+    with _one_core():
+        yield from first_batch_table(folder, setting)
+
+
+def inputs_of(setting: Setting, *, shrink: int) -> Path:
+    """Return the folder of the inputs, which is made if it is not there."""
     folder = setting.folder / f"stream_{shrink}"
     if not folder.exists():
         setting.folder.mkdir(parents=True, exist_ok=True)
@@ -48,12 +59,7 @@ def stream_tables(setting: Setting, *, shrink: int) -> Iterator[str]:
             unfinished = Path(scratch) / folder.name
             make_folder(unfinished, shrink=shrink)
             unfinished.rename(folder)
-    prime(_own_job(folder, "first_batch", "first_batch", ""))
-    with _one_core():
-        yield from rate_table(folder, setting)
-    yield from loader_table(folder, setting)
-    with _one_core():
-        yield from first_batch_table(folder, setting)
+    return folder
 
 
 def make_folder(folder: Path, *, shrink: int) -> None:

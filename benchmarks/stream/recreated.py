@@ -1,14 +1,10 @@
-"""Search training tuples for held-out alleles: ``python -m benchmarks.stream.recreated_jobs FOLDER NAME OF N``.
+"""Search ten million training tuples for held-out alleles and intervals, as a Markdown table.
 
-Draws N tuples of the package NAME and prints what was found of what the package OF holds out, alleles and intervals, as
-one line of JSON. The search reads edited windows as bytes, and the tables of the package; it shares no code with the
-rules of sampling.
+The search reads edited windows as bytes, and the tables of the package; it shares no code with the rules of sampling.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -18,9 +14,15 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.stream.jobs import RELEASE, keep_verified, open_dataset
+from benchmarks.stream.jobs import HELD, PLAIN, RELEASE, keep_verified, open_dataset
+from benchmarks.stream.tables import inputs_of
+from benchmarks.vcf.tables import Setting
 
+#: Tuples of the package that holds alleles out, and of the one that holds nothing out, where some must be found.
+_SEARCHED, _COMPARED = 10_000_000, 1_000_000
 _K = 31
+#: Rows of contexts that are compared at once.
+_ROWS = 4_096
 #: Bases around the first base of every edit that are searched: an edit before it moves it by 30 at most.
 _BEFORE, _BEHIND = 62, 98
 #: 31-mers of an allele that a tuple with a place must show: other alleles can have a few of them in common.
@@ -47,18 +49,28 @@ def _scattered(kmers: Kmers) -> NDArray[np.int64]:
     return (kmers * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(64 - _NEAR_BITS)).astype(np.int64)
 
 
+def _made(contexts: list[dict[str, str]]) -> Kmers:
+    """Return the 31-mers that alleles have, with the bases around them, and that the reference there lacks."""
+    found = []
+    alts, refs = (
+        [row["left_context"] + row[name] + row["right_context"] for row in contexts] for name in ("alt", "ref")
+    )
+    for size in {*map(len, alts)}:
+        rows = [row for row, text in enumerate(alts) if len(text) == size]
+        made = kmers_of(np.array([_CODES[np.frombuffer(alts[row].encode(), np.uint8)] for row in rows]))
+        for row, own in zip(rows, made, strict=True):
+            there = kmers_of(_CODES[np.frombuffer(refs[row].encode(), np.uint8)][None])[0]
+            found.append(own[~np.isin(own, there)])
+    return np.concatenate(found)
+
+
 class HeldOut:
     """What a package keeps from training: 31-mers that only its held-out alleles have, and intervals."""
 
     def __init__(self, package: Path) -> None:
-        made: set[int] = set()
-        for row in pq.read_table(package / "holdouts" / "contexts.parquet").to_pylist():
-            alt, ref = (
-                set(kmers_of(_CODES[np.frombuffer(text.encode(), np.uint8)][None])[0].tolist())
-                for text in (row["left_context"] + row[name] + row["right_context"] for name in ("alt", "ref"))
-            )
-            made |= alt - ref
-        self.kmers = np.array(sorted(made), dtype=np.uint64)
+        contexts = pq.read_table(package / "holdouts" / "contexts.parquet").to_pylist()
+        made = [_made(contexts[first : first + _ROWS]) for first in range(0, len(contexts), _ROWS)]
+        self.kmers = np.unique(np.concatenate(made))
         self._near = np.zeros(1 << _NEAR_BITS, dtype=np.bool_)
         self._near[_scattered(self.kmers)] = True
         intervals = pq.read_table(package / "holdouts" / "intervals.parquet").to_pylist()
@@ -94,11 +106,10 @@ def edited_texts(batch: Any) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uin
         yield rows, _CODES[windows[rows[:, None], first[:, None] + np.arange(_BEFORE + _BEHIND)]]
 
 
-def search(folder: Path, name: str, of: str, n_tuples: int) -> dict[str, int]:
-    """Draw tuples of a package, and count those that show a held-out allele of another."""
-    packages = folder / "root" / "packages" / RELEASE
-    held, dataset = HeldOut(packages / of), open_dataset(folder, name, with_states=False)
-    found = {"tuples": 0, "placed": 0, "without_place": 0, "kmers": len(held.kmers)}
+def search(folder: Path, name: str, held: HeldOut, n_tuples: int) -> dict[str, int]:
+    """Draw tuples of a package, and count those that show a held-out allele."""
+    dataset = open_dataset(folder, name, with_states=False)
+    found = {"tuples": 0, "placed": 0, "unplaced": 0, "windows": held.windows_inside(dataset.package.directory)}
     for epoch in count():
         dataset.set_epoch(epoch)
         for batch in dataset:
@@ -107,18 +118,20 @@ def search(folder: Path, name: str, of: str, n_tuples: int) -> dict[str, int]:
                 np.add.at(shown, rows, held.count(kmers_of(codes)))
             placed = batch.windows.contig[batch.edits.window] >= 0
             found["placed"] += int((shown[placed] >= _ENOUGH).sum())
-            found["without_place"] += int((shown[~placed] > 0).sum())
+            found["unplaced"] += int((shown[~placed] > 0).sum())
             found["tuples"] += len(batch)
             if found["tuples"] >= n_tuples:
-                return found | {"windows_inside": held.windows_inside(packages / name)}
+                return found
     raise AssertionError("epochs do not end")
 
 
-def main() -> None:
-    folder, name, of, n_tuples = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+def recreated_table(setting: Setting, *, shrink: int) -> Iterator[str]:
+    """Search tuples of the package that holds alleles out and of the one that does not; yield the table's lines."""
+    folder = inputs_of(setting, shrink=shrink)
     keep_verified(folder)
-    print(json.dumps(search(folder, name, of, n_tuples)))
-
-
-if __name__ == "__main__":
-    main()
+    held = HeldOut(folder / "root" / "packages" / RELEASE / HELD)
+    yield "\n| package | tuples | that show a held-out allele, with a place | without | windows in an interval |"
+    yield "|---|---:|---:|---:|---:|"
+    for name, title, n in ((HELD, "holds 100,000 alleles out", _SEARCHED), (PLAIN, "holds none out", _COMPARED)):
+        found = search(folder, name, held, max(1, n // shrink))
+        yield f"| {title} | " + " | ".join(f"{each:,}" for each in found.values()) + " |"
