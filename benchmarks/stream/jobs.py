@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib import metadata
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from benchmarks.stopwatch import serve_tasks
 
 #: Release of all packages of a folder, and names of two of them.
 RELEASE, PLAIN, HELD = "2025-01-05", "plain", "held"
+#: Store of the first epoch of the plain package.
+FROZEN = "frozen"
 #: Bytes that the copies read in turn: more than the caches of a processor hold, as an epoch of batches is.
 _COPIED_BYTES = 1 << 28
 Task = Callable[[], int]
@@ -44,13 +46,14 @@ def _one_process(folder: Path) -> dict[str, Task]:
     from genolewm_assets.lewm.training import as_tensors
 
     states, tables = open_dataset(folder), open_dataset(folder, with_states=False)
-    held = open_dataset(folder, HELD, with_states=False)
+    held, frozen = open_dataset(folder, HELD, with_states=False), open_dataset(folder, frozen=folder / FROZEN)
     of_states, of_tables = next(iter(states)), next(iter(tables))
     written = of_tables.edits.edited_windows(of_tables.unpacked).nbytes
     return {
         "states": _epoch(states, as_tensors),
         "tables": _epoch(tables, as_tensors),
         "held": _epoch(held, as_tensors),
+        "frozen": _epoch(frozen, as_tensors, n_epochs=1),
         "text": _epoch(tables, lambda batch: batch.edits.edited_windows(batch.unpacked)),
         "copy_states": _copies(_held_bytes(of_states), len(of_states), states.n_batches),
         "copy_tables": _copies(_held_bytes(of_tables), len(of_tables), tables.n_batches),
@@ -58,9 +61,12 @@ def _one_process(folder: Path) -> dict[str, Task]:
     }
 
 
-def _epoch(dataset: Any, use: Callable[[Any], object]) -> Task:
-    """Return a task that reads the next epoch and calls ``use`` with every batch; it returns the number of tuples."""
-    epochs = count()
+def _epoch(dataset: Any, use: Callable[[Any], object], n_epochs: int | None = None) -> Task:
+    """Return a task that reads the next epoch, or of so many the next in turn, and calls ``use`` with every batch.
+
+    The task returns the number of tuples.
+    """
+    epochs = count() if n_epochs is None else cycle(range(n_epochs))
 
     def run() -> int:
         dataset.set_epoch(next(epochs))

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.packages.simulated_rows import clinvar_rows, corpus_rows, gnomad_rows, held_rows, window_rows
 from benchmarks.stream.jobs import RELEASE
+from benchmarks.stream.simulated_encoder import SimulatedEncoder
 from benchmarks.vcf.memory_tables import write_fasta
 from benchmarks.vcf.simulated_genome import simulate_contig
 from genolewm_assets.genome import GRCH38, PROFILES, Contig, ContigSet, genome_digest
@@ -33,7 +34,7 @@ from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.lewm.holdouts import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HoldoutPolicy
 from genolewm_assets.lewm.package_build import SHARD_COLUMNS, PackageSources, write_package
 from genolewm_assets.lewm.packages import POSSIBLE, CacheRef, PackageMix, VariantSource, window_shares
-from genolewm_assets.lewm.states import block_count
+from genolewm_assets.lewm.states import cache_config
 from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter, compute_fingerprint, compute_key
@@ -237,9 +238,10 @@ def _in_span(alleles: pa.Table, role: str) -> pa.Table:
 
 def _publish_states(root: Root, table: Path, hidden: int) -> CacheRef:
     """Publish an array store of random block states, float16, of the windows of a table."""
-    shape = (block_count(PROFILE.window_bp // 6), hidden)
+    identity = SimulatedEncoder(hidden).identity
+    shape = identity.row_shape(PROFILE.window_bp)
     n, digest = pq.ParquetFile(table).metadata.num_rows, hashlib.sha256(table.read_bytes()).hexdigest()
-    config: dict[str, JsonValue] = {"simulated": True, "windows_sha256": digest, "hidden": hidden}
+    config = cache_config(identity.as_recipe(), windows_sha256=digest, row_shape=shape)
     key = compute_key(config)
     write = partial(_write_states, shape=shape, n=n, config=config)
     asset = "embeddings/cache" if table.parent.name == "windows" else "embeddings/corpus"

@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.stream.jobs import HELD, PLAIN
+from benchmarks.stream.jobs import FROZEN, HELD, PLAIN
 from benchmarks.stream.phased_vcf import PhasedShape, write_phased
+from benchmarks.stream.simulated_encoder import SimulatedEncoder
 from benchmarks.stream.simulated_package import HeldOut, PackageShape, publish_package, write_inputs
 from benchmarks.vcf.tables import NO_PEERS, Setting
 from benchmarks.workers import Figures, Job, WorkerError, measure, measure_fresh, open_worker, prime
 from genolewm_assets.genome import Contig
+from genolewm_assets.lewm.freezing import write_frozen
 
 #: Contigs of the package, common alleles per million bases (one in 120), held-out alleles and intervals of the second.
 _CONTIGS, _PER_MBP, _HELD = (Contig("chr2", 10_000_000), Contig("chr17", 5_100_000)), 8_333, 100_000
@@ -30,6 +32,7 @@ _JOBS: Mapping[str, tuple[str, str]] = {
     "states": ("tuples with states and tokens, as tensors", "copy_states"),
     "tables": ("tuples with tokens, as tensors", "copy_tables"),
     "text": ("edited windows as bytes, and all of the tuples but states", "copy_text"),
+    "frozen": ("frozen tuples: both states and tokens, as tensors", "copy_states"),
     "held": ("tuples with tokens; 100,000 alleles and 100,000 intervals held out", "copy_tables"),
 }
 _COPIES: Mapping[str, str] = {
@@ -67,7 +70,7 @@ def make_folder(folder: Path, *, shrink: int) -> None:
     contigs = tuple(Contig(each.name, max(_LEAST_BP, each.length // shrink)) for each in _CONTIGS)
     held = _HELD // shrink
     write_inputs(folder, PackageShape(contigs, _CORPUS_WINDOWS // shrink, _PER_MBP, _HIDDEN, held))
-    publish_package(folder, PLAIN, HeldOut())
+    write_frozen(folder / FROZEN, publish_package(folder, PLAIN, HeldOut()), SimulatedEncoder(_HIDDEN), epochs=1)
     publish_package(folder, HELD, HeldOut(alleles=True, intervals=held))
     phased = Contig(_PHASED.name, max(_LEAST_BP, _PHASED.length // shrink))
     write_phased(folder, PhasedShape(phased, _PER_MBP, max(_LEAST_SAMPLES, _SAMPLES // shrink)))
@@ -93,7 +96,7 @@ def rate_table(folder: Path, setting: Setting) -> Iterator[str]:
 
 def loader_table(folder: Path, setting: Setting) -> Iterator[str]:
     """Measure ``DataLoader`` with one and two workers on all cores; yield the lines of the table."""
-    forms = {"batches": "batches, pickled", "tensors": "collate_fn=as_tensors, in shared memory"}
+    forms = {"batches": "batches", "tensors": "collate_fn=as_tensors"}
     jobs = {
         (form, n): _own_job(folder, "loaders", f"{form}/{n}", f"{title}; {n} worker{'s' * (n > 1)}")
         for form, title in forms.items()

@@ -95,9 +95,9 @@ def test_the_table_of_rates_shows_every_job_and_ratios(folder: Path) -> None:
         "| geno-lewm, its own tuples, no states",
     ]
     # Without peers there are no ratios to them, and only the copies have none to a copy.
-    ratios = [[cell.strip() for cell in line.split("|")[5:8]] for line in rows[1:8]]
+    ratios = [[cell.strip() for cell in line.split("|")[5:8]] for line in rows[1:9]]
     assert {tuple(row[:2]) for row in ratios} == {("", "")}
-    assert [bool(row[2]) for row in ratios] == [True] * 4 + [False] * 3
+    assert [bool(row[2]) for row in ratios] == [True] * 5 + [False] * 3
     assert float(lines[-2].split("none: ")[1].split()[0]) > 0
     assert "GenVarLoader: not measured" in lines[-1]
 
