@@ -22,7 +22,7 @@ from genolewm_assets.defs.display import (
     lineage_metadata,
 )
 from genolewm_assets.defs.runtime.currency import Currency, PublishingAsset
-from genolewm_assets.defs.runtime.job_builds import build_again_in_job, build_in_job, builds_are_jobs
+from genolewm_assets.defs.runtime.job_builds import build_again_in_job, build_in_job, is_job
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
@@ -258,12 +258,7 @@ class GatedAsset(PublishingAsset):
         partition = context.partition_key if context.has_partition_key else None
         artefact = ArtefactId(self.key, partition)
         try:
-            with LogProgress(context.log.info) as progress:
-                plan = self.build_plan(workspace, partition, progress)
-            if plan.note and not is_current(workspace.root, plan):
-                context.log.info(plan.note)
-            published = self._build(context, workspace, plan)
-            further = {} if self.after is None else self.after(workspace, plan, published)
+            published, further = self._publish(context, workspace, partition)
         except GenoLeWMError as err:
             # Planning may build the simulated sources; a rejection of those carries checks of another artefact.
             rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
@@ -293,11 +288,24 @@ class GatedAsset(PublishingAsset):
         if published.reused and BUILD_AGAIN_TAG in context.run.tags:
             yield self._build_again(context, workspace, published)
 
-    def _build(self, context: dg.AssetExecutionContext, workspace: Workspace, plan: BuildPlan) -> Published:
-        if self.h100 and builds_are_jobs():
-            return build_in_job(context, workspace.root, plan)
+    def _publish(
+        self, context: dg.AssetExecutionContext, workspace: Workspace, partition: str | None
+    ) -> tuple[Published, Mapping[str, dg.MetadataValue]]:
         with LogProgress(context.log.info) as progress:
-            return build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
+            plan = self.build_plan(workspace, partition, progress)
+            if plan.note and not is_current(workspace.root, plan):
+                context.log.info(plan.note)
+            if not is_job(h100=self.h100):
+                published = build(workspace.root, plan, run_id=context.run.run_id, progress=progress)
+                return published, self._said_after(workspace, plan, published)
+        # The job reports its own progress.
+        published = build_in_job(context, workspace.root, plan)
+        return published, self._said_after(workspace, plan, published)
+
+    def _said_after(
+        self, workspace: Workspace, plan: BuildPlan, published: Published
+    ) -> Mapping[str, dg.MetadataValue]:
+        return {} if self.after is None else self.after(workspace, plan, published)
 
     def _build_again(
         self, context: dg.AssetExecutionContext, workspace: Workspace, published: Published
@@ -312,9 +320,7 @@ class GatedAsset(PublishingAsset):
         log = dg.get_dagster_logger()
         log.info("%s is built again, to compare its bytes with the published ones", published.artefact)
         try:
-            with LogProgress(log.info) as progress:
-                again = self.build_plan(workspace, published.artefact.partition, progress)
-            differences = self._differences(context, workspace, again, published)
+            differences = self._differences(context, workspace, published)
         except GenoLeWMError as err:
             raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=False) from err
         if differences:
@@ -328,12 +334,14 @@ class GatedAsset(PublishingAsset):
         return dg.AssetObservation(self.path, partition=published.artefact.partition, metadata=facts)
 
     def _differences(
-        self, context: dg.AssetExecutionContext, workspace: Workspace, plan: BuildPlan, published: Published
+        self, context: dg.AssetExecutionContext, workspace: Workspace, published: Published
     ) -> tuple[Damage, ...]:
-        if self.h100 and builds_are_jobs():
-            return build_again_in_job(context, workspace.root, plan)
+        """Build a published partition once more, and return how its bytes differ."""
         with LogProgress(context.log.info) as progress:
-            return build_again(workspace.root, plan, published, progress=progress)
+            again = self.build_plan(workspace, published.artefact.partition, progress)
+            if not is_job(h100=self.h100):
+                return build_again(workspace.root, again, published, progress=progress)
+        return build_again_in_job(context, workspace.root, again)
 
     def _not_evaluated(self, evaluated: Set[str]) -> Iterator[dg.AssetCheckResult]:
         """Yield a warning for each check that a failed build did not come to.

@@ -46,9 +46,9 @@ class _NotPublishedError(DeviceError):
     """The published version is not the one of the plan, or its bytes are damaged."""
 
 
-def builds_are_jobs() -> bool:
-    """Tell whether builds that need an H100 are jobs here."""
-    return os.environ.get("GENOLEWM_EXECUTOR") == "slurm"
+def is_job(*, h100: bool) -> bool:
+    """Tell whether the build of an asset, which may need an H100, is a job here."""
+    return h100 and os.environ.get("GENOLEWM_EXECUTOR") == "slurm"
 
 
 def build_in_job(context: dg.AssetExecutionContext, root: Root, plan: BuildPlan) -> Published:
