@@ -11,15 +11,10 @@ from typing import Any
 
 import dagster as dg
 from dagster._core.executor.step_delegating import CheckStepHealthResult, StepHandler, StepHandlerContext
-from dagster_k8s.client import DagsterK8sAPIRetryLimitExceeded, DagsterK8sUnrecoverableAPIError
 from dagster_k8s.executor import K8sStepHandler
-from kubernetes.client.rest import ApiException
-from urllib3.exceptions import HTTPError
 
 #: A container in one of these is about to start.
 _STARTING = {"ContainerCreating", "PodInitializing", None}
-
-_UNANSWERED = (ApiException, HTTPError, DagsterK8sAPIRetryLimitExceeded, DagsterK8sUnrecoverableAPIError)
 
 
 class PodWatch(StepHandler):
@@ -29,6 +24,7 @@ class PodWatch(StepHandler):
         self._handler = handler
         self._client = handler._api_client
         self._waited: dict[str, str] = {}
+        self._complete: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -44,21 +40,42 @@ class PodWatch(StepHandler):
         yield from self._handler.terminate_step(step_handler_context)
 
     def check_step_health(self, step_handler_context: StepHandlerContext) -> CheckStepHealthResult:
-        """Look at the Job of a step: report a new reason to wait, and add the reason to a failure."""
+        """Look at the Job of a step: report a new reason to wait, and add the reason to a failure.
+
+        Dagster counts failed pods alone. A Job that ended without one has failed too.
+        """
         found: CheckStepHealthResult = self._handler.check_step_health(step_handler_context)
         job = self._handler._get_k8s_step_job_name(step_handler_context)
         launcher: Any = step_handler_context.instance.run_launcher
         try:
             pods = self._client.get_pods_in_job(job, launcher.job_namespace)
+            if found.is_healthy and (ended := self._has_ended(job, launcher.job_namespace, pods)):
+                found = CheckStepHealthResult.unhealthy(ended)
             if found.is_healthy:
                 self._report_waiting(step_handler_context, job, pods)
                 return found
             why = self._why_failed(job, launcher.job_namespace, pods)
-        except _UNANSWERED as err:
+        except Exception as err:  # noqa: BLE001
+            # Whatever keeps the reason from us (no answer, a log that is not text): the verdict stands.
             why = f"Kubernetes did not say why: {err}"
         if found.is_healthy:
             return found
         return CheckStepHealthResult.unhealthy(f"{found.unhealthy_reason}\n{why}".rstrip())
+
+    def _has_ended(self, job: str, namespace: str, pods: Sequence[Any]) -> str:
+        """Return how a Job without a failed pod ended; empty if it goes on, or its step may just have told its end."""
+        if any(pod.status is None or pod.status.phase in {"Pending", "Running"} for pod in pods):
+            return ""
+        status = self._client.get_job_status(job, namespace)
+        ends = {each.type for each in (status and status.conditions) or () if each.status == "True"}
+        if "Failed" in ends:
+            return f"Kubernetes job {job} failed."
+        if "Complete" in ends and job in self._complete:
+            return f"Kubernetes job {job} is complete, and its step did not tell that it ended."
+        if "Complete" in ends:
+            # The executor reads the events of steps between two looks.
+            self._complete.add(job)
+        return ""
 
     def _report_waiting(self, context: StepHandlerContext, job: str, pods: Sequence[Any]) -> None:
         launcher: Any = context.instance.run_launcher

@@ -46,6 +46,10 @@ class Step:
         assert self._watch.check_step_health(self._context).is_healthy
         return self.reported
 
+    def end(self) -> str:
+        """Look at a step that Dagster takes for healthy; returns why it has failed, empty if it has not."""
+        return self._watch.check_step_health(self._context).unhealthy_reason or ""
+
     def failure(self) -> str:
         """Look at a step that Dagster takes for failed; returns the reason that its log then has."""
         self.healthy = CheckStepHealthResult.unhealthy("Discovered failed Kubernetes job.")
@@ -115,6 +119,29 @@ def test_at_the_deadline_the_last_reason_to_wait_is_said(kube: Kube) -> None:
     said = step.failure()
     assert "DeadlineExceeded: Job was active longer than specified deadline" in said
     assert "It had not started. Unschedulable: 0/3 nodes are available" in said
+
+
+def test_a_job_that_never_had_a_pod_fails_at_its_deadline(kube: Kube) -> None:
+    kube.create("refused", ["true"], job={"activeDeadlineSeconds": 2}, serviceAccountName="nobody")
+    step = Step(kube, "refused")
+    said = eventually(step.end)
+    assert not kube.job("refused").failed
+    assert said.startswith("Kubernetes job refused failed.\nDeadlineExceeded: ")
+    assert 'It had not started. FailedCreate: Error creating: pods "refused-" is forbidden' in said
+
+
+def test_a_step_whose_job_is_complete_has_one_look_to_tell_its_end(kube: Kube) -> None:
+    kube.create("silent", ["true"])
+    step = Step(kube, "silent")
+    eventually(lambda: kube.job("silent").conditions)
+    assert step.end() == ""
+    assert step.end().startswith("Kubernetes job silent is complete, and its step did not tell that it ended.")
+
+
+def test_a_log_that_is_not_text_hides_no_failure(kube: Kube) -> None:
+    kube.create("binary", ["sh", "-c", "printf '\\377\\376'; exit 3"])
+    eventually(lambda: kube.job("binary").conditions)
+    assert Step(kube, "binary").failure().startswith("Discovered failed Kubernetes job.")
 
 
 def test_a_refused_question_changes_no_verdict(kube: Kube) -> None:

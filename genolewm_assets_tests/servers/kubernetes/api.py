@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
             status, reason, message = err.args
             answer = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}
             answer |= {"reason": reason, "message": message, "metadata": {}}
-        content = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+        content = answer.encode(errors="surrogateescape") if isinstance(answer, str) else json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "text/plain" if isinstance(answer, str) else "application/json")
         self.send_header("Content-Length", str(len(content)))
@@ -142,7 +142,7 @@ def _one(
         raise RefusedError(404, "NotFound", f'{found["resource"]} "{found["name"]}" not found')
     if found["part"] == "log":
         assert isinstance(named, Pod)
-        text = named.log.read_text(errors="replace") if named.log.exists() else ""
+        text = named.log.read_text(errors="surrogateescape") if named.log.exists() else ""
         return "".join(text.splitlines(keepends=True)[-int(query.get("tailLines", 0)) :])
     if verb == "delete":
         if isinstance(named, Job):
