@@ -32,6 +32,18 @@ def forwarded_settings(*further: str) -> list[str]:
     ConfigurationError
         If a path is not absolute: steps run in other folders, on other machines.
     """
+    check_places()
+    return [f"{name}={os.environ[name]}" for name in (*FORWARDED, *further) if os.environ.get(name)]
+
+
+def check_places() -> None:
+    """Refuse a root or catalogue that would be another one in the folder where a step or job runs.
+
+    Raises
+    ------
+    ConfigurationError
+        If a path is not absolute.
+    """
     root, catalog = os.environ.get("GENOLEWM_ROOT", ""), os.environ.get("GENOLEWM_CATALOG", "")
     if not Path(root).is_absolute():
         raise ConfigurationError("GENOLEWM_ROOT", "not a path for every node", expected="absolute", got=repr(root))
@@ -39,4 +51,3 @@ def forwarded_settings(*further: str) -> list[str]:
         raise ConfigurationError(
             "GENOLEWM_CATALOG", "not a path for every node", expected="absolute, or a built-in name", got=repr(catalog)
         )
-    return [f"{name}={os.environ[name]}" for name in (*FORWARDED, *further) if os.environ.get(name)]

@@ -107,9 +107,10 @@ def _run(
             timeout=_COMMAND_S,
             check=False,
         )
-    except FileNotFoundError as err:
-        raise ConfigurationError(program, "is not installed here", remedy="Install the client of Slurm") from err
     except (OSError, subprocess.TimeoutExpired) as err:
+        # A client that is being exchanged must not keep a job that exists from being followed, or cancelled.
+        if program == "sbatch" and isinstance(err, FileNotFoundError):
+            raise ConfigurationError(program, "is not installed here", remedy="Install the client of Slurm") from err
         raise NoAnswerError(program, "could not be run to its end", got=str(err)) from err
 
 

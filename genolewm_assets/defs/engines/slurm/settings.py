@@ -7,9 +7,9 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from genolewm_assets.defs.engines import card_type
+from genolewm_assets.defs.engines.forwarded import check_places
 from genolewm_assets.errors import ConfigurationError
 
 #: Three days, less than a run may take (``max_runtime_seconds``), and ten minutes.
@@ -93,7 +93,7 @@ def read_settings() -> SlurmSettings:
     ConfigurationError
         If a setting is malformed, an option is reserved, or the root or catalogue is not a path for every node.
     """
-    _check_places()
+    check_places()
     named = [f"--{name}={value}" for name, variable in _OWN.items() if (value := _word(variable))]
     gres = _word("GENOLEWM_SLURM_GRES") or f"gpu:{card_type().lower()}:1"
     return SlurmSettings(
@@ -102,16 +102,6 @@ def read_settings() -> SlurmSettings:
         pending_s=_seconds("GENOLEWM_SLURM_PENDING_S", _PENDING_S),
         silence_s=_seconds("GENOLEWM_SLURM_SILENCE_S", _SILENCE_S),
     )
-
-
-def _check_places() -> None:
-    root, catalog = os.environ.get("GENOLEWM_ROOT", ""), os.environ.get("GENOLEWM_CATALOG", "")
-    if not Path(root).is_absolute():
-        raise ConfigurationError("GENOLEWM_ROOT", "not a path for every node", expected="absolute", got=repr(root))
-    if "/" in catalog and not Path(catalog).is_absolute():
-        raise ConfigurationError(
-            "GENOLEWM_CATALOG", "not a path for every node", expected="absolute, or a built-in name", got=repr(catalog)
-        )
 
 
 def _word(name: str) -> str:

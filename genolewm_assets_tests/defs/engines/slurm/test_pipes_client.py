@@ -252,7 +252,7 @@ def test_without_an_answer_a_job_is_given_up_in_the_end(cluster: Cluster, answer
     def silence() -> None:
         cluster.answer("scontrol", *answer)
 
-    with pytest.raises(SlurmJobError, match=r"nothing is known of Slurm job 7 for 5\d s|6\d s"):
+    with pytest.raises(SlurmJobError, match=r"nothing is known of Slurm job 7 for (5|6)\d s"):
         cluster.run(cluster.finishes, silence)
     assert set(cluster.calls("scancel")) == {"7"}
     assert any("may still run: Slurm does not say that it ended. Run: scancel 7" in line for line in cluster.log)
@@ -274,6 +274,21 @@ def test_a_controller_that_comes_back_is_waited_for(cluster: Cluster) -> None:
     )
     assert told == [{"outcome": "built"}]
     assert len([line for line in log if "Unable to contact" in line]) == 2
+
+
+def test_a_client_that_is_exchanged_is_waited_for(cluster: Cluster) -> None:
+    program, away = cluster.folder / "scontrol", cluster.folder / "away"
+    os.environ["PATH"] = str(cluster.folder)
+    told, _ = cluster.run(
+        lambda: program.rename(away) and None,
+        *[lambda: None] * 20,
+        lambda: away.rename(program) and None,
+        cluster.finishes,
+        lambda: cluster.says("COMPLETED"),
+    )
+    assert told == [{"outcome": "built"}]
+    assert any("scontrol: could not be run to its end" in line for line in cluster.log)
+    assert cluster.calls("scancel") == []
 
 
 def test_a_job_that_waits_too_long_is_cancelled_with_its_reason(cluster: Cluster) -> None:
