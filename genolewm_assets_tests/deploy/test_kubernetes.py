@@ -108,7 +108,7 @@ def test_settings_say_what_the_code_does_without_them(monkeypatch: pytest.Monkey
 def test_settings_are_those_of_one_machine_but_for_places() -> None:
     assert TELEMETRY_OFF.items() <= SETTINGS.items()
     assert {name for name in SETTINGS if name.startswith("GENOLEWM_")} - {"GENOLEWM_IMAGE"} <= EXAMPLE.keys()
-    assert SETTINGS["GENOLEWM_EXECUTOR"] == "k8s"
+    assert (SETTINGS["GENOLEWM_EXECUTOR"], SETTINGS["GENOLEWM_DEVICE"]) == ("k8s", "cuda")
     for name in ("GENOLEWM_ROOT", "GENOLEWM_RUN_LOGS", "GENOLEWM_RUN_FILES", "PYTHONSAFEPATH", "PYTHONUNBUFFERED"):
         assert SETTINGS[name] == EXAMPLE[name]
     mounts = {mount["mountPath"] for mount in LAUNCHER["volume_mounts"]}

@@ -68,6 +68,8 @@ class Shipped:
         (data,) = [each["data"] for each in manifests() if each["kind"] == "ConfigMap"]
         settings = {name: self.moved(value) for name, value in data.items()}
         settings |= {"GENOLEWM_CATALOG": self.catalog, "GENOLEWM_CACHE": os.environ["GENOLEWM_CACHE"]}
+        # The card is declared, not there.
+        settings |= {"GENOLEWM_DEVICE": "cpu"}
         path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
         surroundings = Surroundings(
             images={settings["GENOLEWM_IMAGE"]: {"PATH": path, "PYTHONPATH": str(REPOSITORY)}},
