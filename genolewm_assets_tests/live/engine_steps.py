@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Literal
 
 from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, wait_until
@@ -38,8 +39,8 @@ def packaged(graphql: GraphQL, backfill: str) -> bool:
     return bool(ended) or any(run.status == "FAILURE" for run in runs)
 
 
-def printed(server: LiveServer, run_id: str, step: str) -> str:
-    """Return what the UI shows as the standard error of a step."""
+def printed(server: LiveServer, run_id: str, step: str, stream: Literal["stdout", "stderr"] = "stderr") -> str:
+    """Return what the UI shows as standard output or error of a step."""
     events = server.graphql.query(
         """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
              ... on LogsCapturedEvent { fileKey stepKeys } } } } } }""",
@@ -47,16 +48,16 @@ def printed(server: LiveServer, run_id: str, step: str) -> str:
     )["runOrError"]["eventConnection"]["events"]
     (file,) = [event["fileKey"] for event in events if step in event.get("stepKeys", ())]
     shown = server.graphql.query(
-        "query ($key: [String!]!) { capturedLogs(logKey: $key) { stderr } }", key=[run_id, "compute_logs", file]
+        "query ($key: [String!]!) { capturedLogs(logKey: $key) { stdout stderr } }", key=[run_id, "compute_logs", file]
     )
-    return str(shown["capturedLogs"]["stderr"])
+    return str(shown["capturedLogs"][stream])
 
 
 def stop_while_it_builds(root: Path, pid: int) -> None:
-    """Stop the process of a step as soon as it has a work directory; the encoder is loaded after that."""
+    """Stop the process of a step or job as soon as it has a work directory; the encoder is loaded after that."""
     deadline = time.monotonic() + 300
     while not [path for path in root.glob("work/embeddings~*/*") if path.name != "lock"]:
-        assert is_running(pid), "the step has ended"
+        assert is_running(pid), "it has ended"
         assert time.monotonic() < deadline, "no work directory within 300 s"
         time.sleep(0.002)
     os.kill(pid, signal.SIGSTOP)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +16,11 @@ import pytest
 import yaml
 
 from genolewm_assets_tests.deploy.installation import DEPLOY
+from genolewm_assets_tests.live.engine_steps import LATER, printed, stop_while_it_builds
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.servers.postgres import postgres_server
-from genolewm_assets_tests.servers.slurm_cluster import SlurmCluster, Witness, is_running, slurm_cluster
+from genolewm_assets_tests.servers.processes import is_running
+from genolewm_assets_tests.servers.slurm_cluster import SlurmCluster, Witness, slurm_cluster
 from genolewm_assets_tests.worlds.graph.packaged_world import STATES, forget, start_building
 from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
 
@@ -27,9 +28,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 #: Built by the backfill.
 BUILT = {"windows/index": ["chr17"], "embeddings/cache": ["chr17"], "corpus/windows": ["mrna_evo2"]}
-
-#: Built by runs that end badly.
-LATER = ("embeddings/corpus", "eukaryote_generator")
 
 
 @dataclass(frozen=True)
@@ -56,15 +54,6 @@ class Story:
         wait_until(lambda: self.jobs_of(run_id), "the process of the job", every_s=0.02)
         (job,) = self.jobs_of(run_id).values()
         return job
-
-    def stop_while_it_builds(self, job: int) -> None:
-        """Stop the process of a job as soon as it has a work directory; the encoder is loaded after that."""
-        pid, deadline = self.witness.jobs[job].pid, time.monotonic() + 300
-        while not [path for path in self.server.root.glob("work/embeddings~*/*") if path.name != "lock"]:
-            assert is_running(pid), "the job has ended"
-            assert time.monotonic() < deadline, "no work directory within 300 s"
-            time.sleep(0.002)
-        os.kill(pid, signal.SIGSTOP)
 
     def log_of(self, run_id: str) -> list[str]:
         events = self.server.graphql.query(
@@ -183,23 +172,14 @@ def test_what_a_job_prints_is_found_by_the_ui(story: Story) -> None:
     log = story.log_of(run.id)
     assert any("is RUNNING on h100-1" in line for line in log)
     assert any(line.startswith("embeddings/cache[chr17] is built on") for line in log)
-    events = story.server.graphql.query(
-        """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
-             ... on LogsCapturedEvent { fileKey stepKeys } } } } } }""",
-        id=run.id,
-    )["runOrError"]["eventConnection"]["events"]
-    (file,) = [event["fileKey"] for event in events if "embeddings__cache" in event.get("stepKeys", ())]
-    shown = story.server.graphql.query(
-        "query ($key: [String!]!) { capturedLogs(logKey: $key) { stdout } }", key=[run.id, "compute_logs", file]
-    )
-    assert "embeddings/cache[chr17] is built on" in shown["capturedLogs"]["stdout"]
+    assert "embeddings/cache[chr17] is built on" in printed(story.server, run.id, "embeddings__cache", "stdout")
 
 
 def test_a_killed_process_and_a_lost_node_are_tried_again_and_the_bytes_are_the_same(story: Story) -> None:
     graphql, root, cluster = story.server.graphql, story.server.root, story.cluster
     first = graphql.launch(*LATER)
     killed = story.job_of(first)
-    story.stop_while_it_builds(killed)
+    stop_while_it_builds(root, story.witness.jobs[killed].pid)
     os.kill(story.witness.jobs[killed].pid, signal.SIGKILL)
     assert graphql.wait_for_run(first).status == "FAILURE"
     (reason,) = graphql.step_failures(first)
@@ -208,7 +188,7 @@ def test_a_killed_process_and_a_lost_node_are_tried_again_and_the_bytes_are_the_
 
     second = story.launched_again(first)
     lost = story.job_of(second)
-    story.stop_while_it_builds(lost)
+    stop_while_it_builds(root, story.witness.jobs[lost].pid)
     # The process stays, stopped in the middle of its work: only its node has vanished.
     cluster.lose_node("h100-1")
     assert graphql.wait_for_run(second).status == "FAILURE"

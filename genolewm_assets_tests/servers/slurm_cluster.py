@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from genolewm_assets_tests.servers.processes import running_commands, status_of, variables_of
 from genolewm_assets_tests.servers.programs import free_port, program
 
 NODES = ("cpu-1", "cpu-2", "h100-1")
@@ -226,10 +227,9 @@ class Witness:
 
     def _look(self) -> None:
         while not self._ended.wait(_LOOK_S):
-            for pid in _pids():
-                with suppress(OSError):
-                    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                    if b"python" in words[0]:
+            for pid, words in running_commands():
+                if b"python" in words[0]:
+                    with suppress(OSError):
                         self._note(pid, words)
 
     def _note(self, pid: int, words: list[bytes]) -> None:
@@ -275,25 +275,8 @@ def _pids() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
 
 
-def variables_of(pid: int) -> dict[str, str]:
-    """Return the environment that a process was started with; empty if it has ended."""
-    with suppress(OSError):
-        entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return dict(entry.decode(errors="replace").partition("=")[::2] for entry in entries if b"=" in entry)
-    return {}
-
-
-def is_running(pid: int) -> bool:
-    """Tell whether a process exists and has not ended."""
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    return False
-
-
 def _above(pid: int) -> Iterator[int]:
     """Yield the ancestors of a process, the nearest first."""
-    with suppress(OSError):
-        while pid > 1:
-            # After the command's name in parentheses: state, parent (proc(5)).
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            yield pid
+    while pid > 1:
+        pid = status_of(pid)[1]
+        yield pid
