@@ -128,12 +128,13 @@ class SlurmCluster:
 
     def stop(self) -> None:
         """End every process of the cluster with SIGKILL, those of jobs among them."""
+        # The daemons first: they would start the next job in the place of one that ends.
+        for name in list(self._daemons):
+            self.kill(name)
         for node in NODES:
             for pid in self._jobs_of(node):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        for name in list(self._daemons):
-            self.kill(name)
 
     def _jobs_of(self, node: str) -> list[int]:
         """Return the processes of the jobs on a node, ``slurmstepd`` first."""

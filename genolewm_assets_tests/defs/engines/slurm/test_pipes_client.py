@@ -297,9 +297,7 @@ def test_a_job_that_waits_too_long_is_cancelled_with_its_reason(cluster: Cluster
             cluster.says("CANCELLED")
 
     steps = [lambda: cluster.says("PENDING", reason="Priority")] + [cancelled] * 1_000
-    with pytest.raises(
-        SlurmJobError, match=r"waited for 100 s and did not start: expected|got PENDING, reason Priority"
-    ):
+    with pytest.raises(SlurmJobError, match=r"waited for 100 s and did not start: got PENDING, reason Priority"):
         cluster.run(*steps)
     assert cluster.calls("scancel") == ["7"]
     assert "Slurm job 7 waits: PENDING, reason Priority" in cluster.log
