@@ -53,6 +53,33 @@ def printed(server: LiveServer, run_id: str, step: str, stream: Literal["stdout"
     return str(shown["capturedLogs"][stream])
 
 
+def messages(graphql: GraphQL, run_id: str) -> list[str]:
+    """Return the messages in the log of a run."""
+    events = graphql.query(
+        """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
+             ... on MessageEvent { message } } } } } }""",
+        id=run_id,
+    )["runOrError"]["eventConnection"]["events"]
+    return [event["message"] for event in events if "message" in event]
+
+
+def cancel(graphql: GraphQL, run_id: str) -> None:
+    """Cancel a run as the UI does, and wait until it is."""
+    answer = graphql.query(
+        "mutation ($id: String!) { terminateRun(runId: $id) { __typename ... on TerminateRunFailure { message } } }",
+        id=run_id,
+    )["terminateRun"]
+    assert answer["__typename"] == "TerminateRunSuccess", answer
+    assert graphql.wait_for_run(run_id).status == "CANCELED"
+
+
+def launched_again(graphql: GraphQL, run_id: str) -> str:
+    """Wait until the daemon launches a failed run again, and return the id of the new one."""
+    wait_until(lambda: graphql.runs(tags={"dagster/parent_run_id": run_id}), "the run to be launched again")
+    (again,) = graphql.runs(tags={"dagster/parent_run_id": run_id})
+    return again.id
+
+
 def stop_while_it_builds(root: Path, pid: int) -> None:
     """Stop the process of a step or job as soon as it has a work directory; the encoder is loaded after that."""
     deadline = time.monotonic() + 300

@@ -14,8 +14,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from genolewm_assets_tests.live.engine_steps import LATER, printed, stop_while_it_builds
-from genolewm_assets_tests.live.graphql import GraphQL
+from genolewm_assets_tests.live.engine_steps import (
+    LATER,
+    cancel,
+    launched_again,
+    messages,
+    printed,
+    stop_while_it_builds,
+)
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.servers.kubernetes.api import api_server
 from genolewm_assets_tests.servers.kubernetes.nodes import node_above
@@ -105,13 +111,6 @@ class Story:
         (step,) = [seen for step, seen in self.seen(run_id).items() if step]
         return step
 
-    def next_try(self, run_id: str) -> str:
-        """Wait until a run is launched again, and return the id of the new one."""
-        graphql = self.server.graphql
-        wait_until(lambda: graphql.runs(tags={"dagster/parent_run_id": run_id}), "the run to be launched again")
-        (again,) = graphql.runs(tags={"dagster/parent_run_id": run_id})
-        return again.id
-
 
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
@@ -144,26 +143,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
                 yield Story(server, shipped, url, witness, backfill, undisturbed)
 
 
-def messages(graphql: GraphQL, run_id: str) -> list[str]:
-    """Return the messages in the log of a run."""
-    events = graphql.query(
-        """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
-             ... on MessageEvent { message } } } } } }""",
-        id=run_id,
-    )["runOrError"]["eventConnection"]["events"]
-    return [event["message"] for event in events]
-
-
 def test_a_run_that_is_cancelled_ends_its_step_on_the_other_node(story: Story) -> None:
     graphql = story.server.graphql
     run = graphql.launch(*LATER)
     step = story.step(run)
-    answer = graphql.query(
-        "mutation ($id: String!) { terminateRun(runId: $id) { __typename ... on TerminateRunFailure { message } } }",
-        id=run,
-    )["terminateRun"]
-    assert answer["__typename"] == "TerminateRunSuccess", answer
-    assert graphql.wait_for_run(run).status == "CANCELED"
+    cancel(graphql, run)
     wait_until(lambda: not is_running(step.pid), "the process of the step to end", timeout_s=90)
     wait_until(lambda: not story.shipped.cluster.pods_of_run(run), "the pods of the run to be gone", timeout_s=90)
     assert bytes_of(story.server.root).keys() < story.undisturbed.keys()
@@ -208,7 +192,7 @@ def test_a_step_that_no_node_fits_says_why_and_ends_at_its_deadline(story: Story
 def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes(story: Story) -> None:
     graphql, root, cluster = story.server.graphql, story.server.root, story.shipped.cluster
     (late,) = [run.id for run in graphql.runs(statuses=["FAILURE"])]
-    lost = story.next_try(late)
+    lost = launched_again(graphql, late)
     step = story.step(lost)
     stop_while_it_builds(root, step.pid)
     assert bytes_of(root).keys() < story.undisturbed.keys()
@@ -220,7 +204,7 @@ def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes
     assert "Node h100-1 which was running pod" in failure
 
     cluster.start_node("h100-1")
-    again = story.next_try(lost)
+    again = launched_again(graphql, lost)
     assert graphql.wait_for_run(again).status == "SUCCESS", graphql.step_failures(again)
     assert story.seen(again)["embeddings__corpus"].node == "h100-1"
     assert bytes_of(root) == story.undisturbed

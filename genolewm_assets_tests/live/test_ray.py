@@ -22,6 +22,8 @@ from genolewm_assets_tests.deploy.installation import DEPLOY, settings_of
 from genolewm_assets_tests.live.engine_steps import (
     BUILT,
     LATER,
+    cancel,
+    launched_again,
     packaged,
     printed,
     register_releases,
@@ -127,12 +129,7 @@ def test_a_run_that_is_cancelled_ends_its_step_on_the_other_node(story: Story) -
     run = graphql.launch(*LATER)
     wait_until(lambda: story.steps_of(run), "the step to start")
     (step,) = story.steps_of(run).values()
-    answer = graphql.query(
-        "mutation ($id: String!) { terminateRun(runId: $id) { __typename ... on TerminateRunFailure { message } } }",
-        id=run,
-    )["terminateRun"]
-    assert answer["__typename"] == "TerminateRunSuccess", answer
-    assert graphql.wait_for_run(run).status == "CANCELED"
+    cancel(graphql, run)
     wait_until(lambda: not is_running(step.pid), "the process of the step to end", timeout_s=60)
     assert bytes_of(story.server.root).keys() < story.undisturbed.keys()
 
@@ -151,10 +148,9 @@ def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes
     wait_until(lambda: not is_running(step.pid), "the process of the lost step to end", timeout_s=60)
 
     story.cluster.start("h100")
-    wait_until(lambda: graphql.runs(tags={"dagster/parent_run_id": lost}), "the run to be launched again")
-    (again,) = graphql.runs(tags={"dagster/parent_run_id": lost})
-    assert graphql.wait_for_run(again.id).status == "SUCCESS", graphql.step_failures(again.id)
-    assert {seen.node for seen in story.steps_of(again.id).values()} == {story.cluster.addresses["h100"]}
+    again = launched_again(graphql, lost)
+    assert graphql.wait_for_run(again).status == "SUCCESS", graphql.step_failures(again)
+    assert {seen.node for seen in story.steps_of(again).values()} == {story.cluster.addresses["h100"]}
     assert bytes_of(root) == story.undisturbed
 
 

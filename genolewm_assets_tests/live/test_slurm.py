@@ -16,7 +16,14 @@ import pytest
 import yaml
 
 from genolewm_assets_tests.deploy.installation import DEPLOY
-from genolewm_assets_tests.live.engine_steps import LATER, printed, stop_while_it_builds
+from genolewm_assets_tests.live.engine_steps import (
+    LATER,
+    cancel,
+    launched_again,
+    messages,
+    printed,
+    stop_while_it_builds,
+)
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.servers.postgres import postgres_server
 from genolewm_assets_tests.servers.processes import is_running
@@ -54,21 +61,6 @@ class Story:
         wait_until(lambda: self.jobs_of(run_id), "the process of the job", every_s=0.02)
         (job,) = self.jobs_of(run_id).values()
         return job
-
-    def log_of(self, run_id: str) -> list[str]:
-        events = self.server.graphql.query(
-            """query ($id: ID!) { runOrError(runId: $id) { ... on Run { eventConnection { events {
-                 ... on MessageEvent { message } } } } } }""",
-            id=run_id,
-        )["runOrError"]["eventConnection"]["events"]
-        return [event["message"] for event in events if "message" in event]
-
-    def launched_again(self, run_id: str) -> str:
-        """Return the run that the daemon launches after a failed one."""
-        graphql = self.server.graphql
-        wait_until(lambda: graphql.runs(tags={"dagster/parent_run_id": run_id}), "the run to be launched again")
-        (again,) = graphql.runs(tags={"dagster/parent_run_id": run_id})
-        return again.id
 
 
 @pytest.fixture(scope="module")
@@ -156,12 +148,7 @@ def _cancelled(story: Story) -> None:
     graphql = story.server.graphql
     run = graphql.launch(*LATER)
     job = story.job_of(run)
-    answer = graphql.query(
-        "mutation ($id: String!) { terminateRun(runId: $id) { __typename ... on TerminateRunFailure { message } } }",
-        id=run,
-    )["terminateRun"]
-    assert answer["__typename"] == "TerminateRunSuccess", answer
-    assert graphql.wait_for_run(run).status == "CANCELED"
+    cancel(graphql, run)
     assert story.cluster.field(job, "JobState") == "CANCELLED"
     wait_until(lambda: not is_running(story.witness.jobs[job].pid), "the process of the job to end", timeout_s=60)
     assert not list(story.server.root.glob("work/slurm/*"))
@@ -169,7 +156,7 @@ def _cancelled(story: Story) -> None:
 
 def test_what_a_job_prints_is_found_by_the_ui(story: Story) -> None:
     (run,) = [run for run in story.server.graphql.runs(statuses=["SUCCESS"]) if run.partition == "chr17"]
-    log = story.log_of(run.id)
+    log = messages(story.server.graphql, run.id)
     assert any("is RUNNING on h100-1" in line for line in log)
     assert any(line.startswith("embeddings/cache[chr17] is built on") for line in log)
     assert "embeddings/cache[chr17] is built on" in printed(story.server, run.id, "embeddings__cache", "stdout")
@@ -186,7 +173,7 @@ def test_a_killed_process_and_a_lost_node_are_tried_again_and_the_bytes_are_the_
     assert f"Slurm job {killed} did not succeed: got FAILED" in reason
     assert "killed by signal 9" in reason
 
-    second = story.launched_again(first)
+    second = launched_again(graphql, first)
     lost = story.job_of(second)
     stop_while_it_builds(root, story.witness.jobs[lost].pid)
     # The process stays, stopped in the middle of its work: only its node has vanished.
@@ -196,8 +183,11 @@ def test_a_killed_process_and_a_lost_node_are_tried_again_and_the_bytes_are_the_
     assert f"Slurm job {lost} did not succeed: got NODE_FAIL" in reason
     assert bytes_of(root).keys() < story.undisturbed.keys()
 
-    third = story.launched_again(second)
-    wait_until(lambda: any("waits: PENDING, reason " in line for line in story.log_of(third)), "the reason to wait")
+    third = launched_again(graphql, second)
+    wait_until(
+        lambda: any("waits: PENDING, reason " in line for line in messages(graphql, third)),
+        "the reason to wait",
+    )
     cluster.start_node("h100-1")
     assert graphql.wait_for_run(third).status == "SUCCESS", graphql.step_failures(third)
     assert not is_running(story.witness.jobs[lost].pid)

@@ -279,10 +279,17 @@ def test_a_controller_that_comes_back_is_waited_for(cluster: Cluster) -> None:
 def test_a_client_that_is_exchanged_is_waited_for(cluster: Cluster) -> None:
     program, away = cluster.folder / "scontrol", cluster.folder / "away"
     os.environ["PATH"] = str(cluster.folder)
+
+    def remove() -> None:
+        program.rename(away)
+
+    def bring_back() -> None:
+        away.rename(program)
+
     told, _ = cluster.run(
-        lambda: program.rename(away) and None,
+        remove,
         *[lambda: None] * 20,
-        lambda: away.rename(program) and None,
+        bring_back,
         cluster.finishes,
         lambda: cluster.says("COMPLETED"),
     )
