@@ -114,15 +114,18 @@ def _run_job(
         read_settings,
     )
 
-    token = uuid.uuid4().hex
+    token, settings = uuid.uuid4().hex, read_settings()
+    folder = root.path / WORK / "slurm" / token
+    # Numba refuses kernels that it cannot cache. On a node, the home of a service's user may be none.
+    environment = {"NUMBA_CACHE_DIR": str(folder / "numba"), **settings.environment}
     try:
-        done = PipesSlurmClient(read_settings()).run(
+        done = PipesSlurmClient(replace(settings, environment=environment)).run(
             context=context,
             extras={"asset": plan.artefact.asset, "partition": plan.artefact.partition, "task": task},
             command=[sys.executable, "-P", "-m", _PROGRAM],
             name=_job_name(root, plan),
             comment=f"run={context.run.run_id},step={context.op_execution_context.op_handle},try={token}",
-            folder=root.path / WORK / "slurm" / token,
+            folder=folder,
         )
     except SlurmJobError as err:
         stated = failure_in(err.messages) if err.state == "FAILED" else None

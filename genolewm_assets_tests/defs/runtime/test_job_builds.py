@@ -1,16 +1,21 @@
 """Builds of states as jobs of a real Slurm: the same events as in the step's own process, whatever the job's end."""
 
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import dagster as dg
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from genolewm_assets.defs.engines.slurm import PipesSlurmClient
 from genolewm_assets.defs.runtime import job_builds
 from genolewm_assets.defs.runtime.failure_hook import FINAL
 from genolewm_assets.defs.runtime.gates import BUILD_AGAIN_TAG, INPUTS_ACCEPTED
 from genolewm_assets.encoders import write_tiny_llama
+from genolewm_assets.store.artefacts import ArtefactId
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.slurm_cluster import SlurmCluster, slurm_cluster
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld, bytes_of, failed_checks, warned_checks
@@ -169,3 +174,26 @@ def test_a_wrong_setting_is_for_a_person(
     text, retried = failure_of(deployed, refused)
     assert problem in text
     assert not retried
+
+
+def test_a_job_caches_kernels_in_its_own_folder_unless_another_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[str, Path]] = []
+
+    def run(client: PipesSlurmClient, *, folder: Path, **_: object) -> Any:
+        seen.append((client.settings.environment["NUMBA_CACHE_DIR"], folder))
+        return SimpleNamespace(get_custom_messages=lambda: [{"outcome": "built"}])
+
+    monkeypatch.setattr(PipesSlurmClient, "run", run)
+    for name, value in {"GENOLEWM_ROOT": str(tmp_path), "GENOLEWM_CATALOG": "sample"}.items():
+        monkeypatch.setenv(name, value)
+    context: Any = SimpleNamespace(run=SimpleNamespace(run_id="1"), op_execution_context=SimpleNamespace(op_handle="a"))
+    root: Any = SimpleNamespace(path=tmp_path)
+    plan: Any = SimpleNamespace(artefact=ArtefactId("tuples/frozen", "2024-01-01"))
+    job_builds._run_job(context, root, plan, "build")
+    monkeypatch.setenv("GENOLEWM_SLURM_VARIABLES", "NUMBA_CACHE_DIR")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "/scratch/numba")
+    job_builds._run_job(context, root, plan, "build")
+    (own, folder), (named, _) = seen
+    assert (Path(own).parent, named) == (folder, "/scratch/numba")
