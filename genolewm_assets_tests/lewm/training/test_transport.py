@@ -194,3 +194,16 @@ def test_tensors_travel_as_batches_do(dataset):
         assert {name: each.dtype for name, each in copy.copy(mine).items()} == {n: e.dtype for n, e in theirs.items()}
     del mine
     assert in_use(dataset) == 0
+
+
+def test_what_a_collate_fn_adds_to_tensors_arrives(dataset):
+    def collate(batch):
+        added = {"half": torch.arange(3).bfloat16(), "grown": torch.ones(2, requires_grad=True), "names": ["a"]}
+        return tensors.TensorBatch({**tensors.as_tensors(batch), **added, "array": np.arange(4)})
+
+    for mine in loader(dataset, 1, collate_fn=collate, timeout=60):
+        assert list(mine)[-4:] == ["half", "grown", "names", "array"]
+        assert torch.equal(mine["half"], torch.arange(3).bfloat16())
+        assert mine["grown"].requires_grad
+        assert (mine["names"], mine["array"].tolist()) == (["a"], [0, 1, 2, 3])
+        assert is_in_a_slot(dataset, mine["target_tokens"].numpy())
