@@ -161,9 +161,9 @@ def _is_held_out(alleles: Alleles, site: Site, edits: Integers, alt: Bytes, row:
 
 @kernel
 def note_seeds(site: Site, held: Held, room: Room, rows: Integers, n: int, shift: int) -> int:
-    """Note the seeds that tell whether :func:`shows_held_out` has to look, and return it what it needs to know.
+    """Note the seeds of the bases around edits and begin to load their words; return what ``shows_held_out`` takes.
 
-    The seeds' words are loaded until then.
+    That is the number of seeds, more than have room where the whole rule is to be applied without them.
     """
     if site.spells_held:
         return room.notes.shape[0] + 1

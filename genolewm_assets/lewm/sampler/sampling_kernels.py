@@ -307,6 +307,8 @@ def _add_companion(
     if table >= 0:
         alleles = sources.first if table == 0 else sources.second
         first, end = _allele_rows(site, limits, alleles, low, high)
+        # More than in the whole window: the file is damaged.
+        end = min(end, first + dice.order.shape[1])
         for k in range(end - first):
             dice.order[2, k] = k
         _, row = propose_real(

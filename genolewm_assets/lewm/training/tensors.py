@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -61,9 +62,26 @@ def _as_it_is(batch: TrainingBatch) -> TrainingBatch:
     return batch
 
 
-def _as_arrays(batch: TensorBatch) -> dict[str, NDArray[Any]]:
-    return {name: each.numpy() for name, each in batch.items()}
+@dataclass(frozen=True, slots=True)
+class _ArrayOf:
+    """The array of a tensor."""
+
+    array: NDArray[Any]
 
 
-def _of_arrays(arrays: dict[str, NDArray[Any]]) -> TensorBatch:
-    return TensorBatch({name: from_numpy(array) for name, array in arrays.items()})
+def _as_arrays(batch: TensorBatch) -> dict[str, Any]:
+    return {name: _array_of(each) for name, each in batch.items()}
+
+
+def _array_of(value: Any) -> Any:
+    """Return the array of a tensor; what a ``collate_fn`` added and has none, such as bfloat16, as it is."""
+    try:
+        return _ArrayOf(value.numpy()) if type(value) is Tensor else value
+    except (RuntimeError, TypeError):
+        return value
+
+
+def _of_arrays(values: dict[str, Any]) -> TensorBatch:
+    return TensorBatch(
+        {name: from_numpy(each.array) if isinstance(each, _ArrayOf) else each for name, each in values.items()}
+    )

@@ -68,12 +68,12 @@ class Packing:
             place.of(block)[...] = array
 
     def _placed(self, value: Any) -> Any:
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) and _is_plain(value.dtype):
             place = _Place(value.dtype.str, value.shape, -(-self.n_bytes // _ALIGNED) * _ALIGNED)
             self.arrays.append((value, place))
             self.n_bytes = place.at + value.nbytes
             return place
-        if isinstance(value, dict):
+        if type(value) is dict:
             return {name: self._placed(own) for name, own in value.items()}
         if is_dataclass(value) and not isinstance(value, type):
             return _Record(
@@ -82,11 +82,16 @@ class Packing:
         return value
 
 
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    """Tell whether ``dtype.str`` says all of a type, whose items refer to no object."""
+    return not dtype.hasobject and dtype.names is None and dtype.subdtype is None
+
+
 def unpack(record: Any, block: NDArray[np.uint8]) -> Any:
     """Return the batch of a record, whose arrays are parts of a block."""
     if isinstance(record, _Place):
         return record.of(block)
-    if isinstance(record, dict):
+    if type(record) is dict:
         return {name: unpack(own, block) for name, own in record.items()}
     if isinstance(record, _Record):
         return record.kind(**{name: unpack(own, block) for name, own in record.values.items()})
@@ -102,31 +107,43 @@ class SharedBlocks:
     """
 
     def __init__(self, name: str = "", descriptor: int = -1) -> None:
-        if not name:
+        is_new = not name
+        if is_new:
             name, descriptor = secrets.token_hex(16), os.memfd_create("genolewm-batches")
-            os.ftruncate(descriptor, (1 + LANES * SLOTS) * _SLOT_BYTES)
         self.name, self._descriptor = name, descriptor
         weakref.finalize(self, os.close, descriptor)
+        if is_new:
+            os.ftruncate(descriptor, (1 + LANES * SLOTS) * _SLOT_BYTES)
+        self._maker = os.getpid() if is_new else None
         # 0: free; twice a ticket: sent; one more: received and in use.
         self._states = np.frombuffer(self._map(0, 8 * LANES * SLOTS), np.uint64).reshape(LANES, SLOTS)
         self._mapped: dict[tuple[int, int], mmap.mmap] = {}
+        # A map has a descriptor of its own, and a process that closes any descriptor of a file loses its locks.
+        self._outgrown: list[mmap.mmap] = []
         self._sender, self._lane, self._ticket = 0, 0, 0
         _OPEN[name] = self
 
     def __reduce__(self) -> tuple[object, ...]:
         if get_spawning_popen() is None:  # a copy that no worker sends to this process from
-            return SharedBlocks, ()
+            return open_blocks, ()
         return _attach, (self.name, DupFd(self._descriptor))
 
     def send(self, packing: Packing) -> tuple[int, int, int, int] | None:
-        """Write a batch to a free slot; return what :meth:`receive` needs, None if no slot is free or large enough."""
-        if packing.n_bytes > _SLOT_BYTES or not self._claim():
+        """Write a batch to a free slot; return what :meth:`receive` needs, None if it cannot be sent in this way.
+
+        No slot may be free or large enough. Of blocks that this process made itself, its parent knows nothing.
+        """
+        if packing.n_bytes > _SLOT_BYTES or self._maker == os.getpid() or not self._claim():
             return None
         free = np.flatnonzero(self._states[self._lane] == 0)
         if not len(free):
             return None
         slot = int(free[0])
-        packing.write(self._slot(self._lane, slot, packing.n_bytes))
+        try:
+            block = self._slot(self._lane, slot, packing.n_bytes)
+        except OSError:  # of address space or descriptors
+            return None
+        packing.write(block)
         self._ticket += 1
         self._states[self._lane, slot] = 2 * self._ticket
         return self._lane, slot, self._ticket, packing.n_bytes
@@ -143,8 +160,8 @@ class SharedBlocks:
             raise ResourceError(
                 "a batch of a worker", "was replaced before it was received", remedy="Begin the epoch again"
             )
-        self._states[lane, slot] = 2 * ticket + 1
         block = self._slot(lane, slot, n_bytes)
+        self._states[lane, slot] = 2 * ticket + 1
         # Views of the block keep it alive, whatever is made of them.
         weakref.finalize(block, _free, self._states, lane, slot, os.getpid()).atexit = False
         return block
@@ -168,7 +185,10 @@ class SharedBlocks:
     def _slot(self, lane: int, slot: int, n_bytes: int) -> NDArray[np.uint8]:
         mapped = self._mapped.get((lane, slot))
         if mapped is None or len(mapped) < n_bytes:
-            size = -(-n_bytes // _MAPPED_BYTES) * _MAPPED_BYTES
+            if mapped is not None:
+                self._outgrown.append(mapped)
+            # Powers of two, so that few are outgrown.
+            size = max(_MAPPED_BYTES, 1 << (n_bytes - 1).bit_length())
             mapped = self._mapped[lane, slot] = self._map((1 + lane * SLOTS + slot) * _SLOT_BYTES, size)
         return np.frombuffer(mapped, np.uint8, n_bytes)
 
@@ -187,8 +207,13 @@ def _free(states: NDArray[np.uint64], lane: int, slot: int, receiver: int) -> No
 
 
 def open_blocks() -> SharedBlocks | None:
-    """Return new blocks; None where the system has no files without a name, which Linux has."""
-    return SharedBlocks() if hasattr(os, "memfd_create") else None
+    """Return new blocks; None where the system has no files without a name, or allows none of this size or no more."""
+    if not hasattr(os, "memfd_create"):  # on other systems than Linux
+        return None
+    try:
+        return SharedBlocks()
+    except OSError:
+        return None
 
 
 class _Sending:

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource, Redraw, SamplingRules
+from genolewm_assets.lewm.sampler import batch_sampler
 from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.sampler.tables import EditBatch, WindowArrays
 from genolewm_assets.lewm.states import Pooling
@@ -139,6 +141,29 @@ def test_alleles_whose_bounds_are_not_in_their_text_are_not_read():
     assert set(drawn.edit_source.tolist()) == {EDIT_SOURCE_CODES[EditSource.SYNTHETIC_SNV]}
     assert set(sample(EditSource.SYNTHETIC_SNV, empty).edit_pos[:, 0].tolist()) & set(alleles.pos.tolist())
     assert not set(sample(EditSource.SYNTHETIC_SNV, damaged).edit_pos[:, 0].tolist()) & set(alleles.pos.tolist())
+
+
+def test_positions_that_are_not_sorted_lead_to_no_place_behind_a_room(monkeypatch):
+    """Of a damaged file: fewer alleles are found in a window than in a part of it."""
+    reference = simulate_reference()
+    alleles, make, behind = AlleleIndex.of(simulate_alleles(reference, 2_000)), batch_sampler._dice, []
+
+    def dice(prefix_bytes: int, most: int) -> Any:
+        room = np.full(3 * most + len(alleles), -1, dtype=np.int64)
+        behind.append(room[3 * most :])
+        return make(prefix_bytes, most)._replace(order=room[: 3 * most].reshape(3, -1))
+
+    monkeypatch.setattr(batch_sampler, "_dice", dice)
+    rules = SamplingRules(inset_bp=0, multi_edit_share=1.0, pooling=Pooling("local", 25, "right", 1))
+    plan = np.full((1, 4), EDIT_SOURCE_CODES[EditSource.GNOMAD], dtype=np.int8)
+    for start in range(3_000, 13_000, 250):
+        windows = WindowArrays.unpack(SplitWindows([as_batch([make_window(reference, start)])]).packed(np.array([0])))
+        pos = alleles.pos.copy()
+        # The end of the window's alleles is searched here first.
+        pos[np.searchsorted(pos, start + 1) + 16] = 2**40
+        sampler = BatchSampler({EditSource.GNOMAD: replace(alleles, pos=pos)}, AlleleIndex.of(no_alleles()), rules)
+        sampler.sample(windows, plan, seed=1, epoch=0, again=np.zeros(1, dtype=np.int64))
+        assert (behind[-1] == -1).all()
 
 
 @pytest.mark.parametrize("side", ["both", "right"])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import errno
 import gc
 import os
 import pickle
+import resource
 import signal
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -132,14 +136,23 @@ def packed(value):
     return transport.Packing({"a": np.arange(value, dtype=np.int64)})
 
 
+def forked(work):
+    """Return the number of a process that does some work and ends: with status 0 unless it raises."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            os._exit(0)
+        finally:  # of an error; os._exit does not return
+            os._exit(1)
+    return child
+
+
 def sent_by_another_process(blocks, value):
     """Return the ticket of what a process sent that has ended since."""
     receive, send = os.pipe()
-    child = os.fork()
-    if not child:
-        os.write(send, pickle.dumps(blocks.send(packed(value))))
-        os._exit(0)
-    os.waitpid(child, 0)
+    child = forked(lambda: os.write(send, pickle.dumps(blocks.send(packed(value)))))
+    assert os.waitpid(child, 0)[1] == 0
     os.close(send)
     with os.fdopen(receive, "rb") as pipe:
         return pickle.loads(pipe.read())
@@ -178,6 +191,86 @@ def test_a_batch_that_outgrows_a_slot_gets_a_larger_one():
         assert len(block) == 8 * value
 
 
+def test_a_worker_whose_batches_outgrow_slots_keeps_its_lane():
+    """A closed map would end the lock of the lane."""
+    blocks = transport.SharedBlocks()
+    lanes = []
+    with ExitStack() as ended:
+        for values in ((10, 400_000, 3), (5,)):
+            sends = ended.enter_context(sending(blocks, values))
+            for sent in sends:
+                assert blocks.receive(*sent).nbytes == sent[3]
+            lanes.append(sent[0])
+    assert lanes == [0, 1]
+
+
+@contextmanager
+def sending(blocks, values):
+    """Yield an iterator over what a process sends, one value after the other; it lives until the context ends."""
+    (receive, send), (wait, go_on) = os.pipe(), os.pipe()
+
+    def work():
+        os.close(go_on)
+        for value in values:
+            os.write(send, pickle.dumps(blocks.send(packed(value))))
+            os.read(wait, 1)
+        os.read(wait, 1)
+
+    child = forked(work)
+
+    def sent():
+        for number in range(len(values)):
+            if number:
+                os.write(go_on, b"x")
+            yield pickle.loads(os.read(receive, 4_096))
+
+    try:
+        yield sent()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        for end in (receive, send, wait, go_on):
+            os.close(end)
+
+
+def test_without_arrays_little_is_mapped():
+    blocks = transport.SharedBlocks()
+    assert len(blocks.receive(*sent_by_another_process(blocks, 0))) == 0
+    assert [len(mapped) for mapped in blocks._mapped.values()] == [1 << 20]
+
+
+def test_what_cannot_be_mapped_is_not_sent(monkeypatch):
+    blocks = transport.SharedBlocks()
+    monkeypatch.setattr(blocks, "_map", Mock(side_effect=OSError(errno.ENOMEM, "no memory")))
+    assert sent_by_another_process(blocks, 5) is None
+
+
+@pytest.mark.parametrize(("limit", "value"), [("RLIMIT_FSIZE", 1 << 40), ("RLIMIT_NOFILE", 3)])
+def test_limits_of_a_process_leave_it_without_blocks(limit, value):
+    def work():
+        resource.setrlimit(getattr(resource, limit), (value, value))
+        assert transport.open_blocks() is None
+
+    assert os.waitpid(forked(work), 0)[1] == 0
+
+
+def test_arrays_of_records_and_objects_are_pickled():
+    arrays = {"records": np.zeros(2, dtype=[("x", "i4")]), "objects": np.array([1, "x"], dtype=object)}
+    packing = transport.Packing(arrays)
+    assert (packing.arrays, packing.record) == ([], arrays)
+
+
+@pytest.mark.parametrize(
+    "of_a_worker", [copy.deepcopy, lambda dataset: lewm.GenoLeWMDataset(dataset.package, windows_per_batch=2)]
+)
+def test_a_dataset_that_a_worker_makes_is_read(dataset, of_a_worker):
+    class OfAWorker(torch_data.IterableDataset):
+        def __iter__(self):
+            return iter(of_a_worker(dataset))
+
+    assert same(list(loader(OfAWorker(), 1)), list(dataset))
+
+
 def test_a_copy_of_a_dataset_has_blocks_of_its_own(dataset):
     other = pickle.loads(pickle.dumps(dataset))
     assert other._blocks.name != dataset._blocks.name
@@ -194,3 +287,16 @@ def test_tensors_travel_as_batches_do(dataset):
         assert {name: each.dtype for name, each in copy.copy(mine).items()} == {n: e.dtype for n, e in theirs.items()}
     del mine
     assert in_use(dataset) == 0
+
+
+def test_what_a_collate_fn_adds_to_tensors_arrives(dataset):
+    def collate(batch):
+        added = {"half": torch.arange(3).bfloat16(), "grown": torch.ones(2, requires_grad=True), "names": ["a"]}
+        return tensors.TensorBatch({**tensors.as_tensors(batch), **added, "array": np.arange(4)})
+
+    for mine in loader(dataset, 1, collate_fn=collate, timeout=60):
+        assert list(mine)[-4:] == ["half", "grown", "names", "array"]
+        assert torch.equal(mine["half"], torch.arange(3).bfloat16())
+        assert mine["grown"].requires_grad
+        assert (mine["names"], mine["array"].tolist()) == (["a"], [0, 1, 2, 3])
+        assert is_in_a_slot(dataset, mine["target_tokens"].numpy())
