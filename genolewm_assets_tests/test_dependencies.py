@@ -19,8 +19,6 @@ PARTS = {"pydantic-core": "pydantic", "dagster-pipes": "dagster"}
 OPTIONAL = {
     "dagster_ray": ("ray", "dagster-ray"),
     "dagster_k8s": ("deploy", "dagster-k8s"),
-    "kubernetes": ("deploy", "dagster-k8s"),
-    "urllib3": ("deploy", "dagster-k8s"),
 }
 
 

@@ -1,3 +1,4 @@
+from .forwarded import check_places as check_places
 from .k8s_executor import make_k8s_executor as make_k8s_executor
 from .op_tags import H100_ASSET_TAGS as H100_ASSET_TAGS
 from .op_tags import H100_POOL as H100_POOL

@@ -8,8 +8,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from genolewm_assets.defs.engines import card_type
-from genolewm_assets.defs.engines.forwarded import check_places
+from genolewm_assets.defs.engines import card_type, check_places
 from genolewm_assets.errors import ConfigurationError
 
 #: Three days, less than a run may take (``max_runtime_seconds``), and ten minutes.
