@@ -52,8 +52,8 @@ def names_rows(call: ast.Call) -> bool:
 def test_every_result_of_a_check_is_made_with_its_rows() -> None:
     calls = result_calls()
     assert len(calls) > 50
-    # The parser of manifests makes results as they were written: without rows.
-    written = "genolewm_assets/store/artefacts/manifest.py"
+    # The parser of manifests makes results as they were written, without rows; that of a job's messages with theirs.
+    written = ("genolewm_assets/store/artefacts/manifest.py", "genolewm_assets/defs/engines/slurm/job_messages.py")
     assert [place for place, call in calls if not names_rows(call) and not place.startswith(written)] == []
 
 

@@ -169,7 +169,7 @@ def test_a_step_that_waited_and_then_worked_had_started(kube: Kube) -> None:
     finally:
         for node in kube.cluster.nodes:
             node.cordoned = False
-    kube.pid("starts")
+    eventually(lambda: [each.status.phase for each in kube.pods("starts")] == ["Running"])
     step.look()
     (pod,) = kube.pods("starts")
     kube.core().delete_namespaced_pod(pod.metadata.name, NAMESPACE)
