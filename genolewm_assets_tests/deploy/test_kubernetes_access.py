@@ -70,7 +70,7 @@ def test_who_launches_a_run_does_not_say_what_its_pod_is(
 
 
 def test_a_run_is_lost_when_its_job_is_and_not_when_nobody_answers(
-    shipped: Shipped, launcher_of: Callable[[str], K8sRunLauncher]
+    shipped: Shipped, launcher_of: Callable[[str], K8sRunLauncher], caplog: pytest.LogCaptureFixture
 ) -> None:
     with api_server(shipped.cluster) as url:
         shipped.write_kubeconfig(url)
@@ -88,5 +88,9 @@ def test_a_run_is_lost_when_its_job_is_and_not_when_nobody_answers(
         eventually(lambda: kube.job(JOB).failed)
         assert daemon.check_run_worker_health(RUN).status is WorkerStatus.FAILED
         assert "BackoffLimitExceeded: Job has reached" in str(daemon.get_run_worker_debug_info(RUN))
+    caplog.clear()
     shipped.write_kubeconfig("http://127.0.0.1:1")
     assert launcher_of("genolewm-daemon").check_run_worker_health(RUN).status is WorkerStatus.RUNNING
+    (warning,) = [record.getMessage() for record in caplog.records if record.name.startswith("dagster.daemon")]
+    assert warning.startswith(f"Run {RUN.run_id} is taken for running. Kubernetes does not answer: ")
+    assert "Connection refused" in warning

@@ -17,6 +17,7 @@ from filelock import FileLock
 from genolewm_assets.launch import WORKING_FOLDER
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
 from genolewm_assets_tests.deploy.sessions import kill_session, listening, members
+from genolewm_assets_tests.live.engine_steps import launched_again
 from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import wait_until
 from genolewm_assets_tests.servers.programs import free_port, program
@@ -155,12 +156,11 @@ def test_a_run_lost_with_its_code_server_is_run_again(running: Installation) -> 
         assert unit("code")["Upholds"] == "genolewm-daemon.service"
         running.kill("code", "daemon")
     running.start("code", "daemon")
-    wait_until(lambda: len(graphql.runs(tags={"dagster/parent_run_id": lost})) == 1, "the run to be launched again")
-    (again,) = graphql.runs(tags={"dagster/parent_run_id": lost})
-    assert graphql.wait_for_run(again.id).status == "SUCCESS"
+    again = launched_again(graphql, lost)
+    assert graphql.wait_for_run(again).status == "SUCCESS"
     assert graphql.run(lost).status == "FAILURE"
     made = [each.run_id for each in graphql.materializations("gnomad/shard", "chr17")]
-    assert [run_id for run_id in made if run_id in {lost, again.id}] == [again.id]
+    assert [run_id for run_id in made if run_id in {lost, again}] == [again]
     assert len(list((running.root / "gnomad/4.1/.gen").glob("chr17.*"))) == 1
 
 

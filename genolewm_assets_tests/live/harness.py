@@ -28,10 +28,8 @@ _START_S = 240.0
 _STOP_S = 40.0
 
 #: The daemon looks around more often than on a machine of people, so that a test waits less for it.
-_INTERVALS: Mapping[str, Mapping[str, Any]] = {
-    "run_coordinator": {"config": {"dequeue_interval_seconds": 1}},
-    "run_monitoring": {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3},
-}
+_DEQUEUE = {"dequeue_interval_seconds": 1}
+_MONITORING = {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
 
 _DEMO = """
 import sys
@@ -91,9 +89,11 @@ class LiveServer:
         """Write the instance's settings and return the environment of its processes."""
         prepared = prepare_environment(self.root, self.catalog)
         file = self.dagster_home / "dagster.yaml"
-        shipped = yaml.safe_load(file.read_text())
-        hasty = {name: {**shipped[name], **intervals} for name, intervals in _INTERVALS.items()}
-        file.write_text(yaml.safe_dump({**shipped, **hasty, **self.settings}))
+        settings = {**yaml.safe_load(file.read_text()), **self.settings}
+        coordinator = settings["run_coordinator"]
+        settings["run_coordinator"] = {**coordinator, "config": {**coordinator.get("config", {}), **_DEQUEUE}}
+        settings["run_monitoring"] = {**settings["run_monitoring"], **_MONITORING}
+        file.write_text(yaml.safe_dump(settings))
         return {**os.environ, **prepared, **self.environment}
 
     def demo(self) -> None:

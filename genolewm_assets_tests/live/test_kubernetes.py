@@ -5,8 +5,6 @@ The tests are one story and run in their order.
 
 from __future__ import annotations
 
-import shutil
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.error import HTTPError
@@ -27,16 +25,14 @@ from genolewm_assets_tests.servers.kubernetes.api import api_server
 from genolewm_assets_tests.servers.kubernetes.nodes import node_above
 from genolewm_assets_tests.servers.kubernetes.shipped import Shipped
 from genolewm_assets_tests.servers.postgres import postgres_server
-from genolewm_assets_tests.servers.processes import is_running, running_commands, variables_of
-from genolewm_assets_tests.worlds.graph.packaged_world import STATES, forget, start_building
+from genolewm_assets_tests.servers.processes import is_running, variables_of, watching
+from genolewm_assets_tests.worlds.graph.packaged_world import forget, packaged_world
 from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 #: Built of chr17 by the backfill, in one run; all that it reads is there already.
 BUILT = ("windows/index", "embeddings/cache")
-
-_LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -49,30 +45,20 @@ class Seen:
 
 @dataclass
 class Witness:
-    """Notes the node above every run (step ``""``) and step of Dagster while the block lasts."""
+    """Notes the node above every run (step ``""``) and step of Dagster that it is shown."""
 
     found: dict[tuple[str, str], Seen] = field(default_factory=dict)
-    _ended: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Witness:
-        self._thread = threading.Thread(target=self._look, name="witness", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        assert self._thread is not None
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._ended.wait(_LOOK_S):
-            for pid, words in running_commands():
-                if {b"execute_step", b"execute_run"} & set(words):
-                    variables = variables_of(pid)
-                    # The launcher puts the ids into labels, and the name of the pod into HOSTNAME.
-                    key = (variables.get("HOSTNAME", ""), variables.get("DAGSTER_RUN_STEP_KEY", ""))
-                    self.found.setdefault(key, Seen(pid, node_above(pid)))
+    def note(self, pid: int, words: list[bytes]) -> None:
+        """Note the node of a process if it executes a run or a step."""
+        if not {b"execute_step", b"execute_run"} & set(words):
+            return
+        variables, node = variables_of(pid), node_above(pid)
+        # A process that is ending has no environment, and one whose node was killed has none above it for a moment.
+        if variables and is_running(pid):
+            # The launcher puts the ids into labels, and the name of the pod into HOSTNAME.
+            key = (variables.get("HOSTNAME", ""), variables.get("DAGSTER_RUN_STEP_KEY", ""))
+            self.found.setdefault(key, Seen(pid, node))
 
 
 @dataclass(frozen=True)
@@ -116,25 +102,19 @@ class Story:
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Serve a root from which some artefacts were removed, on PostgreSQL, with what ``deploy/kubernetes`` ships."""
     folder = tmp_path_factory.mktemp("kubernetes")
-    opened = start_building(folder / "world", STATES)
+    world = packaged_world(tmp_path_factory, folder / "world")
+    root, undisturbed = world.root, bytes_of(world.root)
     with postgres_server(folder / "database") as postgres:
-        world = opened()
-        undisturbed = bytes_of(world.root)
-        root = folder / "root"
-        shutil.copytree(world.root, root, symlinks=True)
         for asset, partition in (*((asset, "chr17") for asset in BUILT), LATER):
             forget(root, asset, partition)
         home = root / "dagster"
         shipped = Shipped(root, str(world.catalog), home, folder / "kubeconfig", postgres.environment)
         with api_server(shipped.cluster) as url:
             shipped.write_kubeconfig(url)
-            settings = shipped.instance_settings()
-            settings["run_monitoring"] |= {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
-            settings["run_coordinator"]["config"] |= {"dequeue_interval_seconds": 1}
-            served = live_server(
-                root, world.catalog, settings=settings, environment=shipped.environment_of("genolewm-daemon")
-            )
-            with served as server, Witness() as witness:
+            settings, environment = shipped.instance_settings(), shipped.environment_of("genolewm-daemon")
+            served = live_server(root, world.catalog, settings=settings, environment=environment)
+            witness = Witness()
+            with served as server, watching(witness.note):
                 # From here on nothing but the tests requests runs.
                 for sensor in ("clinvar_release_sensor", "cpu_automation_sensor"):
                     server.graphql.stop_sensor(sensor)

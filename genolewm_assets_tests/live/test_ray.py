@@ -6,11 +6,9 @@ The tests are one story and run in their order.
 from __future__ import annotations
 
 import os
-import shutil
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -32,10 +30,10 @@ from genolewm_assets_tests.live.engine_steps import (
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.postgres import postgres_server
-from genolewm_assets_tests.servers.processes import is_running
+from genolewm_assets_tests.servers.processes import is_running, watching
 from genolewm_assets_tests.servers.programs import needs_extra
 from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, ray_cluster
-from genolewm_assets_tests.worlds.graph.packaged_world import forget, start_building
+from genolewm_assets_tests.worlds.graph.packaged_world import forget, packaged_world
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
@@ -57,12 +55,9 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Serve a root from which some artefacts were removed, on PostgreSQL, with the settings of ``deploy/ray``."""
     needs_extra("ray", "dagster_ray")
     folder = tmp_path_factory.mktemp("ray")
-    opened = start_building(folder / "world")
+    world = packaged_world(tmp_path_factory, folder / "world")
+    root, undisturbed = world.root, bytes_of(world.root)
     with postgres_server(folder / "database") as postgres, ray_cluster(_of_each_node(postgres.environment)) as cluster:
-        world = opened()
-        undisturbed = bytes_of(world.root)
-        root = folder / "root"
-        shutil.copytree(world.root, root, symlinks=True)
         for asset, partitions in BUILT.items():
             for partition in partitions:
                 forget(root, asset, partition)
@@ -73,8 +68,10 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
             "GENOLEWM_RUN_LOGS": str(root / "dagster/logs"),
             "GENOLEWM_RUN_FILES": str(root / "dagster"),
         }
-        served = live_server(root, world.catalog, settings=_settings(), environment=environment)
-        with served as server, Witness() as witness:
+        settings = yaml.safe_load((DEPLOY / "ray/dagster.yaml").read_text())
+        served = live_server(root, world.catalog, settings=settings, environment=environment)
+        witness = Witness()
+        with served as server, watching(witness.note):
             register_releases(server)
             yield Story(server, cluster, witness, undisturbed)
 
@@ -86,14 +83,6 @@ def _of_each_node(postgres: dict[str, str]) -> dict[str, str]:
     common = {"PATH": path, "PYTHONSAFEPATH": "1", "PYTHONPATH": str(REPOSITORY)}
     shipped = {name: value for name, value in example.items() if name in TELEMETRY_OFF or name.startswith("RAY_")}
     return {**common, **postgres, **shipped}
-
-
-def _settings() -> dict[str, Any]:
-    """Return the shipped settings; the daemon looks more often."""
-    shipped = yaml.safe_load((DEPLOY / "ray/dagster.yaml").read_text())
-    shipped["run_monitoring"] |= {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
-    shipped["run_coordinator"]["config"] |= {"dequeue_interval_seconds": 1}
-    return dict(shipped)
 
 
 def test_states_are_computed_on_the_h100_node_and_all_else_elsewhere(story: Story) -> None:

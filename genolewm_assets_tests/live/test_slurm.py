@@ -6,7 +6,6 @@ The tests are one story and run in their order.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,9 +25,9 @@ from genolewm_assets_tests.live.engine_steps import (
 )
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.servers.postgres import postgres_server
-from genolewm_assets_tests.servers.processes import is_running
+from genolewm_assets_tests.servers.processes import is_running, watching
 from genolewm_assets_tests.servers.slurm_cluster import SlurmCluster, Witness, slurm_cluster
-from genolewm_assets_tests.worlds.graph.packaged_world import STATES, forget, start_building
+from genolewm_assets_tests.worlds.graph.packaged_world import forget, packaged_world
 from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
@@ -67,12 +66,9 @@ class Story:
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Serve a root from which some artefacts were removed, on PostgreSQL, with the settings of ``deploy``."""
     folder = tmp_path_factory.mktemp("slurm")
-    opened = start_building(folder / "world", STATES)
+    world = packaged_world(tmp_path_factory, folder / "world")
+    root, undisturbed = world.root, bytes_of(world.root)
     with postgres_server(folder / "database") as postgres, slurm_cluster() as cluster:
-        world = opened()
-        undisturbed = bytes_of(world.root)
-        root = folder / "root"
-        shutil.copytree(world.root, root, symlinks=True)
         for asset, partitions in BUILT.items():
             for partition in partitions:
                 forget(root, asset, partition)
@@ -85,19 +81,13 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
             "GENOLEWM_RUN_LOGS": str(root / "dagster/logs"),
             "GENOLEWM_RUN_FILES": str(root / "dagster"),
         }
-        served = live_server(root, world.catalog, settings=_settings(), environment=environment)
-        with served as server, Witness(cluster, root) as witness:
+        settings = yaml.safe_load((DEPLOY / "dagster.yaml").read_text())
+        served = live_server(root, world.catalog, settings=settings, environment=environment)
+        witness = Witness(cluster, root)
+        with served as server, watching(witness.note):
             for sensor in ("clinvar_release_sensor", "cpu_automation_sensor"):
                 server.graphql.stop_sensor(sensor)
             yield Story(server, cluster, witness, undisturbed)
-
-
-def _settings() -> dict[str, Any]:
-    """Return the shipped settings; the daemon looks more often."""
-    shipped = yaml.safe_load((DEPLOY / "dagster.yaml").read_text())
-    shipped["run_monitoring"] |= {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
-    shipped["run_coordinator"]["config"] |= {"dequeue_interval_seconds": 1}
-    return dict(shipped)
 
 
 def processes_of(server: LiveServer, run_id: str) -> dict[str, int]:

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 FoundT = TypeVar("FoundT")
+
+_LOOK_S = 0.1
+
+
+@contextmanager
+def watching(note: Callable[[int, list[bytes]], None]) -> Iterator[None]:
+    """Pass every process, ten times a second, with the words of its command to ``note`` until the block ends.
+
+    What ``note`` raises is raised at the end of the block, ``OSError`` apart: the process has ended meanwhile.
+    """
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(_LOOK_S):
+            for pid, words in running_commands():
+                with suppress(OSError):
+                    note(pid, words)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="witness") as threads:
+        watch_ended = threads.submit(watch)
+        try:
+            yield
+        finally:
+            ended.set()
+        watch_ended.result()
 
 
 def running_commands() -> Iterator[tuple[int, list[bytes]]]:

@@ -14,6 +14,8 @@ from types import ModuleType
 
 import pytest
 
+_given: set[int] = set()
+
 _SYSTEM_FOLDERS = os.pathsep.join(["/usr/local/sbin", "/usr/sbin", "/sbin"])
 
 
@@ -43,7 +45,7 @@ def postgres_programs() -> Path:
 
 
 def free_port() -> int:
-    """Return a TCP port of the loopback interface that nothing listens on.
+    """Return a TCP port of the loopback interface that nothing listens on, another one each time.
 
     It is none of those that the kernel gives to outgoing connections, so that a server that stops finds it free again.
     """
@@ -51,7 +53,9 @@ def free_port() -> int:
         port = secrets.choice(range(20_000, 32_000))
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _given:
+                _given.add(port)
+                return port
 
 
 def _absent(name: str, installer: str = ".ci/system_packages") -> str:

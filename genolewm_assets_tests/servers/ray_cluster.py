@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sysconfig
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -36,7 +35,6 @@ _CARD = ("--num-gpus=1", '--resources={"accelerator_type:H100":1}')
 #: Workers listen where the kernel has room: all nodes are on one machine.
 _PORTS = ("--min-worker-port=0", "--max-worker-port=0")
 _START_S = 180.0
-_LOOK_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,28 +185,15 @@ def ray_cluster(environment: Mapping[str, str]) -> Iterator[RayCluster]:
 
 
 class Witness:
-    """Notes the raylet above every step of Dagster while the block lasts; keys are run id and step key."""
+    """Notes the raylet above every step of Dagster that it is shown; keys are run id and step key."""
 
     def __init__(self) -> None:
         self.steps: dict[tuple[str, str], SeenStep] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="witness", daemon=True)
 
-    def __enter__(self) -> Witness:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._ended.wait(_LOOK_S):
-            for pid, words in running_commands():
-                if b"execute_step" in words and words[0].endswith(b"python"):
-                    self._note(pid)
-
-    def _note(self, pid: int) -> None:
+    def note(self, pid: int, words: list[bytes]) -> None:
+        """Note the node of a process if it executes a step."""
+        if b"execute_step" not in words or not words[0].endswith(b"python"):
+            return
         variables, node = variables_of(pid), raylet_above(pid)
         if node is not None and (job := variables.get("RAY_JOB_CONFIG_JSON_ENV_VAR")):
             run_id = json.loads(job)["metadata"]["dagster/run-id"]

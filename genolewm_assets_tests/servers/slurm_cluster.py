@@ -15,18 +15,17 @@ import socket
 import stat
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from genolewm_assets_tests.servers.processes import running_commands, status_of, variables_of
+from genolewm_assets_tests.servers.processes import status_of, variables_of
 from genolewm_assets_tests.servers.programs import free_port, program
 
 NODES = ("cpu-1", "cpu-2", "h100-1")
-_START_S, _LOOK_S = 60.0, 0.1
+_START_S = 60.0
 
 #: Program of the jobs that build.
 _PROGRAM = b"genolewm_assets.defs.slurm_job"
@@ -198,7 +197,7 @@ class SeenJob:
 
 
 class Witness:
-    """Notes which process computes what, and on which node, while the block lasts.
+    """Notes of the processes that it is shown which computes what, and on which node.
 
     Attributes
     ----------
@@ -215,25 +214,11 @@ class Witness:
         self.jobs: dict[int, SeenJob] = {}
         self.builders: set[str | None] = set()
         self.nodes: dict[int, str | None] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, name="witness", daemon=True)
 
-    def __enter__(self) -> Witness:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while not self._ended.wait(_LOOK_S):
-            for pid, words in running_commands():
-                if b"python" in words[0]:
-                    with suppress(OSError):
-                        self._note(pid, words)
-
-    def _note(self, pid: int, words: list[bytes]) -> None:
+    def note(self, pid: int, words: list[bytes]) -> None:
+        """Note the node of a Python process, and what it builds."""
+        if b"python" not in words[0]:
+            return
         if pid not in self.nodes:
             self.nodes[pid] = self._cluster.node_above(pid)
         if self._builds(pid):
@@ -264,7 +249,7 @@ def slurm_cluster() -> Iterator[SlurmCluster]:
         shutil.rmtree(cluster.folder, ignore_errors=True)
 
 
-def _wait(is_so: object, what: str, log: Path | None = None) -> None:
+def _wait(is_so: Callable[[], bool], what: str, log: Path | None = None) -> None:
     deadline = time.monotonic() + _START_S
     while not is_so():
         said = log.read_text()[-3_000:] if log is not None and log.exists() else ""

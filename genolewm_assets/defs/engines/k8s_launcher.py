@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
 import dagster as dg
 
 # Not among Dagster's top-level names; launchers of other packages import these two names from the same module.
 from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
 from dagster_k8s import K8sRunLauncher
 from dagster_k8s.job import get_job_name_from_run_id
+
+#: The daemon prints what its loggers say.
+_LOGGER = logging.getLogger("dagster.daemon.MonitoringDaemon")
 
 
 class KubernetesRunLauncher(K8sRunLauncher):  # type: ignore[misc]  # the package is untyped
@@ -18,9 +23,10 @@ class KubernetesRunLauncher(K8sRunLauncher):  # type: ignore[misc]  # the packag
     """
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Return the verdict of Dagster's launcher; RUNNING if the API server cannot be asked."""
+        """Return the verdict of Dagster's launcher; RUNNING, and a warning, if the API server cannot be asked."""
         found: CheckRunHealthResult = super().check_run_worker_health(run)
         missing = f"Job {get_job_name_from_run_id(run.run_id)} could not be found"
         if found.status is WorkerStatus.UNKNOWN and found.msg != missing:
+            _LOGGER.warning("Run %s is taken for running. Kubernetes does not answer: %s", run.run_id, found.msg)
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         return found

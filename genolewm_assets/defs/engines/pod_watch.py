@@ -24,6 +24,7 @@ class PodWatch(StepHandler):
         self._handler = handler
         self._client = handler._api_client
         self._waited: dict[str, str] = {}
+        self._said: set[tuple[str, str]] = set()
         self._complete: set[str] = set()
 
     @property
@@ -40,7 +41,7 @@ class PodWatch(StepHandler):
         yield from self._handler.terminate_step(step_handler_context)
 
     def check_step_health(self, step_handler_context: StepHandlerContext) -> CheckStepHealthResult:
-        """Look at the Job of a step: report a new reason to wait, and add the reason to a failure.
+        """Look at the Job of a step: report each reason to wait once, and add the reason to a failure.
 
         Dagster counts failed pods alone. A Job that ended without one has failed too.
         """
@@ -81,10 +82,13 @@ class PodWatch(StepHandler):
         launcher: Any = context.instance.run_launcher
         reasons = [_waiting(pod) for pod in pods] or self._refusals(job, launcher.job_namespace)
         reason = "; ".join(filter(None, reasons))
-        if pods and not reason:
-            self._waited.pop(job, None)
-        elif reason and self._waited.get(job) != reason:
+        if reason:
             self._waited[job] = reason
+        elif pods:
+            self._waited.pop(job, None)
+        # Of an image that cannot be pulled, two reasons take turns.
+        if reason and (job, reason) not in self._said:
+            self._said.add((job, reason))
             (step,) = context.execute_step_args.step_keys_to_execute or ()
             context.instance.report_engine_event(
                 f"The pod of step {step} waits. {reason}", context.dagster_run, step_key=step

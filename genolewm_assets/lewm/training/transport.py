@@ -25,9 +25,8 @@ from genolewm_assets.errors import ResourceError
 
 #: Workers that send at the same time, and batches of each that wait or are in use.
 LANES, SLOTS = 1_024, 8
-#: Bytes of a slot: it takes memory only as far as it was written to.
-_SLOT_BYTES = 1 << 32
-_MAPPED_BYTES = 1 << 20
+#: Bytes of a slot: it takes memory only as far as it was written to, and addresses.
+_SLOT_BYTES = 1 << 30
 #: Arrays begin at multiples of this many bytes, a cache line.
 _ALIGNED = 64
 
@@ -117,9 +116,8 @@ class SharedBlocks:
         self._maker = os.getpid() if is_new else None
         # 0: free; twice a ticket: sent; one more: received and in use.
         self._states = np.frombuffer(self._map(0, 8 * LANES * SLOTS), np.uint64).reshape(LANES, SLOTS)
-        self._mapped: dict[tuple[int, int], mmap.mmap] = {}
         # A map has a descriptor of its own, and a process that closes any descriptor of a file loses its locks.
-        self._outgrown: list[mmap.mmap] = []
+        self._lanes: dict[int, mmap.mmap] = {}
         self._sender, self._lane, self._ticket = 0, 0, 0
         _OPEN[name] = self
 
@@ -154,13 +152,22 @@ class SharedBlocks:
         Raises
         ------
         ResourceError
-            If the worker ended, and another one took its lane, before the batch was received.
+            If the worker ended, and another one took its lane, before the batch was received; if this process may
+            not map the lane.
         """
         if int(self._states[lane, slot]) != 2 * ticket:
             raise ResourceError(
                 "a batch of a worker", "was replaced before it was received", remedy="Begin the epoch again"
             )
-        block = self._slot(lane, slot, n_bytes)
+        try:
+            block = self._slot(lane, slot, n_bytes)
+        except OSError as err:
+            raise ResourceError(
+                "a batch of a worker",
+                f"cannot be mapped: {err.strerror}",
+                got=f"{len(self._lanes)} workers whose batches are mapped",
+                remedy=f"Use fewer workers, or raise `ulimit -n` and `-v` ({_SLOT_BYTES * SLOTS >> 30} GiB a worker)",
+            ) from err
         self._states[lane, slot] = 2 * ticket + 1
         # Views of the block keep it alive, whatever is made of them.
         weakref.finalize(block, _free, self._states, lane, slot, os.getpid()).atexit = False
@@ -183,14 +190,9 @@ class SharedBlocks:
         return False
 
     def _slot(self, lane: int, slot: int, n_bytes: int) -> NDArray[np.uint8]:
-        mapped = self._mapped.get((lane, slot))
-        if mapped is None or len(mapped) < n_bytes:
-            if mapped is not None:
-                self._outgrown.append(mapped)
-            # Powers of two, so that few are outgrown.
-            size = max(_MAPPED_BYTES, 1 << (n_bytes - 1).bit_length())
-            mapped = self._mapped[lane, slot] = self._map((1 + lane * SLOTS + slot) * _SLOT_BYTES, size)
-        return np.frombuffer(mapped, np.uint8, n_bytes)
+        if lane not in self._lanes:
+            self._lanes[lane] = self._map((1 + lane * SLOTS) * _SLOT_BYTES, SLOTS * _SLOT_BYTES)
+        return np.frombuffer(self._lanes[lane], np.uint8, n_bytes, slot * _SLOT_BYTES)
 
     def _map(self, at: int, size: int) -> mmap.mmap:
         return mmap.mmap(self._descriptor, size, offset=at)

@@ -9,7 +9,7 @@ import os
 import pickle
 import resource
 import signal
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from unittest.mock import Mock
@@ -63,8 +63,8 @@ def loader(dataset, workers=2, **options):
 
 
 def is_in_a_slot(dataset, array) -> bool:
-    slots = dataset._blocks._mapped.values()
-    return any(np.may_share_memory(array, np.frombuffer(mapped, np.uint8)) for mapped in slots)
+    lanes = dataset._blocks._lanes.values()
+    return any(np.may_share_memory(array, np.frombuffer(mapped, np.uint8)) for mapped in lanes)
 
 
 def in_use(dataset) -> int:
@@ -173,17 +173,16 @@ def test_what_an_ended_worker_sent_is_received_or_refused():
 def test_a_forked_process_that_drops_a_batch_does_not_free_it():
     blocks = transport.SharedBlocks()
     block = blocks.receive(*sent_by_another_process(blocks, 5))
-    child = os.fork()
-    if not child:
-        del block
-        os._exit(0)
-    os.waitpid(child, 0)
+    held = [block]
+    child = forked(held.clear)
+    assert os.waitpid(child, 0)[1] == 0
+    held.clear()
     assert np.count_nonzero(blocks._states) == 1
     del block
     assert np.count_nonzero(blocks._states) == 0
 
 
-def test_a_batch_that_outgrows_a_slot_gets_a_larger_one():
+def test_batches_of_any_size_use_the_slots_in_turn():
     blocks = transport.SharedBlocks()
     for value in (1, 400_000, 3, 800_000):
         block = blocks.receive(*sent_by_another_process(blocks, value))
@@ -191,8 +190,17 @@ def test_a_batch_that_outgrows_a_slot_gets_a_larger_one():
         assert len(block) == 8 * value
 
 
-def test_a_worker_whose_batches_outgrow_slots_keeps_its_lane():
-    """A closed map would end the lock of the lane."""
+def test_a_batch_that_no_slot_holds_is_not_sent():
+    blocks = transport.SharedBlocks()
+    large = Mock(n_bytes=(1 << 30) + 1)
+    assert os.waitpid(forked(lambda: _assert_not(blocks.send(large))), 0)[1] == 0
+
+
+def _assert_not(sent):
+    assert sent is None
+
+
+def test_a_worker_keeps_its_lane():
     blocks = transport.SharedBlocks()
     lanes = []
     with ExitStack() as ended:
@@ -233,10 +241,30 @@ def sending(blocks, values):
             os.close(end)
 
 
-def test_without_arrays_little_is_mapped():
+def test_what_a_parent_cannot_map_is_refused_with_what_to_do(monkeypatch):
     blocks = transport.SharedBlocks()
-    assert len(blocks.receive(*sent_by_another_process(blocks, 0))) == 0
-    assert [len(mapped) for mapped in blocks._mapped.values()] == [1 << 20]
+    sent = sent_by_another_process(blocks, 5)
+    with monkeypatch.context() as patched:
+        patched.setattr(blocks, "_map", Mock(side_effect=OSError(errno.EMFILE, "Too many open files")))
+        with pytest.raises(ResourceError, match=r"cannot be mapped: Too many open files.*Use fewer workers"):
+            blocks.receive(*sent)
+    assert len(blocks.receive(*sent)) == 40
+
+
+def test_a_lane_takes_one_descriptor_of_the_parent_and_memory_as_far_as_it_was_written_to():
+    blocks = transport.SharedBlocks()
+    kept = [blocks.receive(*sent_by_another_process(blocks, 100)) for _ in range(transport.SLOTS)]
+    assert len(kept) == transport.SLOTS
+    own = os.fstat(blocks._descriptor)
+    # Of the file, of its states, and of the lane.
+    assert sum(_is_open(int(path.name), own.st_ino) for path in Path("/proc/self/fd").iterdir()) == 3
+    assert own.st_blocks * 512 <= 10 * 4_096
+
+
+def _is_open(descriptor, inode):
+    with suppress(OSError):  # of the listing itself
+        return os.fstat(descriptor).st_ino == inode
+    return False
 
 
 def test_what_cannot_be_mapped_is_not_sent(monkeypatch):

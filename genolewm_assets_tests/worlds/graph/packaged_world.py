@@ -1,6 +1,6 @@
-"""The tiny world up to its packages, built by a process of its own beside what a test starts meanwhile.
+"""The tiny world up to its packages, built once and copied.
 
-``python -m genolewm_assets_tests.worlds.graph.packaged_world FOLDER STEPS`` builds it.
+``python -m genolewm_assets_tests.worlds.graph.packaged_world FOLDER`` builds it.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+
+import pytest
 
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.once import built_once
 
 #: Assets that are built together, and for which partitions.
-Steps: TypeAlias = Sequence[tuple[Sequence[str], Sequence[str | None]]]
-
-_STEPS: Steps = (
+_STEPS: tuple[tuple[tuple[str, ...], tuple[str | None, ...]], ...] = (
     (("reference/genome",), (None,)),
     (("gnomad/shard",), CONTIGS),
     (("windows/index", "embeddings/cache"), LINEAR),
@@ -28,26 +27,11 @@ _STEPS: Steps = (
     (("packages/split",), RELEASES[1:]),
 )
 
-#: Windows and states alone, of a contig and of a corpus source, and the windows of another source.
-STATES: Steps = (
-    (("reference/genome",), (None,)),
-    (("windows/index", "embeddings/cache"), ("chr17",)),
-    (("corpus/windows",), ("mrna_evo2",)),
-    (("corpus/windows", "embeddings/corpus"), ("eukaryote_generator",)),
-)
 
-
-def start_building(folder: Path, steps: Steps = _STEPS) -> Callable[[], TinyWorld]:
-    """Start to build the world, or some of it; returns what waits for its end and opens it."""
-    command = [sys.executable, "-m", __name__, str(folder), json.dumps(steps)]
-    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-
-    def opened() -> TinyWorld:
-        said, _ = process.communicate()
-        assert process.returncode == 0, said.decode()[-6_000:]
-        return TinyWorld(folder)
-
-    return opened
+def packaged_world(factory: pytest.TempPathFactory, folder: Path) -> TinyWorld:
+    """Return a copy of the world, in a folder that does not exist yet."""
+    shutil.copytree(built_once(factory, "packaged_world", _run), folder, symlinks=True)
+    return TinyWorld(folder)
 
 
 def forget(root: Path, asset: str, partition: str) -> None:
@@ -61,15 +45,22 @@ def forget(root: Path, asset: str, partition: str) -> None:
     raise AssertionError(f"{asset}[{partition}] is not published")
 
 
-def _build(folder: Path, steps: Steps) -> None:
+def _run(folder: Path) -> None:
+    """Build in a process of its own, as it changes Dagster."""
+    command = [sys.executable, "-m", __name__, str(folder)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout[-3_000:]}\n{done.stderr[-6_000:]}"
+
+
+def _build(folder: Path) -> None:
     from genolewm_assets_tests.worlds.graph.quick_dagster import install
 
     install()
     world = TinyWorld(folder)
-    for keys, partitions in steps:
+    for keys, partitions in _STEPS:
         for partition in partitions:
             assert world.materialize(*keys, partition=partition).success, (keys, partition)
 
 
 if __name__ == "__main__":
-    _build(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    _build(Path(sys.argv[1]))

@@ -15,7 +15,12 @@ from genolewm_assets.errors import ConfigurationError, DeviceError
 _COMMAND_S = 60.0
 
 #: What ``sbatch`` says when it will never take a job as it is. Everything else may pass, such as limits of an account.
-_REFUSED = re.compile(r"\binvalid\b|unrecognized|ambiguous|not available|permission denied|no such file", re.IGNORECASE)
+#: So may an invalid credential: clocks that differ, or a MUNGE that is being restarted.
+_REFUSED = re.compile(
+    r"\binvalid\b(?! (?:authentication )?credential)|unrecognized|ambiguous|not available"
+    r"|permission denied|no such file",
+    re.IGNORECASE,
+)
 
 #: What ``scontrol`` says of a job that it does not know.
 _UNKNOWN_JOB = "Invalid job id specified"

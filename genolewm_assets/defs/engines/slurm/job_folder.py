@@ -19,10 +19,13 @@ _SCRIPT = '#!/bin/sh\nexec "$@"\n'
 
 
 class Tail:
-    """Reads what was added to a file; it is opened anew each time, as NFS shows what others wrote only then."""
+    """Reads what was added to a file; it is opened anew each time, as NFS shows what others wrote only then.
 
-    def __init__(self, path: Path, take: Callable[[str], None]) -> None:
-        self._path, self._take, self._offset = path, take, 0
+    With ``is_text``, the file has no zero byte of its own: NFS shows zeros in the place of what has not arrived yet.
+    """
+
+    def __init__(self, path: Path, take: Callable[[str], None], *, is_text: bool = False) -> None:
+        self._path, self._take, self._offset, self._is_text = path, take, 0, is_text
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
     def read(self) -> None:
@@ -30,11 +33,15 @@ class Tail:
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
-                while piece := file.read(1 << 20):
+                while piece := self._arrived(file.read(1 << 20)):
                     self._offset += len(piece)
                     self._take(self._decoder.decode(piece))
+                    file.seek(self._offset)
         except FileNotFoundError:
             return
+
+    def _arrived(self, piece: bytes) -> bytes:
+        return piece.partition(b"\0")[0] if self._is_text else piece
 
 
 class FileMessageReader(dg.PipesMessageReader):
@@ -46,7 +53,7 @@ class FileMessageReader(dg.PipesMessageReader):
     def __init__(self, path: Path) -> None:
         self._path, self._partial = path, ""
         self._handler: dg.PipesMessageHandler | None = None
-        self._tail = Tail(path, self._take)
+        self._tail = Tail(path, self._take, is_text=True)
 
     @contextmanager
     def read_messages(self, handler: dg.PipesMessageHandler) -> Iterator[PipesParams]:

@@ -46,6 +46,7 @@ class _Job:
     is_silent: bool = False
     look_s: float = _FIRST_LOOK_S
     ending_since_s: float | None = None
+    may_be_twice: bool = False
 
     def __str__(self) -> str:
         return f"Slurm job {self.job_id}"
@@ -140,9 +141,10 @@ class _Run:
     def _submitted(self, command: Sequence[str], values: Mapping[str, str]) -> _Job:
         settings, begun_s = self.client.settings, self.client.clock()
         options, environment = [*settings.options, *self._options()], {**settings.environment, **values}
-        wait_s = _FIRST_LOOK_S
+        wait_s, tries = _FIRST_LOOK_S, 0
         try:
             while True:
+                tries += 1
                 try:
                     job_id = commands.submit(options, self.place.script, command, environment)
                     break
@@ -164,7 +166,7 @@ class _Run:
             raise
         self._log.info("Slurm job %d was submitted as %s: %s", job_id, self.name, " ".join(settings.options))
         now = self.client.clock()
-        return _Job(job_id, self.name, now, now)
+        return _Job(job_id, self.name, now, now, may_be_twice=tries > 1)
 
     def _options(self) -> list[str]:
         # sbatch takes % for the beginning of a pattern.
@@ -219,7 +221,17 @@ class _Run:
         if changed:
             self._tell(job, view)
         job.view = view
+        if job.may_be_twice and view.phase is Phase.PENDING:
+            self._cancel_others(job)
         return self._judge(job, view, now)
+
+    def _cancel_others(self, job: _Job) -> None:
+        """Cancel jobs that an earlier ``sbatch`` submitted without saying so; this one waits for them."""
+        with suppress(NoAnswerError):
+            for other in commands.find(self.name, self.comment):
+                if other != job.job_id:
+                    commands.cancel(other)
+                    self._log.warning("Slurm job %d was submitted besides %s. It is cancelled", other, job)
 
     def _tell(self, job: _Job, view: JobView) -> None:
         if view.phase is Phase.PENDING:

@@ -212,6 +212,25 @@ def test_last_words_that_come_late_and_in_pieces_count(cluster: Cluster) -> None
     assert told == ["é" * 20_000]
 
 
+def test_zeros_where_nothing_has_arrived_yet_are_not_read(cluster: Cluster) -> None:
+    whole: list[bytes] = []
+
+    def half_arrives() -> None:
+        cluster.finishes()
+        messages = cluster.job / "messages.jsonl"
+        whole.append(messages.read_bytes())
+        messages.write_bytes(whole[0][:40] + bytes(60) + whole[0][100:])
+
+    told, log = cluster.run(
+        lambda: cluster.says("COMPLETED"),
+        half_arrives,
+        lambda: None,
+        lambda: (cluster.job / "messages.jsonl").write_bytes(whole[0]),
+    )
+    assert told == [{"outcome": "built"}]
+    assert not [line for line in log if "no message" in line]
+
+
 def test_an_error_that_is_stated_late_is_heard(cluster: Cluster) -> None:
     with pytest.raises(SlurmJobError) as failure:
         cluster.run(lambda: cluster.says("FAILED", "4:0"), *[lambda: None] * 40, cluster.finishes)
@@ -352,6 +371,12 @@ def test_a_job_that_slurm_refuses_is_a_wrong_setting(cluster: Cluster, said: str
         ("", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)", 1),
         ("", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", 1),
         ("", "sbatch: error: AssocMaxSubmitJobLimit", 1),
+        (
+            "",
+            "sbatch: error: Munge encode failed: Invalid credential",
+            1,
+        ),
+        ("", "sbatch: error: Batch job submission failed: Invalid authentication credential", 1),
         ("Submitted!", "", 0),
         ("0", "", 0),
         ("", "", 0),
@@ -365,6 +390,28 @@ def test_a_job_of_which_nobody_knows_whether_it_was_submitted_is_looked_for(
     told, _ = cluster.run(cluster.finishes, lambda: cluster.says("COMPLETED"))
     assert told == [{"outcome": "built"}]
     assert len(cluster.calls("sbatch")) == 1
+
+
+def test_a_job_that_was_submitted_twice_is_cancelled_once(cluster: Cluster) -> None:
+    cluster.answer("sbatch", "", "sbatch: error: Batch job submission failed: Socket timed out", 1)
+
+    def other_appears() -> None:
+        cluster.answer("squeue", "7|run=1\n6|run=1\n5|run=0\n")
+
+    def ours_starts() -> None:
+        cluster.says("RUNNING")
+        cluster.finishes()
+
+    told, log = cluster.run(
+        lambda: cluster.answer("sbatch", "7\n"),
+        other_appears,
+        ours_starts,
+        lambda: cluster.says("COMPLETED"),
+    )
+    assert told == [{"outcome": "built"}]
+    assert len(cluster.calls("sbatch")) == 2
+    assert cluster.calls("scancel") == ["6"]
+    assert "Slurm job 6 was submitted besides Slurm job 7. It is cancelled" in log
 
 
 def test_a_job_that_cannot_be_submitted_ends_as_a_fault_of_the_machine(cluster: Cluster) -> None:
