@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from benchmarks.packages.simulated_rows import clinvar_rows, corpus_rows, gnomad_rows, held_rows, window_rows
@@ -163,7 +162,7 @@ def package_sources(folder: Path, held_out: HeldOut) -> PackageSources:
         genome_digest=genome_digest(contigs),
         contigs=ContigSet([*contigs, *([APART] if held_out.intervals else [])]),
         windows={each.name: pq.read_table(folder / "windows" / f"{each.name}.parquet") for each in contigs},
-        corpus={source: ds.dataset(folder / "corpus" / f"{source}.parquet") for source in _SOURCES},
+        corpus={source: folder / "corpus" / f"{source}.parquet" for source in _SOURCES},
         gnomad=TablesOnDemand(folder / "gnomad", SHARD_COLUMNS[VariantSource.GNOMAD]),
         clinvar=TablesOnDemand(folder / "clinvar", SHARD_COLUMNS[VariantSource.CLINVAR]),
         intervals=_intervals(contigs, held_out),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.clinvar import clinvar_shard
@@ -21,6 +20,7 @@ from genolewm_assets.lewm.holdouts import CORPUS_COLUMNS, SEQUENCE_COLUMNS, Hold
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.files import normal_json
+from genolewm_assets.store.tables import read_batches
 
 #: Dependencies on the assets that :meth:`ReleaseInputs.open` opens. The shard of T0 is an input too, which the manifest
 #: names: an upstream asset takes one partition mapping, and a mapping to every release would build every package again
@@ -151,22 +151,21 @@ class ReleaseInputs:
         """Read the alleles of T0 by linear contig; None without a temporal holdout."""
         return None if self.earlier is None else _by_contig(self.earlier, self.windows)
 
-    def corpus_datasets(self) -> dict[str, ds.Dataset]:
-        """Open the corpus windows by source, without reading their sequences."""
-        return {name: ds.dataset(each.file("windows.parquet")) for name, each in self.corpus.items()}
+    def corpus_files(self) -> dict[str, Path]:
+        """Return the Parquet file of the corpus windows by source."""
+        return {name: each.file("windows.parquet") for name, each in self.corpus.items()}
 
     def corpus_placements(self) -> Iterator[pa.Table]:
         """Yield the placements of the corpus windows batch by batch, without their sequences."""
-        for dataset in self.corpus_datasets().values():
-            for batch in dataset.to_batches(columns=list(CORPUS_COLUMNS)):
-                yield pa.table(batch)
+        yield from self._corpus_batches(CORPUS_COLUMNS, 65_536)
 
     def corpus_sequences(self) -> Iterator[pa.Table]:
         """Yield the sequences of the corpus windows batch by batch."""
-        for dataset in self.corpus_datasets().values():
-            # These rows are wide: the default read-ahead would hold gigabytes in memory.
-            for batch in dataset.to_batches(columns=list(SEQUENCE_COLUMNS), batch_size=2_048, batch_readahead=2):
-                yield pa.table(batch)
+        yield from self._corpus_batches(SEQUENCE_COLUMNS, 2_048)
+
+    def _corpus_batches(self, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
+        for path in self.corpus_files().values():
+            yield from map(pa.table, read_batches(path, n_rows, columns))
 
 
 def holdout_policy(workspace: Workspace, inputs: ReleaseInputs) -> HoldoutPolicy:

@@ -77,7 +77,10 @@ def check_mapped(directory: Path, info: PackageInfo, progress: Progress = NO_PRO
 
 
 class _Arrays:
-    """The index and the arrays of a split's folder, mapped by NumPy."""
+    """The index and the arrays of a split's folder, mapped by NumPy anew for each call.
+
+    The bases are mapped for some rows at a time: what was read of a map counts as memory of the process.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -96,8 +99,8 @@ def _window_faults(
     """Yield row and fault of windows that differ; no row where a whole column does."""
     columns = {
         name: arrays(f"windows/{name}")
-        for name in ("bases", "first_byte", "sizes", "window_id", "first_row", "contig", "start", "is_reverse",
-                     "origin", "cache", "cache_row", "frozen", "holdout")
+        for name in ("first_byte", "sizes", "window_id", "first_row", "contig", "start", "is_reverse", "origin",
+                     "cache", "cache_row", "frozen", "holdout")
     }  # fmt: skip
     n = 0
     views: dict[tuple[str, bool], array[int]] = {}
@@ -107,8 +110,8 @@ def _window_faults(
         with pq.ParquetFile(directory / entry.path) as file:
             for batch in file.iter_batches(_READ_ROWS):
                 rows = batch.to_pylist()
-                part = {name: column[n : n + len(rows)] for name, column in columns.items() if name != "bases"}
-                texts = _decoded(columns["bases"], part["first_byte"], part["sizes"])
+                part = {name: column[n : n + len(rows)] for name, column in columns.items()}
+                texts = _decoded(arrays("windows/bases"), part["first_byte"], part["sizes"])
                 facts = _shown_facts(part, arrays.index)
                 for at, (row, text, fact) in enumerate(zip(rows, texts, facts, strict=True)):
                     if text != tuple(row[name] for name in _TEXTS):
@@ -127,9 +130,11 @@ def _window_faults(
     ends = np.cumsum(-(-sizes // 4))
     whole = int(ends[-1]) if len(ends) else 0
     begins = np.concatenate(([0], ends))[: len(ends)]
-    if {len(columns["bases"]), arrays.index["n_bytes"]} != {whole} or not np.array_equal(begins, columns["first_byte"]):
+    if {len(arrays("windows/bases")), arrays.index["n_bytes"]} != {whole} or not np.array_equal(
+        begins, columns["first_byte"]
+    ):
         yield None, "the bases of the rows do not follow each other"
-    lengths = {name: len(column) for name, column in columns.items() if name != "bases"}
+    lengths = {name: len(column) for name, column in columns.items()}
     if {*lengths.values(), arrays.index["n_windows"]} != {n}:
         yield None, f"columns have {lengths} rows, the table {n}"
         return
@@ -306,21 +311,22 @@ def _kmer_faults(directory: Path, split: Split, arrays: _Arrays, figures: Counte
 
 def _find_spelling(arrays: _Arrays, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return which windows without a place spell a 31-mer with one of some sorted keys; every 31-mer is looked up."""
-    from genolewm_assets.lewm.edits import kmer_kernels
+    from genolewm_assets.lewm.edits.kmer_kernels import mark_keys, write_words
 
-    shift = np.uint64(64 - max(16, (16 * len(keys)).bit_length()))
-    bits = np.zeros(1 << 64 - int(shift) - 3, dtype=np.uint8)
-    np.bitwise_or.at(
-        bits, keys >> shift >> np.uint64(3), np.uint8(1) << (keys >> shift & np.uint64(7)).astype(np.uint8)
-    )
-    bases, first_byte, sizes = (arrays(f"windows/{name}") for name in ("bases", "first_byte", "sizes"))
-    spelling = np.zeros(len(sizes), dtype=np.bool_)
-    room = np.empty(int(sizes.sum(axis=1).max(initial=0)), dtype=np.uint64)
-    for row in np.flatnonzero(arrays("windows/contig") < 0).tolist():
-        (parts,) = _decoded(bases, first_byte[row : row + 1], sizes[row : row + 1])
-        own = room[: kmer_kernels.write_keys(np.frombuffer("".join(parts).encode(), np.uint8), room)]
-        at = own >> shift
-        near = own[bits[at >> np.uint64(3)] >> (at & np.uint64(7)).astype(np.uint8) & 1 == 1]
-        found = np.searchsorted(keys, near)
-        spelling[row] = bool((keys[np.minimum(found, len(keys) - 1)] == near).any()) if len(near) else False
+    words = np.zeros(1 << max(1, (len(keys) // 2).bit_length()), dtype=np.uint64)
+    shift = np.uint64(64 - (len(words).bit_length() - 1))
+    write_words(keys, shift, words)
+    n_bases = np.asarray(arrays("windows/sizes")).sum(axis=1, dtype=np.int64)
+    ends = np.cumsum(-(-n_bases // 4))
+    if (n_bases < 0).any() or ends[-1] != len(arrays("windows/bases")):
+        raise ValueError(f"{ends[-1]} bytes of bases expected")
+    begins = np.concatenate(([0], ends))
+    spelling = np.zeros(len(n_bases), dtype=np.bool_)
+    unplaced = np.flatnonzero(arrays("windows/contig") < 0)
+    for at in range(0, len(unplaced), _READ_ROWS):
+        rows = unplaced[at : at + _READ_ROWS]
+        bases = arrays("windows/bases")[begins[rows[0]] : ends[rows[-1]]]
+        marks = np.empty(len(rows), dtype=np.bool_)
+        mark_keys(bases, begins[rows] - begins[rows[0]], n_bases[rows], keys, words, shift, marks)
+        spelling[rows] = marks
     return spelling

@@ -10,12 +10,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import EVALUATION, GRCH38, Bases, ContigSet, Holdout, Split, reverse_complement
@@ -38,6 +38,7 @@ from genolewm_assets.lewm.package_build.split import (
     split_windows,
 )
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, CacheRef, Knowledge, PackageMix
+from genolewm_assets.store.tables import read_batches
 from genolewm_assets.variants import Bools, Int64s
 
 #: Columns of a corpus table that decide about its windows.
@@ -68,7 +69,7 @@ class PackageSources:
     windows
         Window index (``lewm.window_schema.WINDOWS``) by linear contig, in the genome's order.
     corpus
-        Corpus windows (``CORPUS_WINDOWS``) by source, in memory or as a dataset over their file.
+        Corpus windows (``CORPUS_WINDOWS``) by source, in memory or as the path of their Parquet file.
     gnomad, clinvar
         Shards by contig (``GNOMAD_VARIANTS``, ``CLINVAR_VARIANTS``), of which the columns ``SHARD_COLUMNS`` are read;
         may be read on demand. A contig without windows is not used.
@@ -107,7 +108,7 @@ class PackageSources:
     release: str
     genome_digest: str
     windows: Mapping[str, pa.Table]
-    corpus: Mapping[str, pa.Table | ds.Dataset]
+    corpus: Mapping[str, pa.Table | Path]
     gnomad: Mapping[str, pa.Table]
     clinvar: Mapping[str, pa.Table]
     intervals: pa.Table
@@ -148,11 +149,13 @@ class PackageSources:
 
     def corpus_batches(self, source: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
         """Read a corpus table in row order; yield batches of at most 2,048 rows, each with its first row's number."""
-        table = self.corpus[source]
-        dataset = ds.dataset(table) if isinstance(table, pa.Table) else table
-        row = 0
-        # These rows are wide: the default read-ahead would hold gigabytes in memory.
-        for batch in dataset.to_batches(columns=columns, batch_size=_BATCH_ROWS, batch_readahead=2):
+        table, row = self.corpus[source], 0
+        batches = (
+            read_batches(table, _BATCH_ROWS, columns)
+            if isinstance(table, Path)
+            else table.select(columns or table.column_names).to_batches(_BATCH_ROWS)
+        )
+        for batch in batches:
             yield row, pa.table(batch)
             row += batch.num_rows
 

@@ -13,6 +13,7 @@ from .lookup import open_table as open_table
 from .parquet import cast_table as cast_table
 from .parquet import memory_given_back as memory_given_back
 from .parquet import open_table_writer as open_table_writer
+from .parquet import read_batches as read_batches
 from .parquet import write_table as write_table
 from .parquet import write_tables as write_tables
 from .schema import TableSchema as TableSchema

@@ -5,7 +5,7 @@ Exports to a single file, written atomically, are in ``export``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +22,8 @@ ROW_GROUP_ROWS = 65_536
 _PART_ROWS = ROW_GROUP_ROWS // 2
 #: Number of first rows of a file from which the encodings of its columns are chosen.
 _SAMPLE_ROWS = 4_096
+#: Bytes of a column that are read at a time.
+_BUFFER_BYTES = 1 << 20
 
 
 @contextmanager
@@ -93,6 +95,15 @@ def write_tables(
         for path, written in map_ahead(write, parts(), threads=1, ahead=0):
             rows[path] += written
     return rows
+
+
+def read_batches(path: Path, n_rows: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a Parquet file in order, at most ``n_rows`` at a time; all columns if None are named.
+
+    No row group is in memory as a whole, as it would be with ``pyarrow.dataset``: one of corpus windows takes 800 MB.
+    """
+    with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+        yield from file.iter_batches(n_rows, columns=None if columns is None else list(columns))
 
 
 def open_table_writer(

@@ -24,7 +24,7 @@ from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.mapped import writer
+from genolewm_assets.lewm.mapped import kernels, writer
 from genolewm_assets.lewm.package_build.contexts import context_tables
 from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.mapped_world import map_windows
@@ -101,6 +101,28 @@ def test_seeds_tell_what_every_31_mer_tells(data):
     notes = np.zeros((data.draw(st.integers(0, 20)), 2), dtype=np.uint64)
     noted = kmer_kernels.note_seeds(codes, held.table, notes, 0)
     assert kmer_kernels.has_noted(held.table, notes, noted) >= (text in held)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_every_31_mer_of_packed_rows_is_looked_up(data):
+    reference = data.draw(references())
+    held = HeldSequences(contexts(reference, [data.draw(alleles_of(reference)) for _ in range(3)]))
+    kmers_held = st.sampled_from([*sorted(unmixed(held)), "ACGGTCA" * 4 + "TTT"])
+    texts = []
+    for _ in range(data.draw(st.integers(0, 6))):
+        kmer = data.draw(kmers_held)
+        copy = data.draw(st.sampled_from([kmer, reverse_complement(kmer), kmer[1:], ""]))
+        texts.append(data.draw(sequences(0, 40)) + copy + data.draw(sequences(0, 40)))
+    n_bases = np.array([len(text) for text in texts], dtype=np.int64)
+    ends = np.cumsum([0, *n_bases])
+    first = np.cumsum([0, *(-(-n_bases // 4))])
+    packed = np.zeros(first[-1], dtype=np.uint8)
+    kernels.pack_rows(ends, np.frombuffer("".join(texts).encode(), np.uint8), first[:-1], packed)
+    words, shift, marks = np.zeros(4, dtype=np.uint64), np.uint64(62), np.ones(len(texts), dtype=np.bool_)
+    kmer_kernels.write_words(held.table.keys, shift, words)
+    kmer_kernels.mark_keys(packed, first[:-1], n_bases, held.table.keys, words, shift, marks)
+    assert marks.tolist() == [bool(kmers(text) & {*unmixed(held)}) for text in texts]
 
 
 def test_seeds_of_other_texts_are_seldom_told():

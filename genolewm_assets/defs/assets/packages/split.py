@@ -91,7 +91,7 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             genome_digest=workspace.catalog.genome_digest,
             contigs=workspace.contigs,
             windows=inputs.window_tables(),
-            corpus=inputs.corpus_datasets(),
+            corpus=inputs.corpus_files(),
             gnomad=inputs.gnomad_on_demand(SHARD_COLUMNS[VariantSource.GNOMAD]),
             clinvar=inputs.clinvar_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]),
             clinvar_t0=inputs.earlier_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]) if knows_t0 else None,
