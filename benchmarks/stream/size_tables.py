@@ -71,7 +71,7 @@ def written_table(folder: Path, shape: PackageShape) -> Iterator[str]:
 
 
 def opened_table(folder: Path, setting: Setting) -> Iterator[str]:
-    """Measure opening the package in new processes, their first batch, and their sizes after 64 batches."""
+    """Measure opening the package in new processes, their first batch, and their largest sizes during 256 batches."""
     yield "\n| job | open s | first batch s | process | VmRSS MiB | RssAnon MiB | PSS MiB |"
     yield "|---|---:|---:|---|---:|---:|---:|"
     seconds, failure = run_part("first", folder)

@@ -14,7 +14,7 @@ import pytest
 
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.store import is_complete
-from genolewm_assets.store.arrays.reader import verify_array_store
+from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets.store.artefacts.build import BuildReport, build
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root

@@ -10,7 +10,7 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.store import ArrayStoreReader
-from genolewm_assets.store.arrays.reader import verify_array_store
+from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets_tests.worlds.store.array_stores import (
     FINGERPRINT,
     contents,

@@ -23,8 +23,7 @@ import pytest
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.store import ArrayStoreReader
 from genolewm_assets.store.arrays.log import _line
-from genolewm_assets.store.arrays.reader import verify_array_store
-from genolewm_assets.store.arrays.report import inspect_cache
+from genolewm_assets.store.arrays.report import inspect_cache, verify_array_store
 from genolewm_assets_tests.faults.killing import start
 from genolewm_assets_tests.worlds.store.array_stores import (
     FINGERPRINT,

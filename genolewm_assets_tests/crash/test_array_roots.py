@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets.store import ArrayStoreReader, compute_fingerprint
-from genolewm_assets.store.arrays.reader import verify_array_store
+from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.inputs import open_input
 from genolewm_assets.store.artefacts.root import Root

@@ -311,11 +311,11 @@ def _kmer_faults(directory: Path, split: Split, arrays: _Arrays, figures: Counte
 
 def _find_spelling(arrays: _Arrays, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Return which windows without a place spell a 31-mer with one of some sorted keys; every 31-mer is looked up."""
-    from genolewm_assets.lewm.edits.kmer_kernels import mark_keys, write_words
+    from genolewm_assets.lewm.edits import kmer_kernels
 
     words = np.zeros(1 << max(1, (len(keys) // 2).bit_length()), dtype=np.uint64)
     shift = np.uint64(64 - (len(words).bit_length() - 1))
-    write_words(keys, shift, words)
+    kmer_kernels.write_words(keys, shift, words)
     n_bases = np.asarray(arrays("windows/sizes")).sum(axis=1, dtype=np.int64)
     ends = np.cumsum(-(-n_bases // 4))
     if (n_bases < 0).any() or ends[-1] != len(arrays("windows/bases")):
@@ -327,6 +327,6 @@ def _find_spelling(arrays: _Arrays, keys: NDArray[np.uint64]) -> NDArray[np.bool
         rows = unplaced[at : at + _READ_ROWS]
         bases = arrays("windows/bases")[begins[rows[0]] : ends[rows[-1]]]
         marks = np.empty(len(rows), dtype=np.bool_)
-        mark_keys(bases, begins[rows] - begins[rows[0]], n_bases[rows], keys, words, shift, marks)
+        kmer_kernels.mark_keys(bases, begins[rows] - begins[rows[0]], n_bases[rows], keys, words, shift, marks)
         spelling[rows] = marks
     return spelling

@@ -13,9 +13,9 @@ from .layout import IndexEntry as IndexEntry
 from .layout import is_complete as is_complete
 from .memory import MemoryLimitError as MemoryLimitError
 from .reader import ArrayStoreReader as ArrayStoreReader
-from .reader import verify_array_store as verify_array_store
 from .report import find_caches as find_caches
 from .report import inspect_cache as inspect_cache
+from .report import verify_array_store as verify_array_store
 from .row_index import HashSource as HashSource
 from .row_index import IndexedStore as IndexedStore
 from .row_index import RowIndex as RowIndex

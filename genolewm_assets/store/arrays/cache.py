@@ -32,7 +32,8 @@ from genolewm_assets.store.arrays.keys import (
     validate_sources,
 )
 from genolewm_assets.store.arrays.layout import CHECKSUMS, ArrayLayout, ArraySpec, is_complete
-from genolewm_assets.store.arrays.reader import ArrayStoreReader, verify_array_store
+from genolewm_assets.store.arrays.reader import ArrayStoreReader
+from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets.store.arrays.stamp_log import StampedStoreWriter
 from genolewm_assets.store.arrays.stamps import RowStamp, SourceChangedError, changed_files, read_stamps, stamp_files
 from genolewm_assets.store.artefacts import (

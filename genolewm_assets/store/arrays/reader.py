@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from genolewm_assets.errors import CorruptResourceError, InputError, ResourceError
+from genolewm_assets.errors import CorruptResourceError, InputError
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.arrays.checksums import (
     BUILD_AGAIN,
@@ -29,8 +29,7 @@ from genolewm_assets.store.arrays.layout import (
     sidecar_column,
     sidecar_file,
 )
-from genolewm_assets.store.arrays.maps import count_read, map_rows
-from genolewm_assets.store.arrays.memory import check_fits_memory
+from genolewm_assets.store.arrays.memory import check_fits_memory, count_read, map_rows
 from genolewm_assets.store.files import JsonValue
 
 #: Expected order of reads, which decides how far the operating system reads ahead (madvise(2)).
@@ -387,27 +386,6 @@ class ArrayStoreReader:
         if not self.keep_pages and not self._loaded:
             for name in names:
                 count_read(n_rows * self.arrays[name].row_bytes, n_places)
-
-
-def verify_array_store(directory: Path, *, progress: Progress = NO_PROGRESS) -> list[str]:
-    """Verify a finished store; damage that prevents opening it is returned as a line, not raised.
-
-    Parameters
-    ----------
-    directory
-        The store, or a published link to it.
-    progress
-        Receives the number of bytes of the arrays read.
-
-    Returns
-    -------
-    list of str
-        One line per difference, as :meth:`ArrayStoreReader.verify`; empty if the store is intact.
-    """
-    try:
-        return ArrayStoreReader(directory).verify(progress)
-    except ResourceError as err:
-        return [str(err)]
 
 
 def _numbers(count: int) -> str:

@@ -1,4 +1,4 @@
-"""Report on a finished or unfinished array store: sizes, index schema, shared values, memory."""
+"""Report on an array store: whether it is intact, sizes, index schema, shared values, memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from genolewm_assets.errors import MissingResourceError
+from genolewm_assets.errors import MissingResourceError, ResourceError
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.arrays.layout import COMMIT_LOG, is_complete, sidecar_file
 from genolewm_assets.store.arrays.log import committed_rows
 from genolewm_assets.store.arrays.reader import ArrayStoreReader
@@ -165,3 +166,24 @@ def _is_store(path: Path) -> bool:
 
 def _megabytes(size_bytes: int) -> str:
     return f"{size_bytes / 1e6:10.2f} MB"
+
+
+def verify_array_store(directory: Path, *, progress: Progress = NO_PROGRESS) -> list[str]:
+    """Verify a finished store; damage that prevents opening it is returned as a line, not raised.
+
+    Parameters
+    ----------
+    directory
+        The store, or a published link to it.
+    progress
+        Receives the number of bytes of the arrays read.
+
+    Returns
+    -------
+    list of str
+        One line per difference, as :meth:`ArrayStoreReader.verify`; empty if the store is intact.
+    """
+    try:
+        return ArrayStoreReader(directory).verify(progress)
+    except ResourceError as err:
+        return [str(err)]

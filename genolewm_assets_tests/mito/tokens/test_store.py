@@ -28,7 +28,7 @@ from genolewm_assets.mito.tokens.store import (
 from genolewm_assets.mito.tokens.tokenize import tokenize_sequence
 from genolewm_assets.mito.tokens.vocabulary import UNK_ID
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
-from genolewm_assets.store.arrays.reader import verify_array_store
+from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets_tests.worlds.mito.genome_world import GENOMES, QC, REFERENCE
 
 ROWS, SPELLING, POSITIONS, LEVELS = TOKEN_CHECKS

@@ -11,7 +11,7 @@ import pytest
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.store import ArrayStoreReader, cache_key_dir, compute_fingerprint, is_complete
 from genolewm_assets.store.arrays.keys import validate_sources
-from genolewm_assets.store.arrays.reader import verify_array_store
+from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets.store.arrays.stamps import read_stamps
 from genolewm_assets.store.artefacts.gc import sweep_caches
 from genolewm_assets.store.artefacts.root import Root

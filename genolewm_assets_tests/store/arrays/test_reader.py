@@ -16,7 +16,8 @@ from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, IndexEntry
 from genolewm_assets.store.arrays import checksums as array_checksums
 from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets.store.arrays.memory import MemoryLimitError
-from genolewm_assets.store.arrays.reader import Access, verify_array_store
+from genolewm_assets.store.arrays.reader import Access
+from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, finish, key, meta, values
 from genolewm_assets_tests.worlds.store.plans import flip

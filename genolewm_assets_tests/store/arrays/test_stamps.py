@@ -12,7 +12,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Inp
 from genolewm_assets.store import compute_fingerprint, is_complete, read_stamped, validate_fingerprint
 from genolewm_assets.store.arrays import stamps as stamps_module
 from genolewm_assets.store.arrays.keys import FINGERPRINT, validate_sources
-from genolewm_assets.store.arrays.reader import verify_array_store
+from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets.store.arrays.stamp_log import STAMP_LOG, StampedStoreWriter, StampLog
 from genolewm_assets.store.arrays.stamps import (
     RowStamp,

@@ -3,119 +3,18 @@
 The commands of Slurm are programs that answer what a test tells them; time passes when the client sleeps.
 """
 
-import json
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-import dagster as dg
 import pytest
 from dagster._core.errors import DagsterExecutionInterruptedError
 
 from genolewm_assets.defs.engines.slurm.job_states import PHASES, Phase
-from genolewm_assets.defs.engines.slurm.pipes_client import PipesSlurmClient, SlurmJobError
-from genolewm_assets.defs.engines.slurm.settings import SlurmSettings
-from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.defs.engines.slurm.pipes_client import SlurmJobError
 from genolewm_assets_tests.defs.engines.slurm.test_job_states import shown
+from genolewm_assets_tests.defs.engines.slurm.told_slurm import Cluster
 
 DOWN = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
 GONE = "slurm_load_jobs error: Invalid job id specified\n"
-
-_PROGRAM = """#!/bin/sh
-cd "${0%/*}" && name=${0##*/}
-printf '%s\\n' "$*" >>"$name.calls"
-/usr/bin/env >"$name.env"
-/bin/cat "$name.err" >&2
-/bin/cat "$name.out"
-exit "$(/bin/cat "$name.rc")"
-"""
-
-Step = Callable[[], None]
-
-
-@dataclass
-class Cluster:
-    """Slurm as a test tells it, and the job that it pretends to run."""
-
-    folder: Path
-    job: Path
-    now: float = 0.0
-    steps: list[Step] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        for name in ("sbatch", "scontrol", "scancel", "squeue"):
-            path = self.folder / name
-            path.write_text(_PROGRAM)
-            path.chmod(0o755)
-            self.answer(name)
-        self.answer("sbatch", "7\n")
-        self.says("PENDING", reason="Resources")
-
-    def answer(self, name: str, out: str = "", err: str = "", status: int = 0) -> None:
-        for suffix, text in (("out", out), ("err", err), ("rc", str(status))):
-            (self.folder / f"{name}.{suffix}").write_text(text)
-
-    def says(self, state: str, exit_code: str = "0:0", **fields: Any) -> None:
-        self.answer("scontrol", shown(state, exit_code, **fields))
-
-    def calls(self, name: str) -> list[str]:
-        path = self.folder / f"{name}.calls"
-        return path.read_text().splitlines() if path.exists() else []
-
-    def tells(self, method: str, **params: Any) -> None:
-        message = {"__dagster_pipes_version": "0.1", "method": method, "params": params}
-        self.writes(json.dumps(message) + "\n")
-
-    def writes(self, text: str) -> None:
-        with (self.job / "messages.jsonl").open("a") as file:
-            file.write(text)
-
-    def prints(self, text: str) -> None:
-        with (self.job / "output.log").open("a") as file:
-            file.write(text)
-
-    def finishes(self) -> None:
-        self.tells("opened", extras={})
-        self.tells("report_custom_message", payload={"outcome": "built"})
-        self.tells("closed")
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-        if self.steps:
-            self.steps.pop(0)()
-        assert self.now < 10_000, "the client never ends"
-
-    def run(self, *steps: Step, pending_s: float = 100.0, silence_s: float = 50.0) -> tuple[list[object], list[str]]:
-        """Run a job while the steps happen, one at each sleep; return what it told and the lines of the run's log."""
-        self.steps = list(steps)
-        settings = SlurmSettings(("--gres=gpu:h100:1",), {"GENOLEWM_ROOT": "/srv/genolewm"}, pending_s, silence_s)
-        told: list[object] = []
-
-        @dg.asset(name="step")
-        def step(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-            client = PipesSlurmClient(settings, clock=lambda: self.now, sleep=self.sleep)
-            done = client.run(context=context, command=["true"], name="job", comment="run=1", folder=self.job)
-            told.extend(done.get_custom_messages())
-            return dg.MaterializeResult()
-
-        with dg.DagsterInstance.ephemeral() as instance:
-            try:
-                dg.materialize([step], instance=instance)
-            finally:
-                (run,) = instance.get_runs()
-                self.log = [entry.user_message for entry in instance.all_logs(run.run_id)]
-        return told, self.log
-
-
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    made = Cluster(tmp_path / "bin", tmp_path / "root/work/slurm/1")
-    yield made
-    assert not made.job.exists()
 
 
 def test_a_job_that_completed_and_said_so_has_succeeded(
@@ -347,82 +246,3 @@ def test_an_interrupted_step_cancels_its_job_and_waits_for_that(cluster: Cluster
         cluster.run(lambda: cluster.says("RUNNING"), lambda: None, interrupt, *[cancelled] * 50)
     assert len(cluster.calls("scancel")) == 3
     assert "Slurm job 7 was cancelled: CANCELLED, killed by signal 15" in cluster.log
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "sbatch: error: Batch job submission failed: Invalid partition name specified",
-        "sbatch: error: Batch job submission failed: Requested node configuration is not available",
-        "sbatch: unrecognized option '--foo'",
-        "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
-    ],
-)
-def test_a_job_that_slurm_refuses_is_a_wrong_setting(cluster: Cluster, said: str) -> None:
-    cluster.answer("sbatch", "", said, 1)
-    with pytest.raises(ConfigurationError, match="sbatch: Slurm refuses the job"):
-        cluster.run()
-    assert len(cluster.calls("sbatch")) == 1
-
-
-@pytest.mark.parametrize(
-    ("out", "err", "status"),
-    [
-        ("", "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)", 1),
-        ("", "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", 1),
-        ("", "sbatch: error: AssocMaxSubmitJobLimit", 1),
-        (
-            "",
-            "sbatch: error: Munge encode failed: Invalid credential",
-            1,
-        ),
-        ("", "sbatch: error: Batch job submission failed: Invalid authentication credential", 1),
-        ("Submitted!", "", 0),
-        ("0", "", 0),
-        ("", "", 0),
-    ],
-)
-def test_a_job_of_which_nobody_knows_whether_it_was_submitted_is_looked_for(
-    cluster: Cluster, out: str, err: str, status: int
-) -> None:
-    cluster.answer("sbatch", out, err, status)
-    cluster.answer("squeue", "5|run=0\n7|run=1\nx|run=1\n")
-    told, _ = cluster.run(cluster.finishes, lambda: cluster.says("COMPLETED"))
-    assert told == [{"outcome": "built"}]
-    assert len(cluster.calls("sbatch")) == 1
-
-
-def test_a_job_that_was_submitted_twice_is_cancelled_once(cluster: Cluster) -> None:
-    cluster.answer("sbatch", "", "sbatch: error: Batch job submission failed: Socket timed out", 1)
-
-    def other_appears() -> None:
-        cluster.answer("squeue", "7|run=1\n6|run=1\n5|run=0\n")
-
-    def ours_starts() -> None:
-        cluster.says("RUNNING")
-        cluster.finishes()
-
-    told, log = cluster.run(
-        lambda: cluster.answer("sbatch", "7\n"),
-        other_appears,
-        ours_starts,
-        lambda: cluster.says("COMPLETED"),
-    )
-    assert told == [{"outcome": "built"}]
-    assert len(cluster.calls("sbatch")) == 2
-    assert cluster.calls("scancel") == ["6"]
-    assert "Slurm job 6 was submitted besides Slurm job 7. It is cancelled" in log
-
-
-def test_a_job_that_cannot_be_submitted_ends_as_a_fault_of_the_machine(cluster: Cluster) -> None:
-    cluster.answer("sbatch", "", "sbatch: error: Unable to contact slurm controller", 1)
-    with pytest.raises(SlurmJobError, match="no job could be submitted"):
-        cluster.run()
-    assert len(cluster.calls("sbatch")) > 3
-
-
-def test_without_slurm_it_says_so(cluster: Cluster) -> None:
-    (cluster.folder / "sbatch").unlink()
-    os.environ["PATH"] = str(cluster.folder)
-    with pytest.raises(ConfigurationError, match="sbatch: is not installed here"):
-        cluster.run()
