@@ -95,15 +95,15 @@ class Worker:
         self._version, self._loaded_bytes = str(answer["version"]), answer["resident_bytes"]
 
     def run(self, figures: Figures, *, task: str = "run", warm_up: bool = False) -> None:
-        """Run a task once and store its cost in ``figures``; a warm-up sets version, memory and records instead."""
+        """Run a task and store its cost in ``figures`` unless it is a warm-up; the first sets version and memory."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):  # The process has ended; the missing answer raises the error below.
             self._process.stdin.write(f"{task}\n".encode())
         answer = self._answer()
-        if warm_up:
+        if not figures.version:
             figures.version, figures.loaded_bytes = self._version, self._loaded_bytes
             figures.peak_bytes, figures.records = answer["peak_bytes"], answer["records"]
-        else:
+        if not warm_up:
             figures.wall.append(answer["wall_s"])
             figures.cpu.append(answer["cpu_s"])
 
@@ -165,6 +165,15 @@ def measure(jobs: Sequence[Job], *, runs: int) -> list[Figures]:
                 if not figures.failure:
                     with _noted(figures):
                         processes[tuple(job.command)].run(figures, task=job.task)
+    return found
+
+
+def measure_once(job: Job) -> Figures:
+    """Run a job of minutes once, in a new process, without a warm-up."""
+    found = Figures(job.name)
+    with _noted(found), open_worker(job) as worker:
+        worker.begin()
+        worker.run(found, task=job.task)
     return found
 
 

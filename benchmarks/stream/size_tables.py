@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.stream.simulated_package import PROFILE, PackageShape, write_inputs
 from benchmarks.stream.size_jobs import TEST, VALIDATION
 from benchmarks.vcf.tables import Setting
-from benchmarks.workers import Job, measure_fresh
+from benchmarks.workers import Job, measure_once
 from genolewm_assets.genome import GRCH38, Contig
 
 _WINDOWS, _ALLELES = 1_000_000, 10_000_000
@@ -54,7 +54,7 @@ def large_shape(shrink: int) -> PackageShape:
 def written_table(folder: Path, shape: PackageShape) -> Iterator[str]:
     """Measure writing the package once, with its checks, in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.stream.size_jobs"]
-    (figures,) = measure_fresh([Job("packages/split", [*command, "write", str(folder)])], runs=1)
+    figures = measure_once(Job("packages/split", [*command, "write", str(folder)]))
     bases = sum(each.length for each in shape.contigs)
     yield "\n| step | windows | common alleles | wall s | CPU s | peak MiB | above imports MiB | aim |"
     yield "|---|---:|---:|---:|---:|---:|---:|---|"
