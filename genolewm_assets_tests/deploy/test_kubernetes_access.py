@@ -14,7 +14,7 @@ from dagster._serdes import ConfigurableClassData
 from dagster_k8s import K8sRunLauncher
 
 from genolewm_assets_tests.servers.kubernetes.api import api_server
-from genolewm_assets_tests.servers.kubernetes.kube import LOOPS, Kube, eventually
+from genolewm_assets_tests.servers.kubernetes.kube import LISTENS, Kube, eventually
 from genolewm_assets_tests.servers.kubernetes.shipped import Shipped
 
 RUN = dg.DagsterRun("job", "0" * 8, status=dg.DagsterRunStatus.STARTED)
@@ -48,7 +48,7 @@ def test_the_web_server_may_end_a_run(shipped: Shipped, launcher_of: Callable[[s
     with api_server(shipped.cluster) as url:
         shipped.write_kubeconfig(url)
         kube = Kube(shipped.cluster, url)
-        kube.create(JOB, LOOPS)
+        kube.create(JOB, LISTENS)
         eventually(lambda: kube.pods(JOB))
         assert launcher_of("genolewm-webserver").terminate(RUN.run_id)
         eventually(lambda: not kube.pods(JOB))
@@ -78,7 +78,7 @@ def test_a_run_is_lost_when_its_job_is_and_not_when_nobody_answers(
         gone = daemon.check_run_worker_health(RUN)
         assert (gone.status, gone.msg) == (WorkerStatus.UNKNOWN, f"Job {JOB} could not be found")
         kube = Kube(shipped.cluster, url)
-        kube.create(JOB, LOOPS)
+        kube.create(JOB, LISTENS)
         assert daemon.check_run_worker_health(RUN).status is WorkerStatus.RUNNING
         # The web server may not look at Jobs.
         assert launcher_of("genolewm-webserver").check_run_worker_health(RUN).status is WorkerStatus.RUNNING

@@ -18,7 +18,7 @@ from genolewm_assets.defs.engines.pod_watch import PodWatch
 from genolewm_assets_tests.servers.kubernetes.access import Access
 from genolewm_assets_tests.servers.kubernetes.api import api_server
 from genolewm_assets_tests.servers.kubernetes.cluster import Cluster
-from genolewm_assets_tests.servers.kubernetes.kube import CONFINED, LOOPS, Kube, eventually
+from genolewm_assets_tests.servers.kubernetes.kube import CONFINED, LISTENS, Kube, eventually
 from genolewm_assets_tests.servers.kubernetes.shipped import NAMESPACE, manifests, some_nodes
 from genolewm_assets_tests.servers.kubernetes.surroundings import Surroundings
 
@@ -101,7 +101,7 @@ def test_a_job_without_a_pod_is_said(kube: Kube) -> None:
 
 
 def test_of_a_step_that_works_nothing_is_said(kube: Kube) -> None:
-    kube.create("works", LOOPS)
+    kube.create("works", LISTENS)
     kube.pid("works")
     assert Step(kube, "works").look() == []
 
@@ -149,7 +149,7 @@ def test_a_log_that_is_not_text_hides_no_failure(kube: Kube) -> None:
 
 
 def test_a_refused_question_changes_no_verdict(kube: Kube) -> None:
-    kube.create("asked", LOOPS)
+    kube.create("asked", LISTENS)
     step = Step(kube, "asked", "guessed")
     assert step.look() == []
     assert step.failure().startswith("Discovered failed Kubernetes job.\nKubernetes did not say why: (401)")
@@ -166,7 +166,7 @@ def test_it_is_dagsters_handler_in_all_else() -> None:
 def test_a_step_that_waited_and_then_worked_had_started(kube: Kube) -> None:
     for node in kube.cluster.nodes:
         node.cordoned = True
-    kube.create("starts", LOOPS)
+    kube.create("starts", LISTENS)
     step = Step(kube, "starts")
     try:
         eventually(step.look)

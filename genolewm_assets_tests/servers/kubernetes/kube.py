@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,14 @@ CONFINED = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 ON_L40S = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
-LOOPS = ["sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done"]
+#: Not a shell: dash loses a signal that comes while it starts a program.
+_LISTENING = """
+import signal, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+print("ready", flush=True)
+signal.pause()
+"""
+LISTENS = [sys.executable, "-ISc", _LISTENING]
 STUBBORN = ["sh", "-c", "trap '' TERM; echo ready; while :; do sleep 0.05; done"]
 
 

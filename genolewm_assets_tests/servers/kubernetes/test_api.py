@@ -13,7 +13,7 @@ from kubernetes.client.rest import ApiException
 from genolewm_assets_tests.servers.kubernetes.access import Access
 from genolewm_assets_tests.servers.kubernetes.api import api_server
 from genolewm_assets_tests.servers.kubernetes.cluster import Cluster
-from genolewm_assets_tests.servers.kubernetes.kube import CONFINED, LOOPS, ON_L40S, STUBBORN, Kube, eventually
+from genolewm_assets_tests.servers.kubernetes.kube import CONFINED, LISTENS, ON_L40S, STUBBORN, Kube, eventually
 from genolewm_assets_tests.servers.kubernetes.nodes import node_above
 from genolewm_assets_tests.servers.kubernetes.shipped import NAMESPACE, manifests, some_nodes
 from genolewm_assets_tests.servers.kubernetes.surroundings import Surroundings
@@ -104,7 +104,7 @@ def test_a_failed_pod_is_made_again_as_often_as_the_job_says(kube: Kube) -> None
     assert (status.conditions[0].reason, status.failed, len(kube.pods("again"))) == ("BackoffLimitExceeded", 3, 3)
 
 
-@pytest.mark.parametrize(("command", "name"), [(LOOPS, "listens"), (STUBBORN, "stubborn")])
+@pytest.mark.parametrize(("command", "name"), [(LISTENS, "listens"), (STUBBORN, "stubborn")])
 def test_a_deleted_pod_has_its_grace_period(kube: Kube, command: list[str], name: str) -> None:
     kube.create(name, command, terminationGracePeriodSeconds=1)
     pid = kube.pid(name)
@@ -177,11 +177,11 @@ def test_a_container_that_cannot_start_waits(kube: Kube, container: dict[str, An
 
 
 def test_jobs_go_with_the_pod_that_owns_them(kube: Kube) -> None:
-    kube.create("owner", LOOPS)
+    kube.create("owner", LISTENS)
     kube.pid("owner")
     (pod,) = kube.pods("owner")
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.metadata.name, "uid": pod.metadata.uid}
-    kube.create("owned", LOOPS, owners=[owner])
+    kube.create("owned", LISTENS, owners=[owner])
     owned = kube.pid("owned")
     kube.core().delete_namespaced_pod(pod.metadata.name, NAMESPACE)
     eventually(lambda: "owned" not in kube.cluster.jobs and not kube.pods("owned"))
@@ -189,7 +189,7 @@ def test_jobs_go_with_the_pod_that_owns_them(kube: Kube) -> None:
 
 
 def test_a_lost_node_takes_its_pods_along_and_may_come_back(kube: Kube) -> None:
-    kube.create("lost", LOOPS, nodeSelector=ON_L40S)
+    kube.create("lost", LISTENS, nodeSelector=ON_L40S)
     pid = kube.pid("lost")
     kube.cluster.kill_node("l40s-1")
     eventually(lambda: not is_running(pid))
@@ -198,5 +198,5 @@ def test_a_lost_node_takes_its_pods_along_and_may_come_back(kube: Kube) -> None:
     (pod,) = kube.pods("lost")
     assert (pod.status.phase, pod.status.reason) == ("Failed", "NodeLost")
     kube.cluster.start_node("l40s-1")
-    kube.create("found", LOOPS, nodeSelector=ON_L40S)
+    kube.create("found", LISTENS, nodeSelector=ON_L40S)
     assert node_above(kube.pid("found")) == "l40s-1"
