@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -45,8 +46,9 @@ class Seen:
 
 @dataclass
 class Witness:
-    """Notes the node above every run (step ``""``) and step of Dagster that it is shown."""
+    """Notes the node above every run (step ``""``) and step on a root that it is shown; other tests have others."""
 
+    root: Path
     found: dict[tuple[str, str], Seen] = field(default_factory=dict)
 
     def note(self, pid: int, words: list[bytes]) -> None:
@@ -55,7 +57,7 @@ class Witness:
             return
         variables, node = variables_of(pid), node_above(pid)
         # A process that is ending has no environment, and one whose node was killed has none above it for a moment.
-        if variables and is_running(pid):
+        if variables.get("GENOLEWM_ROOT") == str(self.root) and is_running(pid):
             # The launcher puts the ids into labels, and the name of the pod into HOSTNAME.
             key = (variables.get("HOSTNAME", ""), variables.get("DAGSTER_RUN_STEP_KEY", ""))
             self.found.setdefault(key, Seen(pid, node))
@@ -113,7 +115,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
             shipped.write_kubeconfig(url)
             settings, environment = shipped.instance_settings(), shipped.environment_of("genolewm-daemon")
             served = live_server(root, world.catalog, settings=settings, environment=environment)
-            witness = Witness()
+            witness = Witness(root)
             with served as server, watching(witness.note):
                 # From here on nothing but the tests requests runs.
                 for sensor in ("clinvar_release_sensor", "cpu_automation_sensor"):
