@@ -46,10 +46,11 @@ MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 << 30
 #: What takes longest; begun last, it would leave the other workers nothing to do. A worker with two tests left is given
 #: its next file, so a short one comes after the four that the live tests begin with.
 FIRST = (
+    "browser/test_first_click.py",
     "live/test_postgres.py",
+    "live/test_new_release.py",
     "live/test_ray.py",
     "live/test_slurm.py",
-    "live/test_new_release.py",
     "live/test_kubernetes.py",
     "deploy/test_backup.py",
     "live/test_web_directory.py",
