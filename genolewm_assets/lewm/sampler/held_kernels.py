@@ -29,6 +29,8 @@ from genolewm_assets.lewm.sampler.edit_kernels import (
 Offsets: TypeAlias = npt.NDArray[np.uint32]
 
 _CONTEXT_BP = 30
+#: Rows that are first looked at on a side of where a position is expected.
+_NEAR_ROWS = 64
 _FALSE, _TRUE = np.bool_(False), np.bool_(True)
 _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 _has_key, _note, _has_noted = kmer_kernels.has_key_of_codes, kmer_kernels.note_seeds, kmer_kernels.has_noted
@@ -110,12 +112,35 @@ def _write_joined(site: Site, room: Room, rows: Integers, first: int, last: int)
 def rows_between(alleles: Alleles, contig: int, low: int, high: int) -> tuple[int, int]:
     """Return the rows ``[first, end)`` of the alleles of a contig whose 1-based ``pos`` is in ``[low, high)``."""
     end = alleles.rows[contig, 1]
-    first = _first_between(alleles, alleles.rows[contig, 0], end, low)
+    first = _first_near(alleles, alleles.rows[contig, 0], end, low)
     # The others are near, and memory far away need not be read to find the last of them.
     near, step = first, 16
     while near + step < end and alleles.pos[near + step] < high:
         near, step = near + step, 2 * step
     return first, _first_between(alleles, near, min(end, near + step), high)
+
+
+@kernel
+def _first_near(alleles: Alleles, low: int, high: int, pos: int) -> int:
+    """Return what :func:`_first_between` does, and read few places that lie far apart.
+
+    The search begins where the row would be if alleles lay at equal distances. Halving the rows from their middle reads
+    ten pages that no other row of the window is on, and each may have to be mapped first.
+    """
+    if low >= high or pos <= alleles.pos[low]:
+        return low
+    lowest, highest, last = alleles.pos[low], alleles.pos[high - 1], high - 1
+    if pos > highest:
+        return high
+    share = (pos - lowest) / (highest - lowest)
+    near, step = min(max(low + np.int64(share * (last - low)), low), last), _NEAR_ROWS
+    if alleles.pos[near] < pos:
+        while near + step < last and alleles.pos[near + step] < pos:
+            near, step = near + step, 2 * step
+        return _first_between(alleles, near + 1, min(last, near + step), pos)
+    while near - step > low and alleles.pos[near - step] >= pos:
+        near, step = near - step, 2 * step
+    return _first_between(alleles, max(low, near - step), near, pos)
 
 
 @kernel
