@@ -133,7 +133,7 @@ def _first_near(alleles: Alleles, low: int, high: int, pos: int) -> int:
     if pos > highest:
         return high
     share = (pos - lowest) / (highest - lowest)
-    near, step = min(max(low + np.int64(share * (last - low)), low), last), _NEAR_ROWS
+    near, step = min(max(low + int(share * (last - low)), low), last), _NEAR_ROWS
     if alleles.pos[near] < pos:
         while near + step < last and alleles.pos[near + step] < pos:
             near, step = near + step, 2 * step
