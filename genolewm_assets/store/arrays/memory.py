@@ -20,7 +20,7 @@ _PROC, _CGROUP = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _LIMIT_FILES = {"": "memory.max", "memory": "memory.limit_in_bytes"}
 
 #: Bytes that may become resident between two times that pages are given back.
-KEPT_BYTES: Final = 32 << 20
+KEPT_BYTES: Final = 64 << 20
 #: What a page fault makes resident, at most (``fault_around_bytes`` of Linux).
 _FAULT_BYTES: Final = 64 << 10
 

@@ -57,7 +57,7 @@ class ArrayStoreReader:
         Expected order of reads: ``random`` disables reading ahead, ``sequential`` extends it.
     keep_pages
         Leave all that was read resident in this process, as long as the system has memory. False: all such readers of
-        a process together keep about 32 MiB, and the rest stays in the page cache of the system.
+        a process together keep about 64 MiB, and the rest stays in the page cache of the system.
 
     Raises
     ------
