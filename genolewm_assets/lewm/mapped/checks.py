@@ -1,6 +1,7 @@
-"""Check of a written mapped form against the tables, by code that shares nothing with its writer and reader.
+"""Check of a written mapped form against the tables, by code of its own.
 
-Arrays are read with ``numpy.load``, rows of the tables as plain Python values.
+Arrays are read with ``numpy.load``, rows of the tables as plain Python values. With writer and reader it shares how a
+31-mer becomes a key, and nothing else.
 """
 
 from __future__ import annotations

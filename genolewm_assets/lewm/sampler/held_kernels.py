@@ -122,10 +122,9 @@ def rows_between(alleles: Alleles, contig: int, low: int, high: int) -> tuple[in
 
 @kernel
 def _first_near(alleles: Alleles, low: int, high: int, pos: int) -> int:
-    """Return what :func:`_first_between` does, and read few places that lie far apart.
+    """Return what :func:`_first_between` does; the search begins where the row would be at equal distances.
 
-    The search begins where the row would be if alleles lay at equal distances. Halving the rows from their middle reads
-    ten pages that no other row of the window is on, and each may have to be mapped first.
+    Halving all rows of a contig reads places far apart, each on a page that may have to be mapped first.
     """
     if low >= high or pos <= alleles.pos[low]:
         return low

@@ -1,6 +1,7 @@
-"""Write Parquet tables reproducibly: the bytes of a file depend only on its rows, schema and recipe.
+"""Write Parquet tables reproducibly, and read them in batches.
 
-Exports to a single file, written atomically, are in ``export``.
+The bytes of a file depend only on its rows, schema and recipe. Exports to a single file, written atomically, are in
+``export``.
 """
 
 from __future__ import annotations
