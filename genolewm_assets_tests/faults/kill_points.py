@@ -15,6 +15,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -175,15 +176,19 @@ def _torn(number: int, call: Call, folder: Path) -> State:
 def _look(folder: Path) -> State:
     state: State = {}
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
-        name = str(path.relative_to(folder))
-        if path.is_symlink():
-            state[name] = str(path.readlink())
-        elif path.is_dir():
-            state[name] = None
-        else:
-            with io.FileIO(path) as file:
-                state[name] = file.readall(), path.stat().st_mtime_ns
+        # What another thread of the action has removed since it was listed is gone.
+        with suppress(FileNotFoundError):
+            state[str(path.relative_to(folder))] = _entry(path)
     return state
+
+
+def _entry(path: Path) -> tuple[bytes, int] | str | None:
+    if path.is_symlink():
+        return str(path.readlink())
+    if path.is_dir():
+        return None
+    with io.FileIO(path) as file:
+        return file.readall(), path.stat().st_mtime_ns
 
 
 def _contents(state: State) -> dict[str, bytes | str | None]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -56,7 +58,10 @@ def start(action: Callable[[], object]) -> int:
         try:
             action()
             code = 0
+        except BaseException:  # noqa: BLE001 - a child ends with what its action raises
+            traceback.print_exc()
         finally:
+            sys.stderr.flush()
             os._exit(code)
     return child
 
