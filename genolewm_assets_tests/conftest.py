@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
@@ -76,8 +77,11 @@ settings.load_profile("default")
 def pytest_configure(config: pytest.Config) -> None:
     """Put the tests' folders in memory, unless ``PYTEST_DEBUG_TEMPROOT`` or ``--basetemp`` names a place.
 
-    What a process remembers of packages that it verified (``GENOLEWM_CACHE``) is kept for this run alone.
+    What a process remembers of packages that it verified (``GENOLEWM_CACHE``) is kept for this run alone. What begins
+    in the background of a script ignores SIGINT; Dagster would make processes ignore SIGTERM then.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if "GENOLEWM_CACHE" not in os.environ:  # workers have that of the process that starts them
         cache = tempfile.TemporaryDirectory(prefix="genolewm-cache-", ignore_cleanup_errors=True)
         os.environ["GENOLEWM_CACHE"] = cache.name

@@ -20,7 +20,7 @@ CONFINED = {
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 ON_L40S = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
-#: Not a shell: dash loses a signal that comes while it starts a program.
+#: Not a shell: one cannot trap a signal that was ignored when it began.
 _LISTENING = """
 import signal, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
