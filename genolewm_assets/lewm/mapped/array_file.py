@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.store.files import limit_resident
 
 #: What to do about a damaged array of a package.
 REBUILD: Final = "Rebuild the package, or copy it again"
@@ -116,17 +117,16 @@ def check_array_file(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], *
         )
 
 
-def map_array(
-    path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], *, remedy: str = REBUILD
-) -> tuple[NDArray[Any], mmap.mmap]:
-    """Map an array: read-only, and the mapping that it is a view of.
+def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], *, remedy: str = REBUILD) -> NDArray[Any]:
+    """Map an array, read-only; its pages are given back when many are resident (``store.files.count_read``).
 
     Errors are those of :func:`check_array_file`, which is called: the file may be another than when it was first seen.
     """
     check_array_file(path, dtype, shape, remedy=remedy)
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return np.ndarray(shape, dtype, buffer=mapped, offset=HEADER_BYTES), mapped
+    limit_resident(mapped, again=True)
+    return np.ndarray(shape, dtype, buffer=mapped, offset=HEADER_BYTES)
 
 
 def _read_header(header: bytes) -> tuple[np.dtype[Any], bool, tuple[int, ...]] | None:

@@ -5,7 +5,6 @@ Not here: the windows' face (``windows``), where the files come from (``opening`
 
 from __future__ import annotations
 
-import mmap
 import os
 import weakref
 from functools import cached_property
@@ -33,11 +32,7 @@ from genolewm_assets.lewm.mapped.layout import (
     ViewIndex,
 )
 from genolewm_assets.lewm.packages import VariantSource
-
-#: Bytes of mapped columns that a process may keep resident; of larger splits, pages are given back now and then.
-_RESIDENT_BYTES: Final = 256 << 20
-#: Rows asked for between two such times: each may make 64 KiB of every column resident.
-_KEPT_ROWS: Final = 1_024
+from genolewm_assets.store.files import count_read
 
 
 class MappedSplit:
@@ -72,9 +67,7 @@ class MappedSplit:
             raise CorruptResourceError(str(folder / INDEX), f"is no index of a split ({err})", remedy=remedy) from err
         for name, (dtype, shape) in self._kinds.items():
             check_array_file(self._path(name), dtype, shape, remedy=remedy)
-        self._mapped: dict[str, tuple[NDArray[Any], mmap.mmap]] = {}
-        sizes = (dtype.itemsize * int(np.prod(shape)) for name, (dtype, shape) in self._kinds.items() if name != _BASES)
-        self._is_large, self._asked = sum(sizes) > _RESIDENT_BYTES, 0
+        self._mapped: dict[str, NDArray[Any]] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         return _reopen, (self.folder, self._remedy)
@@ -83,7 +76,7 @@ class MappedSplit:
         """Return a mapped column by its path without ending, such as ``windows/start``."""
         if name not in self._mapped:
             self._mapped[name] = map_array(self._path(name), *self._kinds[name], remedy=self._remedy)
-        return self._mapped[name][0]
+        return self._mapped[name]
 
     def read_bases(self, first_byte: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Read packed bases from the file into memory, which no mapping keeps resident.
@@ -111,7 +104,8 @@ class MappedSplit:
         for offset, start, stop in zip(first_byte[begins].tolist(), bounds, bounds[1:], strict=False):
             if os.preadv(self._bases, [view[start:stop]], HEADER_BYTES + offset) != stop - start:
                 raise self.damaged(_BASES, "ends before the bases of a window")
-        self._give_back(len(n_bytes))
+        # A window's row is another place of every column.
+        count_read(0, len(n_bytes) * len(self._mapped))
         return found
 
     def view(self, holdout: str | None, *, frozen_only: bool) -> ViewIndex:
@@ -189,15 +183,6 @@ class MappedSplit:
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
-
-    def _give_back(self, n_rows: int) -> None:
-        """Give back the pages of mapped columns after many rows of a large split; they stay in the page cache."""
-        self._asked += n_rows
-        if self._is_large and self._asked >= _KEPT_ROWS:
-            self._asked = 0
-            # Another thread may map a column meanwhile.
-            for _, mapped in list(self._mapped.values()):
-                mapped.madvise(mmap.MADV_DONTNEED)
 
 
 _BASES: Final = f"{WINDOWS}/bases"

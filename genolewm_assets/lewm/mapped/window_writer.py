@@ -149,7 +149,7 @@ class WindowWriter:
     def _write_first_rows(self, n: int) -> None:
         from genolewm_assets.lewm.mapped.kernels import hash_ids, write_first_rows
 
-        ids, _ = self._map("window_id", n)
+        ids = self._map("window_id", n)
         words = ids.view(np.uint64).reshape(n, 4) if n else np.zeros((0, 4), np.uint64)
         hashes, first_row = np.empty(n, np.uint64), np.empty(n, np.int64)
         hash_ids(words, hashes)
@@ -158,8 +158,7 @@ class WindowWriter:
 
     def _write_views(self, n: int) -> tuple[ViewIndex, ...]:
         """Write the rows of the views of every holdout; in train, or a split without a window, there is one holdout."""
-        (sizes, _), (contig, _) = self._map("sizes", n), self._map("contig", n)
-        (frozen, _), (holdout, _) = self._map("frozen", n), self._map("holdout", n)
+        sizes, contig, frozen, holdout = (self._map(name, n) for name in ("sizes", "contig", "frozen", "holdout"))
         views: list[ViewIndex] = []
         with ArrayWriter(self._folder / f"{VIEW_ROWS}.npy", VIEW_ROWS_COLUMN.dtype) as writer:
             for code, name in enumerate(self._names["holdout"].names or ("",)):
@@ -173,7 +172,7 @@ class WindowWriter:
                     views.append(ViewIndex(name, frozen_only, place, len(rows), shortest, all_placed))
         return tuple(views)
 
-    def _map(self, name: str, n: int) -> tuple[NDArray[Any], object]:
+    def _map(self, name: str, n: int) -> NDArray[Any]:
         shape = (n, 3) if name == "sizes" else (n,)
         return map_array(self._folder / f"{name}.npy", WINDOW_COLUMNS[name].dtype, shape)
 

@@ -131,7 +131,7 @@ def find_spelling(folder: Path, n_windows: int, kmers: HeldKmers) -> NDArray[np.
     from genolewm_assets.lewm.edits import kmer_kernels
 
     spells = np.zeros(n_windows, dtype=np.bool_)
-    (contig, _), (sizes, _), (first_byte, _) = (
+    contig, sizes, first_byte = (
         map_array(folder / f"{name}.npy", WINDOW_COLUMNS[name].dtype, shape)
         for name, shape in (("contig", (n_windows,)), ("sizes", (n_windows, 3)), ("first_byte", (n_windows,)))
     )

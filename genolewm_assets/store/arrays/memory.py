@@ -1,28 +1,23 @@
-"""Memory of a reader: whether arrays fit into it, and maps whose pages are given back after much was read."""
+"""Memory of a reader: whether arrays fit into it, and maps of their files."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, ClassVar, Final
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.store.files import limit_resident
 
 _PROC, _CGROUP = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 # File of the memory limit by controller name. Control groups v2 have one hierarchy without controller name, v1 have a
 # hierarchy for the controller "memory".
 _LIMIT_FILES = {"": "memory.max", "memory": "memory.limit_in_bytes"}
-
-#: Bytes that may become resident between two times that pages are given back.
-KEPT_BYTES: Final = 64 << 20
-#: What a page fault makes resident, at most (``fault_around_bytes`` of Linux).
-_FAULT_BYTES: Final = 64 << 10
 
 
 class MemoryLimitError(GenoLeWMError, RuntimeError):
@@ -93,32 +88,13 @@ def _gigabytes(size_bytes: int) -> str:
     return f"{size_bytes / 2**30:.1f} GB" if size_bytes >= 2**30 / 10 else f"{size_bytes} bytes"
 
 
-class _Pages:
-    """Maps of this process whose pages are given back, and the bytes read through them since the last time."""
-
-    maps: ClassVar[weakref.WeakSet[mmap.mmap]] = weakref.WeakSet()
-    read_bytes = 0
-
-
 def map_rows(
     handle: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], advice: int, *, keep_pages: bool
 ) -> npt.NDArray[Any]:
-    """Map a file of rows, read-only; without ``keep_pages``, :func:`count_read` gives its pages back."""
+    """Map a file of rows, read-only; without ``keep_pages``, its pages are given back when many are resident."""
     # Not numpy.memmap: slicing it takes ten times as long as slicing an ndarray.
     mapped = mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ)
     mapped.madvise(advice)
     if not keep_pages:
-        _Pages.maps.add(mapped)
+        limit_resident(mapped, again=False)
     return np.frombuffer(mapped, dtype).reshape(shape)
-
-
-def count_read(n_bytes: int, n_places: int) -> None:
-    """Count bytes that are read at some places of maps, and after :data:`KEPT_BYTES` give the pages of all maps back.
-
-    They stay in the page cache of the system, and arrays stay valid: reading them maps their pages again.
-    """
-    _Pages.read_bytes += n_bytes + n_places * _FAULT_BYTES
-    if _Pages.read_bytes > KEPT_BYTES:
-        _Pages.read_bytes = 0
-        for mapped in list(_Pages.maps):
-            mapped.madvise(mmap.MADV_DONTNEED)

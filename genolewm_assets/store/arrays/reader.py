@@ -29,8 +29,8 @@ from genolewm_assets.store.arrays.layout import (
     sidecar_column,
     sidecar_file,
 )
-from genolewm_assets.store.arrays.memory import check_fits_memory, count_read, map_rows
-from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.arrays.memory import check_fits_memory, map_rows
+from genolewm_assets.store.files import JsonValue, count_read
 
 #: Expected order of reads, which decides how far the operating system reads ahead (madvise(2)).
 Access: TypeAlias = Literal["normal", "sequential", "random"]
@@ -56,8 +56,8 @@ class ArrayStoreReader:
     access
         Expected order of reads: ``random`` disables reading ahead, ``sequential`` extends it.
     keep_pages
-        Leave all that was read resident in this process, as long as the system has memory. False: all such readers of
-        a process together keep about 64 MiB, and the rest stays in the page cache of the system.
+        Leave all that was read resident in this process, as long as the system has memory. False: it goes back to the
+        page cache of the system when the process has too much resident (``store.files.count_read``).
 
     Raises
     ------

@@ -18,7 +18,7 @@ def test_numpy_reads_what_was_written_in_parts(tmp_path, n):
     assert (read.dtype, read.shape) == (kind, (n, 3))
     assert (read == rows).all()
     check_array_file(path, kind, (n, 3))
-    mapped, _ = map_array(path, kind, (n, 3))
+    mapped = map_array(path, kind, (n, 3))
     assert (mapped == rows).all()
     assert not mapped.flags.writeable
 

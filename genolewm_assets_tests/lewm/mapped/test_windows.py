@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.mapped import window_writer
 from genolewm_assets.lewm.mapped.split import MappedSplit
 from genolewm_assets.lewm.mapped.windows import MappedWindows
+from genolewm_assets.store.files import resident
+from genolewm_assets_tests.referees.resident_pages import resident_bytes
 from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.mapped_world import map_windows
 from genolewm_assets_tests.worlds.lewm.stream_world import as_batch, make_window, simulate_reference
@@ -92,14 +95,18 @@ def test_a_forked_process_reads_the_same_bases(both):
     assert os.read(receive, 10_000).decode() == expected.sequence
 
 
-def test_pages_of_a_large_split_are_given_back_and_read_again(both, monkeypatch):
+def test_columns_are_given_back_and_read_again(both, monkeypatch):
     _, mapped = both
-    split = mapped.split
-    split._is_large = True
-    monkeypatch.setattr("genolewm_assets.lewm.mapped.split._KEPT_ROWS", 2)
+    monkeypatch.setenv(resident.SETTING, "0")
+    monkeypatch.setattr(resident._Maps, "in_use", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(resident, "LEAST_BYTES", -(1 << 40))
+    monkeypatch.setattr(resident, "_UNSEEN_BYTES", 0)
+    nothing = np.zeros(0, dtype=np.int64)
     before = [mapped.record(row) for row in range(23)]
+    assert resident_bytes([mapped.split.folder]) > 0
+    mapped.split.read_bases(nothing, nothing)
+    assert resident_bytes([mapped.split.folder]) == 0
     assert before == [mapped.record(row) for row in range(23)]
-    assert split._asked < 2
 
 
 @pytest.mark.parametrize("column", ["sequence", "left_flank", "right_flank"])

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import re
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +11,10 @@ import pytest
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
-from genolewm_assets.store.arrays import memory
 from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets.store.arrays.memory import MemoryLimitError, check_fits_memory, usable_memory_bytes
+from genolewm_assets.store.files import resident
+from genolewm_assets_tests.referees.resident_pages import resident_bytes
 
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -82,13 +83,6 @@ def _written(directory: Path) -> Path:
     return directory
 
 
-def resident_bytes(stores: list[Path]) -> int:
-    """Return the bytes of all files of some stores that this process has resident."""
-    parts = re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text(), flags=re.MULTILINE)
-    own = [part for part in parts if any(str(store.resolve()) in part.partition("\n")[0] for store in stores)]
-    return sum(int(re.findall(r"^Rss:\s+(\d+) kB", part, re.MULTILINE)[0]) << 10 for part in own)
-
-
 READS: dict[str, Callable[[ArrayStoreReader, int], object]] = {
     "row": lambda reader, row: reader.get_row(row)["states"].sum(),
     "slice": lambda reader, row: reader.get_slice(row, row + 1).sum(),
@@ -102,7 +96,10 @@ READS: dict[str, Callable[[ArrayStoreReader, int], object]] = {
 def test_pages_of_all_readers_together_are_given_back(
     stores: list[Path], monkeypatch: pytest.MonkeyPatch, how: str, check: bool
 ) -> None:
-    monkeypatch.setattr(memory, "KEPT_BYTES", KEPT_BYTES)
+    monkeypatch.setenv(resident.SETTING, "0")
+    monkeypatch.setattr(resident, "LEAST_BYTES", KEPT_BYTES)
+    monkeypatch.setattr(resident._Maps, "in_use", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(resident, "_UNSEEN_BYTES", KEPT_BYTES // 4)
     readers = [ArrayStoreReader(store, check=check, keep_pages=False) for store in stores]
     largest = 0
     for row in np.random.default_rng(1).permutation(ROWS).tolist():
@@ -119,7 +116,10 @@ def test_by_default_they_stay(stores: list[Path]) -> None:
 
 
 def test_arrays_stay_valid_and_a_pickle_keeps_the_choice(stores: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "KEPT_BYTES", 1)
+    monkeypatch.setenv(resident.SETTING, "0")
+    monkeypatch.setattr(resident._Maps, "in_use", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(resident, "LEAST_BYTES", -(1 << 40))
+    monkeypatch.setattr(resident, "_UNSEEN_BYTES", 0)
     reader = pickle.loads(pickle.dumps(ArrayStoreReader(stores[0], keep_pages=False)))
     assert not reader.keep_pages
     first = reader.get_row(3)["states"]
