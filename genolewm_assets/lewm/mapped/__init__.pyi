@@ -1,3 +1,4 @@
+from .array_file import put_aside as put_aside
 from .checks import MAPPED_FORM_RIGHT as MAPPED_FORM_RIGHT
 from .checks import check_mapped as check_mapped
 from .opening import open_mapped as open_mapped

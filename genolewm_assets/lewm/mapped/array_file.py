@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import tempfile
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,8 @@ from genolewm_assets.store.files import limit_resident
 REBUILD: Final = "Rebuild the package, or copy it again"
 #: Bytes before the first number: NumPy leaves room for any number of rows in the header.
 HEADER_BYTES: Final = 128
+#: Arrays from this size on are put aside.
+_ASIDE_BYTES: Final = 1 << 20
 
 
 class ArrayWriter:
@@ -127,6 +130,24 @@ def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...], *, remed
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     limit_resident(mapped, again=True)
     return np.ndarray(shape, dtype, buffer=mapped, offset=HEADER_BYTES)
+
+
+def put_aside(array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array whose numbers lie in a mapped file without name, read-only; a small array is returned itself.
+
+    What is kept of every window or visit would otherwise make a process as large as its package has windows. Where no
+    temporary file can be written, the array stays in memory.
+    """
+    if array.nbytes < _ASIDE_BYTES:
+        return array
+    try:
+        with tempfile.TemporaryFile(prefix="genolewm-") as file:
+            array.tofile(file)
+            mapped = mmap.mmap(file.fileno(), array.nbytes, access=mmap.ACCESS_READ)
+    except OSError:
+        return array
+    limit_resident(mapped, again=True)
+    return np.ndarray(array.shape, array.dtype, buffer=mapped)
 
 
 def _read_header(header: bytes) -> tuple[np.dtype[Any], bool, tuple[int, ...]] | None:

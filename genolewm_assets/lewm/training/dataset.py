@@ -22,6 +22,7 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits import AlleleMaker, DrawKey
 from genolewm_assets.lewm.frozen import FrozenEpochs
+from genolewm_assets.lewm.mapped import put_aside
 from genolewm_assets.lewm.packages import Package, current_folder, window_shares
 from genolewm_assets.lewm.training.batches import TrainingBatch, merge_batches
 from genolewm_assets.lewm.training.epoch_batches import EpochBatches, restored_place, saved_state
@@ -151,8 +152,8 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         stream, worker = self._stream(), get_worker_info()
         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
         size = self._rows_per_batch
-        rows = self._order.rows(epoch)
-        again = stream.count_visits(rows)
+        rows = put_aside(self._order.rows(epoch))
+        again = put_aside(stream.count_visits(rows))
         # The loader reads from its workers in turn, so batches that are assigned in turn arrive in order.
         for number in self._positions(position)[first + taken * step :: step]:
             ordinals = np.arange(number * size, min(len(rows), (number + 1) * size))

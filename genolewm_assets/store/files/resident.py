@@ -18,7 +18,7 @@ from genolewm_assets.errors import ConfigurationError
 #: Setting: bytes of files, libraries among them, that a process may have resident before it gives pages back.
 SETTING: Final = "GENOLEWM_RESIDENT_BYTES"
 #: Its default: with memory of its own, a trainer's process stays below 600 MB.
-LIMIT_BYTES: Final = 300 << 20
+LIMIT_BYTES: Final = 344 << 20
 #: What maps may have in any case, however large the libraries are.
 LEAST_BYTES: Final = 96 << 20
 #: Bytes that may have become resident before the process looks how many there really are.
@@ -105,7 +105,7 @@ def _give_back(enough_bytes: int) -> None:
 def _set_limit() -> int:
     text = os.environ.get(SETTING) or str(LIMIT_BYTES)
     if not (text.isascii() and text.isdecimal()):
-        raise ConfigurationError(SETTING, "not a size", expected="bytes, such as 314572800", got=repr(text))
+        raise ConfigurationError(SETTING, "not a size", expected="bytes, such as 360710144", got=repr(text))
     return int(text)
 
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import tempfile
+
 import numpy as np
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, ArrayWriter, check_array_file, map_array
+from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, ArrayWriter, check_array_file, map_array, put_aside
+from genolewm_assets_tests.referees.resident_pages import resident_bytes
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 1_000_003])
@@ -54,3 +57,22 @@ def test_another_header_or_size_is_found_without_reading(tmp_path, change):
 def test_a_missing_file_says_what_to_do(tmp_path):
     with pytest.raises(MissingResourceError, match="Rebuild the package"):
         check_array_file(tmp_path / "x.npy", np.dtype("<i4"), (5,))
+
+
+def test_a_large_array_is_put_aside_in_a_file_without_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    array = np.arange(3 << 17, dtype=np.int32).reshape(-1, 3)
+    aside = put_aside(array)
+    np.testing.assert_array_equal(aside, array)
+    assert (aside.dtype, aside.flags.writeable, aside.flags.owndata) == (np.int32, False, False)
+    assert resident_bytes([tmp_path]) == array.nbytes
+    assert list(tmp_path.iterdir()) == []
+    del aside
+    assert resident_bytes([tmp_path]) == 0
+
+
+def test_a_small_array_stays_in_memory_and_so_does_a_large_one_without_a_folder(tmp_path, monkeypatch):
+    small, large = np.arange(100), np.arange(200_000)
+    assert put_aside(small) is small
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert put_aside(large) is large
