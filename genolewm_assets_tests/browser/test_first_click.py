@@ -22,7 +22,7 @@ FIRST, NEXT, BAD, LAST = "2025-01-05", "2025-01-12", "2025-01-19", "2025-01-26"
 SENSOR, REFRESH = "clinvar_release_sensor", "refresh_release"
 
 #: Two slow cores that other tests use too need a quarter of an hour to build everything.
-BUILT_WITHIN_MS = 1_200_000
+BUILT_WITHIN_S = 1_200.0
 PATIENCE_MS = 120_000
 
 
@@ -37,12 +37,15 @@ def test_one_click_builds_everything_and_releases_follow(browser: Browser, tmp_p
         page.goto("/")
         a_second_ui_is_refused(server)
         launch_everything(page)
-        expect(page.get_by_text(re.compile("^(Success|Failure)$")).first).to_be_visible(timeout=BUILT_WITHIN_MS)
+        run_page = page.url
+        leave(page)
+        (build,) = graphql.runs(job="build_everything")
+        graphql.wait_for_run(build.id, timeout_s=BUILT_WITHIN_S)
+        page.goto(run_page)
         expect(page.get_by_text("Success", exact=True).first).to_be_visible()
         assert release_in_use(server) == FIRST
         assert failed_runs(graphql) == []
         # Every run was queued at the start and held until its turn: the sensor requested none of them.
-        (build,) = graphql.runs(job="build_everything")
         requested = graphql.runs(tags={"genolewm/requested_by": build.id})
         assert {run.tags["genolewm/held"] for run in requested} == {"false"}
         assert {run.tags["dagster/partition"] for run in requested if run.job == REFRESH} == {"2024-01-07", FIRST}
@@ -50,12 +53,14 @@ def test_one_click_builds_everything_and_releases_follow(browser: Browser, tmp_p
         shows_package(page, FIRST)
         take_pictures(browser, server.url)
 
+        leave(page)
         publish(server)
         wait_until(lambda: release_in_use(server) == NEXT, f"the package of {NEXT}")
         assert failed_runs(graphql) == []
         shows_package(page, NEXT)
         expect(page.get_by_text(re.compile(rf"^{FIRST} \(packages/{FIRST}/"))).to_be_visible()
 
+        leave(page)
         publish(server, "--bad")
         wait_until(lambda: graphql.runs(job=REFRESH, tags={"dagster/partition": BAD}), f"a run for {BAD}")
         (refresh,) = graphql.runs(job=REFRESH, tags={"dagster/partition": BAD})
@@ -64,6 +69,7 @@ def test_one_click_builds_everything_and_releases_follow(browser: Browser, tmp_p
         shows_package(page, NEXT)
 
         # A crash loses nothing, and what its server shows is still there.
+        leave(page)
         server.kill()
         server.start()
         publish(server)
@@ -76,6 +82,11 @@ def open_ui(browser: Browser, server: LiveServer) -> Page:
     context = browser.new_context(base_url=server.url, viewport={"width": 1300, "height": 1000})
     context.set_default_timeout(PATIENCE_MS)
     return context.new_page()
+
+
+def leave(page: Page) -> None:
+    """Show an empty page: one that follows runs is drawn again and again, which takes half a core."""
+    page.goto("about:blank")
 
 
 def a_second_ui_is_refused(server: LiveServer) -> None:
