@@ -396,4 +396,4 @@ def _wait(ask: Callable[[], T], is_done: Callable[[T], bool], timeout_s: float) 
         except OSError as err:
             seen = err
         assert time.monotonic() < deadline, f"waited {timeout_s:g} s; last seen: {seen}"
-        time.sleep(0.5)
+        time.sleep(1.0)

@@ -196,7 +196,7 @@ def live_server(
             server.stop()
 
 
-def wait_until(is_so: Callable[[], object], what: str, *, timeout_s: float = 900.0, every_s: float = 0.25) -> None:
+def wait_until(is_so: Callable[[], object], what: str, *, timeout_s: float = 900.0, every_s: float = 0.5) -> None:
     """Ask until it is so; fail after a generous time."""
     deadline = time.monotonic() + timeout_s
     while not is_so():

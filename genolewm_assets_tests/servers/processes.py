@@ -11,12 +11,12 @@ from typing import TypeVar
 
 FoundT = TypeVar("FoundT")
 
-_LOOK_S = 0.1
+_LOOK_S = 0.3
 
 
 @contextmanager
 def watching(note: Callable[[int, list[bytes]], None]) -> Iterator[None]:
-    """Pass every process, ten times a second, with the words of its command to ``note`` until the block ends.
+    """Pass every process, three times a second, with the words of its command to ``note`` until the block ends.
 
     What ``note`` raises is raised at the end of the block, ``OSError`` apart: the process has ended meanwhile.
     """

@@ -10,15 +10,18 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import aiohttp
 import fsspec
 import fsspec.asyn
 import tenacity
 from tenacity.wait import wait_base
 
 from genolewm_assets.errors import FetchError, GenoLeWMError
+
+if TYPE_CHECKING:
+    # Imported where it is used: most processes that import this module download nothing.
+    import aiohttp
 
 BACK_OFF: wait_base = tenacity.wait_exponential(multiplier=1, max=60)
 ATTEMPTS = 5
@@ -211,6 +214,8 @@ def is_transient(error: BaseException) -> bool:
         return error.status in _TRANSIENT_STATUS
     if isinstance(error, GenoLeWMError | FileNotFoundError | PermissionError | IsADirectoryError | NotADirectoryError):
         return False
+    import aiohttp
+
     if isinstance(error, aiohttp.ClientSSLError):
         return False
     return isinstance(error, OSError | EOFError | aiohttp.ClientPayloadError | aiohttp.ClientConnectionError)
@@ -269,6 +274,8 @@ def _ask_http(url: str) -> RemoteStamp:
 
 
 def _http_filesystem() -> Any:
+    import aiohttp
+
     return fsspec.filesystem(
         "http",
         client_kwargs={
@@ -297,6 +304,8 @@ async def _request(filesystem: Any, method: str, url: str, headers: dict[str, st
 
 async def _take(response: aiohttp.ClientResponse, n: int) -> bytes:
     """Read up to ``n`` bytes; on a failure return the bytes that arrived before it, and raise at the next call."""
+    import aiohttp
+
     parts: list[bytes] = []
     try:
         while n > 0 and (part := await response.content.read(n)):
