@@ -65,6 +65,9 @@ FIRST = (
     "defs/operations/test_old_runs.py",
 )
 
+#: Folders whose tests share what is dear to build, and so a worker; what takes longest of all does not wait for them.
+SHARING = ("/browser", "/encoders", "/real", "/sample")
+
 # The default profile draws the same examples every time, and `make test-fast` fewer; `make fuzz` looks for new ones.
 settings.register_profile("default", derandomize=True, deadline=None)
 settings.register_profile("fast", settings.get_profile("default"), max_examples=25)
@@ -238,6 +241,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
             if is_spread(TESTS.parent / path):
                 return f"{path}::{test.partition('[')[0]}"
             folder = path.rpartition("/")[0]
-            return folder if folder.endswith(("/real", "/sample", "/encoders")) else path
+            return folder if folder.endswith(SHARING) and not path.endswith(FIRST[0]) else path
 
     return ByFile(config, log)

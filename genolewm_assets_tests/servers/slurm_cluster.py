@@ -197,7 +197,7 @@ class SeenJob:
 
 
 class Witness:
-    """Notes of the processes that it is shown which computes what, and on which node.
+    """Notes of the processes on a root, among those that it is shown, which computes what, and on which node.
 
     Attributes
     ----------
@@ -210,28 +210,27 @@ class Witness:
     """
 
     def __init__(self, cluster: SlurmCluster, root: Path) -> None:
-        self._cluster, self._work = cluster, root / "work"
+        self._cluster, self._root = cluster, root
         self.jobs: dict[int, SeenJob] = {}
         self.builders: set[str | None] = set()
         self.nodes: dict[int, str | None] = {}
 
     def note(self, pid: int, words: list[bytes]) -> None:
         """Note the node of a Python process, and what it builds."""
-        if b"python" not in words[0]:
+        if b"python" not in words[0] or (variables := variables_of(pid)).get("GENOLEWM_ROOT") != str(self._root):
             return
         if pid not in self.nodes:
             self.nodes[pid] = self._cluster.node_above(pid)
         if self._builds(pid):
             self.builders.add(self.nodes[pid])
-        if _PROGRAM in words and words[0].startswith(b"/"):
-            variables = variables_of(pid)
-            if number := variables.get("SLURM_JOB_ID"):
-                seen = SeenJob(pid, self.nodes[pid], variables.get("CUDA_VISIBLE_DEVICES"))
-                self.jobs.setdefault(int(number), seen)
+        if _PROGRAM in words and words[0].startswith(b"/") and (number := variables.get("SLURM_JOB_ID")):
+            seen = SeenJob(pid, self.nodes[pid], variables.get("CUDA_VISIBLE_DEVICES"))
+            self.jobs.setdefault(int(number), seen)
 
     def _builds(self, pid: int) -> bool:
         opened = [link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir()]
-        inside = [path.relative_to(self._work).parts for path in opened if path.is_relative_to(self._work)]
+        work = self._root / "work"
+        inside = [path.relative_to(work).parts for path in opened if path.is_relative_to(work)]
         # A lock lies beside the directories of work.
         return any(len(parts) > 2 and parts[0].startswith("embeddings~") for parts in inside)
 

@@ -29,7 +29,8 @@ def build_shown_root(folder: Path) -> ShownRoot:
     """Build the tiny world, then break the source of one contig and run it again, and register one more release."""
     world = TinyWorld(folder)
     shown = ShownRoot(world.root, world.catalog)
-    _run(shown, 0, "genolewm_assets", "demo", "--root", str(shown.path), "--catalog", str(shown.catalog))
+    demo = ["genolewm_assets_tests.worlds.graph.quick_dagster", "demo"]
+    _run(shown, 0, *demo, "--root", str(shown.path), "--catalog", str(shown.catalog))
     world.write_gnomad(BROKEN_CONTIG, world.gnomad_records(BROKEN_CONTIG, wrong_ref=5))
     select = ["--select", "gnomad/shard", "--partition", BROKEN_CONTIG, "-m", "genolewm_assets.definitions"]
     _run(shown, 1, "dagster", "asset", "materialize", *select)
