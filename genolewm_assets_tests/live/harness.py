@@ -28,7 +28,7 @@ _START_S = 240.0
 _STOP_S = 40.0
 
 #: The daemon looks around more often than on a machine of people, so that a test waits less for it.
-_DEQUEUE = {"dequeue_interval_seconds": 1}
+_DEQUEUE = {"dequeue_interval_seconds": 2}
 _MONITORING = {"poll_interval_seconds": 3, "free_slots_after_run_end_seconds": 3}
 
 _DEMO = """

@@ -140,7 +140,8 @@ def _create_cluster(home: Path, server: PostgresServer) -> None:
         shutil.chown(home, _unprivileged_user())
         shutil.chown(password, _unprivileged_user())
     command = [str(postgres_programs() / "initdb"), "-D", str(server.data), "-U", server.user, "--no-sync"]
-    command += ["--auth=scram-sha-256", f"--pwfile={password}", "--encoding=UTF8", "--locale=C.UTF-8"]
+    # Dagster connects for every statement, and a connection with scram-sha-256 costs nearly twice as much.
+    command += ["--auth=md5", f"--pwfile={password}", "--encoding=UTF8", "--locale=C.UTF-8"]
     subprocess.run(_as_postgres(command), check=True, capture_output=True, cwd=home)
 
 
