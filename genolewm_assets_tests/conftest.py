@@ -44,10 +44,12 @@ pytest.register_assert_rewrite("genolewm_assets_tests.worlds", "genolewm_assets_
 #: what they need.
 MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 << 30
 
+FIRST_CLICK = "browser/test_first_click.py"
+
 #: What takes longest; begun last, it would leave the other workers nothing to do. A worker with two tests left is given
 #: its next file, so a short one comes after the four that the live tests begin with.
 FIRST = (
-    "browser/test_first_click.py",
+    FIRST_CLICK,
     "live/test_postgres.py",
     "live/test_new_release.py",
     "live/test_ray.py",
@@ -65,7 +67,7 @@ FIRST = (
     "defs/operations/test_old_runs.py",
 )
 
-#: Folders whose tests share what is dear to build, and so a worker; what takes longest of all does not wait for them.
+#: Folders whose tests share what is dear to build, and so a worker; the first click has a root of its own.
 SHARING = ("/browser", "/encoders", "/real", "/sample")
 
 # The default profile draws the same examples every time, and `make test-fast` fewer; `make fuzz` looks for new ones.
@@ -241,6 +243,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
             if is_spread(TESTS.parent / path):
                 return f"{path}::{test.partition('[')[0]}"
             folder = path.rpartition("/")[0]
-            return folder if folder.endswith(SHARING) and not path.endswith(FIRST[0]) else path
+            return folder if folder.endswith(SHARING) and not path.endswith(FIRST_CLICK) else path
 
     return ByFile(config, log)
