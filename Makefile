@@ -3,21 +3,24 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
 ROOT ?= data
 CATALOG ?= sample
 PORT ?= 3000
 WORKERS ?= 2
-LIVE_WORKERS ?= 4
+NIGHTLY_WORKERS ?= 4
+ROOMS ?=
 FUZZ_SECONDS ?= 300
 FUZZ_SEED ?= 1
-LIVE := $(addprefix genolewm_assets_tests/,live browser deploy)
-PYTEST := $(BIN)/python -m pytest --dist loadgroup --durations=25
+SEED ?= 17
+COUNT ?= 24
+PYTEST := $(BIN)/python -m pytest --dist loadgroup --durations=30
 HERE := not gpu and not network
 # Without compiled files every process that a test starts compiles the package again, and each run all test modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui check format test test-all test-live test-fast fuzz golden bench docs clean
+.PHONY: help setup demo ui check format test test-fast test-nightly fuzz mutants golden bench docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -29,6 +32,11 @@ $(STAMP): pyproject.toml constraints.txt
 		{ echo "make setup: $(PYTHON) is $$($(PYTHON) -V): expected Python 3.11 to 3.13. Run: make setup PYTHON=python3.12"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
+	@touch $@
+
+$(COMPILED): $(STAMP) $(shell find genolewm_assets -name '*kernels.py' -o -name compiling.py)
+	@echo "Compiling kernels, before several processes do: these tests call each of them"
+	$(BIN)/python -m pytest -q -p no:xdist -m '$(HERE) and not nightly' @genolewm_assets_tests/kernel_tests.txt
 	@touch $@
 
 demo: $(STAMP)  ## Materialise the whole graph on the simulated sample (ROOT=data CATALOG=sample)
@@ -49,24 +57,24 @@ format: $(STAMP)  ## Rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(STAMP)  ## All tests that need neither GPU, network nor a running server; of kill points, a sample
-	$(PYTEST) -n $(WORKERS) -m '$(HERE) and not exhaustive' $(addprefix --ignore=,$(LIVE))
+test: $(COMPILED)  ## What tells whether a change broke the product: what CI runs, without GPU and network
+	$(PYTEST) -n $(WORKERS) -m '$(HERE) and not nightly'
 
-test-live: $(STAMP)  ## The tests with a live Dagster, PostgreSQL, nginx and Chromium (.ci/system_packages installs them)
-	$(PYTEST) -n $(LIVE_WORKERS) $(LIVE)
+test-fast: $(COMPILED)  ## The unit tests of `make test` that take less than seconds: neither Dagster nor torch is imported
+	$(PYTEST) -n $(WORKERS) -m 'unit and not slow and $(HERE) and not nightly'
 
-test-all: $(STAMP)  ## The tests of `make test` with every kill point, then the live ones
-	$(PYTEST) -n $(WORKERS) -m '$(HERE)' $(addprefix --ignore=,$(LIVE))
-	$(MAKE) test-live
-
-test-fast: $(STAMP)  ## The unit tests: neither Dagster nor torch is imported
-	$(PYTEST) -n $(WORKERS) -m 'unit and not slow and $(HERE)'
+test-nightly: $(COMPILED)  ## Everything, live servers too (.ci/system_packages); ROOMS="store defs/engines": of rooms and those above
+	tests=$$($(BIN)/python -m genolewm_assets_tests.rooms $(ROOMS)) && $(PYTEST) -n $(NIGHTLY_WORKERS) -m '$(HERE)' $$tests
+	$(BIN)/python -m genolewm_assets_tests.fuzz --seconds 60 --seed $(FUZZ_SEED)
 
 fuzz: $(STAMP)  ## Mutated files for the VCF, index and HID readers (FUZZ_SECONDS=300 each), then the property tests with many more examples
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,fuzz]' || \
 		echo "make fuzz: atheris cannot be installed here: inputs are mutated without looking at coverage"
 	$(BIN)/python -m genolewm_assets_tests.fuzz --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 	$(PYTEST) -n $(WORKERS) --hypothesis-profile=fuzz -m '$(HERE)'
+
+mutants: $(STAMP)  ## Faults planted in the product, one at a time, and the test that finds each (SEED=17 COUNT=24)
+	$(BIN)/python -m genolewm_assets_tests.mutants --seed $(SEED) --count $(COUNT)
 
 golden: $(STAMP)  ## Rewrite the golden files after a deliberate change
 	GENOLEWM_WRITE_GOLDEN=1 $(BIN)/python -m pytest genolewm_assets_tests/defs/assets/test_graph.py

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from datetime import timedelta
@@ -20,12 +21,14 @@ from genolewm_assets.genome import GRCH38, Contig, ContigSet
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.kinds import (
     BUDGET_S,
-    budget_lines,
+    KINDS,
     heavy_imports,
+    is_nightly,
     is_spread,
     kind_of,
     module_kind,
     only_units,
+    tier_of,
 )
 from genolewm_assets_tests.places import SHARED_DATA, TESTS
 from genolewm_assets_tests.referees.shown_rows import watched_checks
@@ -47,7 +50,8 @@ MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 << 30
 FIRST_CLICK = "browser/test_first_click.py"
 
 #: What takes longest; begun last, it would leave the other workers nothing to do. A worker with two tests left is given
-#: its next file, so a short one comes after the four that the live tests begin with.
+#: its next file, so a short one comes after the four that the live tests begin with. The first test of `make test`
+#: builds the world that those of ``defs`` need, which come last.
 FIRST = (
     FIRST_CLICK,
     "live/test_postgres.py",
@@ -63,28 +67,33 @@ FIRST = (
     "real/",
     "defs/operations/test_demo.py",
     "crash/test_shard_builds.py",
-    "defs/runtime/test_automation.py",
-    "defs/operations/test_old_runs.py",
+    "defs/display/test_metadata.py",
 )
+LAST = "defs/"
+
+_STARTED = time.monotonic()
 
 #: Folders whose tests share what is dear to build, and so a worker; the first click has a root of its own.
 SHARING = ("/browser", "/encoders", "/real", "/sample")
 
-# The default profile draws the same examples every time, and `make test-fast` fewer; `make fuzz` looks for new ones.
-settings.register_profile("default", derandomize=True, deadline=None)
-settings.register_profile("fast", settings.get_profile("default"), max_examples=25)
+# The same examples every time where a change is judged; nightly and in `make fuzz` new ones.
+settings.register_profile("fast", derandomize=True, deadline=None, max_examples=25)
+settings.register_profile("nightly", deadline=None, max_examples=1_000, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile(
     "fuzz", max_examples=2_000, deadline=timedelta(seconds=10), suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("default")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the tests' folders in memory, unless ``PYTEST_DEBUG_TEMPROOT`` or ``--basetemp`` names a place.
+    """Choose how many examples Hypothesis draws, and put the tests' folders in memory.
+
+    The folders lie elsewhere if ``PYTEST_DEBUG_TEMPROOT`` or ``--basetemp`` names a place.
 
     What a process remembers of packages that it verified (``GENOLEWM_CACHE``) is kept for this run alone. What begins
     in the background of a script ignores SIGINT; Dagster would make processes ignore SIGTERM then.
     """
+    if config.getoption("hypothesis_profile", None) is None:
+        settings.load_profile("nightly" if tier_of(config) == "test-nightly" else "fast")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if "GENOLEWM_CACHE" not in os.environ:  # workers have that of the process that starts them
@@ -147,9 +156,9 @@ def sliced_reference(sliced_fasta: Path) -> Callable[[Contig], bytes]:
     return lambda contig: read(contig.name)
 
 
-@pytest.fixture(params=["states", pytest.param("kills", marks=pytest.mark.exhaustive)])
+@pytest.fixture(params=["states", pytest.param("kills", marks=pytest.mark.nightly)])
 def kill_points(request: pytest.FixtureRequest) -> KillPoints:
-    """Return what kills an action everywhere: in one run, or with the mark ``exhaustive`` in a run for each point."""
+    """Return what kills an action everywhere: in one run, or with the mark ``nightly`` in a run for each point."""
     return KillPoints(exhaustive=request.param == "kills")
 
 
@@ -177,9 +186,12 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out modules without a unit test where only those are asked for: importing them takes seconds."""
-    inside = collection_path.is_relative_to(TESTS) and collection_path != TESTS
-    return True if inside and only_units(config) and module_kind(collection_path) != "unit" else None
+    """Leave out modules and folders without a test that is asked for: importing them takes seconds."""
+    if TESTS not in collection_path.parents:
+        return None
+    without_units = only_units(config) and module_kind(collection_path) != "unit"
+    by_day = tier_of(config) in {"test", "test-fast"}
+    return True if without_units or (by_day and is_nightly(collection_path)) else None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -202,25 +214,42 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         pytest.fail(f"a unit test imports {' and '.join(sorted(heavy))}", pytrace=False)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show how long the tests of each kind took together."""
-    seconds: defaultdict[str, float] = defaultdict(float)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Show how long the tests of each kind took, and the dearest of a run that is past its budget."""
+    by_kind, by_test = defaultdict[str, float](float), defaultdict[str, float](float)
     for report in (report for reports in terminalreporter.stats.values() for report in reports):
-        if isinstance(report, pytest.TestReport):
-            for kind in BUDGET_S.keys() & report.keywords.keys():
-                seconds[kind] += report.duration
-    if seconds:
+        if type(report) is pytest.TestReport:  # not one of a subtest, whose time is in that of its test
+            by_test[report.nodeid] += report.duration
+            for kind in set(KINDS) & report.keywords.keys():
+                by_kind[kind] += report.duration
+    if by_kind:
         terminalreporter.section("seconds by kind, all workers together")
-    for line in budget_lines(seconds):
-        terminalreporter.line(line)
+    for kind in sorted(by_kind, key=by_kind.__getitem__, reverse=True):
+        terminalreporter.line(f"{kind}: {by_kind[kind]:.0f} s")
+    if (tier := tier_of(config)) is not None and _taken_s() > BUDGET_S[tier]:
+        terminalreporter.line(f"WARNING: {tier} is past its budget; its dearest tests:")
+        for test in sorted(by_test, key=by_test.__getitem__, reverse=True)[:10]:
+            terminalreporter.line(f"  {by_test[test]:.1f} s  {test}")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Say last how long the run took, and how long it may take."""
+    tier = tier_of(config)
+    if tier is not None and "PYTEST_XDIST_WORKER" not in os.environ and not config.option.collectonly:
+        config.get_terminal_writer().line(f"{tier}: {_taken_s():.0f} s of {BUDGET_S[tier]} s")
+
+
+def _taken_s() -> float:
+    return time.monotonic() - _STARTED
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
+    """Begin with what takes longest, and end with what waits for the built world."""
 
     def rank(item: pytest.Item) -> int:
         path = item.nodeid.partition("/")[2]
-        return next((n for n, start in enumerate(FIRST) if path.startswith(start)), len(FIRST))
+        others = len(FIRST) + path.startswith(LAST)
+        return next((n for n, start in enumerate(FIRST) if path.startswith(start)), others)
 
     items.sort(key=rank)
 

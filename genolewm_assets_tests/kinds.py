@@ -1,4 +1,4 @@
-"""Kinds of tests, told by folder and by what a test module uses, and how long all tests of a kind may take."""
+"""Kinds of tests, told by folder and by what a test module uses; tiers of tests, and how long each may take."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ import pytest
 from genolewm_assets_tests.places import TESTS
 
 Kind = Literal["unit", "property", "crash", "model", "graph", "real", "live"]
+KINDS: tuple[Kind, ...] = ("unit", "property", "crash", "model", "graph", "real", "live")
 
-#: Seconds of all workers together, as measured on an idle machine with 2 cores, and a third more.
-BUDGET_S: dict[str, float] = {
-    "unit": 350,
-    "property": 70,
-    "crash": 205,
-    "model": 200,
-    "graph": 700,
-    "real": 440,
-    "live": 2_600,
-}
+#: Wall-clock seconds of each tier on an idle machine with 2 cores whose kernels compile in 30 s.
+BUDGET_S = {"test-fast": 60, "test": 540, "test-nightly": 5_400}
+
+#: The live test of `make test`; all others of these folders run nightly.
+SMOKE = TESTS / "live/test_smoke.py"
+_NIGHTLY_FOLDERS = ("benchmarks", "browser", "deploy", "live", "real")
 
 #: What no unit test imports: seconds each, in every worker.
 HEAVY = ("dagster", "torch")
@@ -72,6 +69,22 @@ def kind_of(item: pytest.Item) -> Kind:
     return "property" if drawn and kind == "unit" else kind
 
 
+@cache
+def is_nightly(path: Path) -> bool:
+    """Tell whether `make test` runs no test of a module or folder, without importing it."""
+    if path.relative_to(TESTS).parts[0] in _NIGHTLY_FOLDERS:
+        return path != SMOKE and path not in SMOKE.parents
+    return path.is_file() and re.search(r"^pytestmark = .*\bnightly\b", path.read_text(), re.MULTILINE) is not None
+
+
+def tier_of(config: pytest.Config) -> str | None:
+    """Return which target of the Makefile a run is, told by its marks; None if it is another run."""
+    if only_units(config):
+        return "test-fast"
+    marks = config.getoption("markexpr")
+    return "test" if "not nightly" in marks else "test-nightly" if marks else None
+
+
 def only_units(config: pytest.Config) -> bool:
     """Tell whether a run asks for unit tests and nothing else."""
     return re.match(r"unit\b(?! or\b)", config.getoption("markexpr")) is not None
@@ -80,12 +93,3 @@ def only_units(config: pytest.Config) -> bool:
 def heavy_imports() -> set[str]:
     """Return which of the packages that no unit test imports have been imported."""
     return {name for name in HEAVY if name in sys.modules}
-
-
-def budget_lines(seconds: dict[str, float]) -> list[str]:
-    """Return a line for each kind: what its tests took, and a warning where that is more than its budget."""
-    return [
-        f"{'WARNING: ' if seconds[kind] > budget else ''}{kind}: {seconds[kind]:.0f} s of {budget:.0f} s"
-        for kind, budget in BUDGET_S.items()
-        if kind in seconds
-    ]

@@ -16,6 +16,7 @@ from genolewm_assets.cli import app
 from genolewm_assets.errors import InputError
 from genolewm_assets.sources.corpus.layouts import find_layout
 from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.mito_world import GNOMAD, MitoWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import LINEAR, RELEASES
@@ -61,7 +62,7 @@ def test_readme_names_only_files_and_targets_that_exist() -> None:
         assert (REPOSITORY / link).exists(), link
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@each_row("name", DOCUMENTS)
 def test_links_lead_to_files(name: str) -> None:
     folder = (REPOSITORY / name).parent
     for link in re.findall(r"\]\((?!http)([^)#]+)[^)]*\)", read(name)):
@@ -79,7 +80,7 @@ def test_documented_corpus_columns_are_those_that_are_read(layout: str) -> None:
             find_layout(pa.schema({name: kind for name, kind in kinds.items() if name != required}), where="less")
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@each_row("name", DOCUMENTS)
 def test_commands_and_their_options_exist(name: str) -> None:
     text = read(name)
     typed = [line for block in blocks(text, "bash") for line in _TYPED.findall(block)]
@@ -160,7 +161,7 @@ SNIPPETS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("snippet", SNIPPETS)
 def test_snippets_run(snippet: str, workplace: Path) -> None:
     exec(compile(snippet, "snippet", "exec"), {"__name__": "snippet"})

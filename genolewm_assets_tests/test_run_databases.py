@@ -13,12 +13,12 @@ import pytest
 from genolewm_assets.defs.operations.demo import Demo
 from genolewm_assets.defs.operations.release_job import register_offered
 from genolewm_assets.errors import BusyError, ResourceError
+from genolewm_assets.progress import NO_PROGRESS, ByteCount
 from genolewm_assets.run_databases import check_databases, database_errors
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 FILES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
-
 BROKEN: dict[str, Callable[[Path], object]] = {
     "cut": lambda path: os.truncate(path, path.stat().st_size // 2),
     "text": lambda path: path.write_text("not a database\n" * 999),
@@ -100,3 +100,32 @@ def test_a_page_that_is_broken_inside_is_found(tmp_path: Path) -> None:
     check_databases(tmp_path)
     with pytest.raises(ResourceError, match=r"a%20 b\.db"):
         check_databases(tmp_path, thorough=True)
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int | None, str]] = []
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        self.seen.append((done, total, unit))
+
+
+def test_bytes_add_up_over_several_readers() -> None:
+    listener = Listener()
+    count = ByteCount(listener, 10)
+    for size_bytes in (3, 0, 7):
+        count.add(size_bytes)
+    assert listener.seen == [(done, 10, "bytes hashed") for done in (3, 3, 10)]
+
+
+def test_readers_that_are_found_later_add_to_the_total() -> None:
+    listener = Listener()
+    count = ByteCount(listener, 10)
+    count.add(10)
+    count.expect(5)
+    count.add(5)
+    assert listener.seen == [(10, 10, "bytes hashed"), (15, 15, "bytes hashed")]
+
+
+def test_the_silent_listener_accepts_an_unknown_total() -> None:
+    NO_PROGRESS.advance(1, None, "rows")

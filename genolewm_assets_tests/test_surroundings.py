@@ -33,6 +33,7 @@ from genolewm_assets_tests.worlds.graph.small_root import create
 PLAIN_LOCALE = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name",
     [
@@ -131,6 +132,7 @@ def test_a_file_in_the_place_of_a_folder(
         assert said.count("\n") <= 1, (command, said)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("free_bytes", [0, 200 << 10])
 def test_a_full_disk_at_the_first_writes(free_bytes: int, tmp_path: Path) -> None:
     def demo(disk: SmallDisk) -> object:

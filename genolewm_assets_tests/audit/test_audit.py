@@ -20,6 +20,7 @@ from genolewm_assets.errors import InputError, MissingResourceError, UnknownTerm
 from genolewm_assets.genome import encode_kmers, encode_sequence
 from genolewm_assets.lewm.packages.reader import verify_package
 from genolewm_assets_tests.referees.bcftools import write_fasta
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world
 
@@ -69,7 +70,7 @@ def test_a_clean_package_is_clean(audited: AuditedWorld) -> None:
     assert report[LeakKind.RECREATED_ALLELE].searched["tuples"] >= 500
 
 
-@pytest.mark.parametrize("plant", [name for name in PLANTS if name not in EMITTED_PLANTS])
+@each_row("plant", [name for name in PLANTS if name not in EMITTED_PLANTS])
 def test_planted_leaks_are_found(plant: str, tried: Tried) -> None:
     planted, report = tried
     (power,) = [one for _, one in count_found(planted, report) if one.plant == plant]

@@ -15,7 +15,7 @@ from genolewm_assets_tests.worlds.lewm.filtered_world import Inputs, build_packa
 from genolewm_assets_tests.worlds.lewm.mutants import STREAM_TUPLES, Mutant, Mutate
 from genolewm_assets_tests.worlds.lewm.window_mutants import WINDOW_MUTANTS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 #: Without a ClinVar VCF and without an encoder.
 NOT_COMPARED = {LeakKind.WRONG_LABEL, LeakKind.STATE_MISMATCH}

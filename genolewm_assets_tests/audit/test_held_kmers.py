@@ -14,6 +14,7 @@ from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.reference import Reference, encode, reverse_complement
 from genolewm_assets.audit.similarity import compare
 from genolewm_assets_tests.referees.bcftools import write_fasta
+from genolewm_assets_tests.rows import each_row
 
 
 def simulate(seed: int, length: int) -> str:
@@ -69,7 +70,7 @@ def test_the_least_exact_stretch(equal_bp: int, is_leak: bool) -> None:
     assert compare(text, table).is_leak is is_leak
 
 
-@pytest.mark.parametrize(("identity", "least", "most"), [(0.95, 60, 60), (0.90, 54, 60), (0.80, 0, 5)])
+@each_row(("identity", "least", "most"), [(0.95, 60, 60), (0.90, 54, 60), (0.80, 0, 5)])
 def test_copies_by_identity(identity: float, least: int, most: int) -> None:
     rng, found = np.random.default_rng(9), 0
     for seed in range(60):

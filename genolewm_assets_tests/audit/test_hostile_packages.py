@@ -26,6 +26,7 @@ from genolewm_assets.audit.report import Found, SearchResult, Verdict
 from genolewm_assets.audit.similarity import compare
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
 from genolewm_assets_tests.referees.bcftools import write_fasta
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
 
@@ -131,7 +132,7 @@ def test_a_contig_that_nobody_names_is_not_certain(audited: AuditedWorld, packag
     assert places.reason == "hg38_21 is no contig of the FASTA or the holdouts"
 
 
-@pytest.mark.parametrize(("strand", "span"), [("+", (100, 215)), ("-", (85, 200)), (None, (85, 215))])
+@each_row(("strand", "span"), [("+", (100, 215)), ("-", (85, 200)), (None, (85, 215))])
 def test_a_window_of_unknown_strand_reaches_both_ways(strand: str | None, span: tuple[int, int]) -> None:
     row = {"contig": "21", "start": 100, "end": None, "strand": strand, "sequence": "A" * 100, "right_flank": "C" * 15}
     assert emitted_span(row) == ("chr21", *span)

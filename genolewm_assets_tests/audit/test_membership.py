@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets import encoders
 from genolewm_assets.audit import measure_membership
 from genolewm_assets.audit.membership import Floats, _Window, match_windows, summarise
-from genolewm_assets.encoders import CausalLMLoss, write_tiny_llama
 from genolewm_assets.errors import CorruptResourceError, SequenceError
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.referees.bcftools import write_fasta
@@ -91,7 +91,7 @@ def test_windows_of_repeats_are_matched_with_their_like(audited: AuditedWorld, t
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model") / "tiny"
-    write_tiny_llama(folder)
+    encoders.write_tiny_llama(folder)
     return folder
 
 
@@ -103,7 +103,7 @@ def test_the_loss_of_a_model(model: Path) -> None:
     from genolewm_assets.encoders.tokens import DnaTokens
 
     texts = [world.simulate(1, 6 * 300).decode(), "ACGTAC" * 4 + "NNNNNN" + "GATTAC" * 3, "N" * 12]
-    losses = CausalLMLoss(model).nats_per_base(texts)
+    losses = encoders.CausalLMLoss(model).nats_per_base(texts)
     reference, tokens = transformers.AutoModelForCausalLM.from_pretrained(model), DnaTokens.from_tokenizer_files(model)
     for text, loss in zip(texts[:2], losses, strict=False):
         ids = torch.from_numpy(tokens.encode(text))
@@ -113,7 +113,7 @@ def test_the_loss_of_a_model(model: Path) -> None:
         assert loss == pytest.approx(np.mean(each) / 6, rel=1e-4)
     assert np.isnan(losses[2])
     with pytest.raises(SequenceError, match="longer than the context"):
-        CausalLMLoss(model).nats_per_base(["ACGTAC" * 10_000])
+        encoders.CausalLMLoss(model).nats_per_base(["ACGTAC" * 10_000])
 
 
 @pytest.mark.model
@@ -122,7 +122,7 @@ def test_a_model_without_a_head(model: Path, tmp_path: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": False}))
     with pytest.raises(CorruptResourceError, match="lack tensors of the model"):
-        CausalLMLoss(folder)
+        encoders.CausalLMLoss(folder)
 
 
 @pytest.mark.model

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from genolewm_assets import encoders
 from genolewm_assets.audit.emitted import EmittedCounts, read_edits
 from genolewm_assets.audit.reading.package_files import open_files
 from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import SearchResult, Verdict
 from genolewm_assets.audit.states import STATE_TUPLES, Encode, search_states
-from genolewm_assets.encoders import CausalLMStateEncoder, write_tiny_llama
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.referees.bcftools import write_fasta
@@ -142,8 +142,8 @@ def test_edits_that_were_not_made_or_lie_elsewhere(tmp_path: Path) -> None:
 
 @pytest.mark.model
 def test_a_package_by_a_real_encoder(audited: AuditedWorld, tmp_path: Path) -> None:
-    write_tiny_llama(tmp_path / "model")
-    encoder = CausalLMStateEncoder(tmp_path / "model")
+    encoders.write_tiny_llama(tmp_path / "model")
+    encoder = encoders.CausalLMStateEncoder(tmp_path / "model")
     result = search_states(open_files(audited.package), encoder.encode_edited, progress=NO_PROGRESS)
     assert (result.verdict, result.reason) == (Verdict.CLEAN, "nothing found")
     assert result.searched["tuples"] == STATE_TUPLES

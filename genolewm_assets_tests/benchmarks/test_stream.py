@@ -85,7 +85,6 @@ def test_phased_genotypes_follow_the_frequencies_of_alleles_of_the_contig(tmp_pa
     assert {int(end) - int(start) for _, start, end in regions} == {12_288}
 
 
-@pytest.mark.slow
 def test_the_table_of_rates_shows_every_job_and_ratios(folder: Path) -> None:
     lines = list(rate_table(folder, Setting(folder, None, 1, keep=True)))
     rows = [line for line in lines if line.startswith("| ")]
@@ -102,7 +101,6 @@ def test_the_table_of_rates_shows_every_job_and_ratios(folder: Path) -> None:
     assert "GenVarLoader: not measured" in lines[-1]
 
 
-@pytest.mark.slow
 def test_the_table_of_loaders_compares_two_workers_with_one(folder: Path) -> None:
     rows = [line for line in loader_table(folder, Setting(folder, None, 1, keep=True)) if "worker" in line][1:]
     assert [line.split(" | ")[-1].strip(" |") for line in rows[::2]] == ["1.00", "1.00"]
@@ -110,7 +108,6 @@ def test_the_table_of_loaders_compares_two_workers_with_one(folder: Path) -> Non
     assert not [line for line in rows if "not measured" in line]
 
 
-@pytest.mark.slow
 def test_the_first_batch_is_measured_with_and_without_compiled_code(folder: Path) -> None:
     rows = [line for line in first_batch_table(folder, Setting(folder, None, 1, keep=True)) if line.startswith("| o")]
     opening, warm, cold = (float(line.split(" | ")[1]) for line in rows)
@@ -125,7 +122,6 @@ def test_the_large_package_has_the_sizes_that_it_is_measured_for() -> None:
     assert windows + shape.corpus_windows == pytest.approx(1_000_000, rel=1e-3)
 
 
-@pytest.mark.slow
 def test_the_tables_of_a_small_package_show_writing_opening_and_sizes(tmp_path: Path) -> None:
     setting = Setting(tmp_path, None, 1, keep=True)
     lines = [line for line in size_tables(setting, shrink=30_000) if line.startswith("| ")]

@@ -67,7 +67,6 @@ def test_clinvar_records_have_known_terms_and_fit_their_contigs(tmp_path: Path) 
     assert labels == set(Label)
 
 
-@pytest.mark.slow
 def test_an_input_is_made_once_and_again_when_it_is_gone(tmp_path: Path) -> None:
     made = make_input(tmp_path, "slim", 100)
     packed, stamp = made.vcf.read_bytes(), made.vcf.stat().st_mtime_ns

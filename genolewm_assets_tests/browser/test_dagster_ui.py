@@ -15,8 +15,6 @@ from genolewm_assets_tests.pictures import PICTURES
 from genolewm_assets_tests.worlds.graph.shown_root import BROKEN_CONTIG, WAITING_RELEASE
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES
 
-pytestmark = pytest.mark.slow
-
 CHECKED = {key.asset_key.to_user_string() for key in defs.resolve_asset_graph().asset_check_keys}
 H100_ASSETS = {"embeddings/cache", "embeddings/corpus", "tuples/frozen"}
 

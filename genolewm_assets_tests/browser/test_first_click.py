@@ -16,7 +16,7 @@ from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
 from genolewm_assets_tests.servers.programs import free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(4_800)]
+pytestmark = [pytest.mark.timeout(4_800)]
 
 FIRST, NEXT, BAD, LAST = "2025-01-05", "2025-01-12", "2025-01-19", "2025-01-26"
 SENSOR, REFRESH = "clinvar_release_sensor", "refresh_release"

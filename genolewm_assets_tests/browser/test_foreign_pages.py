@@ -13,8 +13,6 @@ from genolewm_assets_tests.live.graphql import ASSET_JOB, LOCATION, REPOSITORY, 
 from genolewm_assets_tests.servers.chromium import require_chromium
 from genolewm_assets_tests.servers.web_server import serving
 
-pytestmark = pytest.mark.slow
-
 _LAUNCH = """mutation { launchRun(executionParams: {
   selector: {repositoryLocationName: "%s", repositoryName: "%s", pipelineName: "%s",
              assetSelection: [{path: ["reference", "genome"]}]},

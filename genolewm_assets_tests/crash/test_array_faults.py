@@ -27,7 +27,7 @@ from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, content
 from genolewm_assets_tests.worlds.store.interrupted_store import ROWS, check_prefix, write_store
 from genolewm_assets_tests.worlds.store.plans import LOCATION, make_plan, new_root
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("no_syncs")]
 
 
 def error_of(action: Callable[[], object], at_call: file_layer.AtCall) -> Exception | None:

@@ -36,7 +36,7 @@ from genolewm_assets_tests.worlds.store.array_stores import (
     write_rows,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("no_syncs")]
 
 ROWS = 21
 Damage = Callable[[Path], object]

@@ -33,8 +33,6 @@ from genolewm_assets_tests.worlds.store.array_stores import (
 from genolewm_assets_tests.worlds.store.interrupted_store import ROWS, check_prefix, write_store
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(autouse=True)
 def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +104,7 @@ def test_killed_at_a_byte_of_a_file(tmp_path: Path, undisturbed: dict[str, bytes
     assert contents(directory) == undisturbed
 
 
-@pytest.mark.parametrize("least", [40, pytest.param(200, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("least", [40, pytest.param(200, marks=pytest.mark.nightly)])
 def test_killed_at_random_moments(tmp_path: Path, least: int) -> None:
     n_rows, draw, kills = 40, random.Random(5), 0
     undisturbed, resumed = contents(finish(tmp_path / "undisturbed", n_rows)), set()

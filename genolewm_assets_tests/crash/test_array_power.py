@@ -28,7 +28,7 @@ from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, content
 from genolewm_assets_tests.worlds.store.interrupted_store import ROWS, check_prefix, write_store
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root, picture
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
+pytestmark = [pytest.mark.usefixtures("no_syncs")]
 
 
 @dataclass

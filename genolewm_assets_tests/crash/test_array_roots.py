@@ -35,7 +35,7 @@ from genolewm_assets_tests.worlds.store.array_stores import (
 )
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, LOCATION, make_plan, new_root
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs"), pytest.mark.disk]
+pytestmark = [pytest.mark.usefixtures("no_syncs"), pytest.mark.disk]
 
 ROWS = 19
 

@@ -16,7 +16,7 @@ from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fi
 from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets_tests.faults.killing import outcome
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 N_ROWS, ROW = 24_000, 1_024  # 49 MB of float16 states and 0.2 MB of marks
 N_WORKERS, READS, AT_ONCE = 8, 10_000, 100

@@ -85,7 +85,6 @@ def test_a_killed_builder_frees_its_lock_and_the_next_sweeps_its_work(root: Root
     assert verify_root(root) == []
 
 
-@pytest.mark.slow
 def test_readers_see_whole_versions_while_builders_publish_and_are_killed(root: Root, tmp_path: Path) -> None:
     plans = [
         make_plan({f"f{n}.bin": version.encode() * 5000 for n in range(3)}, code_version=version) for version in "12"

@@ -29,6 +29,8 @@ from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
 from genolewm_assets_tests.worlds.lewm.package_world import RELEASE
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
+pytestmark = pytest.mark.nightly
+
 DEEP = "[" * 200_000 + "]" * 200_000
 #: Values that no field of a record may have, as JSON.
 VALUES = ("null", "-7", "true", '"x"', "[[1]]", '{"a": 1}', '"/etc"', '"../../etc"', '"a\\u0000b"', '"\\ud800"')

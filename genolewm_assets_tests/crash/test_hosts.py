@@ -22,7 +22,7 @@ from genolewm_assets_tests.faults.hosts import need_hosts, on_host
 from genolewm_assets_tests.worlds.store.leases import silence, wait_for
 from genolewm_assets_tests.worlds.store.plans import new_root, numbered_plan, picture
 
-pytestmark = [pytest.mark.disk, pytest.mark.usefixtures("hosts")]
+pytestmark = [pytest.mark.nightly, pytest.mark.disk, pytest.mark.usefixtures("hosts")]
 
 PARTITIONS = 20
 KINDS = pytest.mark.parametrize("own_boot", [False, True], ids=["containers", "machines"])

@@ -31,7 +31,7 @@ from genolewm_assets_tests.worlds.store.plans import (
     picture,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
+pytestmark = [pytest.mark.usefixtures("no_syncs")]
 
 OLD = make_plan()
 NEW = make_plan({"variants.bin": b"new", "other.bin": b"o"}, code_version="2")

@@ -37,7 +37,7 @@ from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
 from genolewm_assets_tests.worlds.store.plans import picture
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_syncs")]
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("no_syncs")]
 
 #: Steps of a build that no call of `os` marks: a block is read, rows are put aside, given back, written.
 STEPS = [(VcfScanner, ["_split"]), (BatchSpool, ["append", "batches"]), (pq.ParquetWriter, ["write_table", "close"])]

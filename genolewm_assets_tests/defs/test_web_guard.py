@@ -9,6 +9,7 @@ import pytest
 
 from genolewm_assets.defs.web_guard import Message, Receive, Scope, Send, WebGuard, find_refusal, parse_hosts
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets_tests.rows import each_row
 
 FROM_HERE = {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors", "sec_fetch_dest": "empty"}
 LINK = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
@@ -74,12 +75,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", ADMITTED)
+@each_row("name", ADMITTED)
 def test_requests_of_this_machine_pass(name: str) -> None:
     assert find_refusal(ADMITTED[name]) is None
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each_row("name", REFUSED)
 def test_foreign_requests_are_refused_with_the_reason(name: str) -> None:
     scope, reason = REFUSED[name]
     refusal = find_refusal(scope)
@@ -97,7 +98,7 @@ def test_an_allowed_address_passes_as_it_is_shown_in_the_browser() -> None:
     assert find_refusal(request(host="gpu1:3000", origin="http://gpu1:8888"), allowed) is not None
 
 
-@pytest.mark.parametrize("text", ["http://hub", "hub/path", "*", "a b", "hub:port", ""])
+@each_row("text", ["http://hub", "hub/path", "*", "a b", "hub:port", ""])
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match=r"--allow-host.*expected NAME or NAME:PORT"):
         parse_hosts([text])

@@ -28,8 +28,6 @@ from genolewm_assets_tests.worlds.graph import small_root
 from genolewm_assets_tests.worlds.graph.small_root import LOCATIONS
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
-pytestmark = pytest.mark.slow
-
 GENOME, GNOMAD = "reference/genome", "gnomad/shard"
 
 

@@ -18,8 +18,6 @@ from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installatio
 from genolewm_assets_tests.live.harness import wait_until
 from genolewm_assets_tests.servers.proxy import NAME, PASSWORD, USER, Proxy, proxy_before
 
-pytestmark = pytest.mark.slow
-
 QUERY = json.dumps({"query": "{ version }"})
 WEBSOCKET = {
     "Upgrade": "websocket",

@@ -111,7 +111,6 @@ def is_up(installation: Installation) -> bool:
         return False
 
 
-@pytest.mark.slow
 def test_servers_listen_on_loopback_or_not_at_all(running: Installation) -> None:
     heard = {name: listening(process.pid) for name, process in running.processes.items()}
     assert heard == {"code": set(), "webserver": {("127.0.0.1", running.port)}, "daemon": set()}
@@ -119,7 +118,6 @@ def test_servers_listen_on_loopback_or_not_at_all(running: Installation) -> None
     assert unit("code")["RuntimeDirectoryMode"] == "0750"
 
 
-@pytest.mark.slow
 def test_a_run_writes_below_the_root_and_nothing_into_the_configuration(running: Installation) -> None:
     before = digests(running.etc)
     run = running.graphql.wait_for_run(running.graphql.launch("reference/genome"))
@@ -129,7 +127,6 @@ def test_a_run_writes_below_the_root_and_nothing_into_the_configuration(running:
     assert digests(running.etc) == before
 
 
-@pytest.mark.slow
 def test_a_failed_asset_is_not_tried_again(running: Installation, world: TinyWorld) -> None:
     source = world.folder / "gnomad.chr20.vcf.bgz"
     good = source.read_bytes()
@@ -141,7 +138,6 @@ def test_a_failed_asset_is_not_tried_again(running: Installation, world: TinyWor
     assert running.graphql.run(run.id).tags["dagster/will_retry"] == "false"
 
 
-@pytest.mark.slow
 def test_a_run_lost_with_its_code_server_is_run_again(running: Installation) -> None:
     graphql = running.graphql
     assert graphql.wait_for_run(graphql.launch("reference/genome")).status == "SUCCESS"
@@ -164,7 +160,6 @@ def test_a_run_lost_with_its_code_server_is_run_again(running: Installation) -> 
     assert len(list((running.root / "gnomad/4.1/.gen").glob("chr17.*"))) == 1
 
 
-@pytest.mark.slow
 def test_genolewm_ui_listens_on_loopback_only_and_imports_nothing_from_where_it_is_called(
     world: TinyWorld, tmp_path: Path
 ) -> None:

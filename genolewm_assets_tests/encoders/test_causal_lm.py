@@ -17,6 +17,7 @@ from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, GenoLeWMError, SequenceError
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 
 torch = Late("torch")
 transformers = Late("transformers")
@@ -40,7 +41,7 @@ def plain_states(model: Any, folder: Path, window: str, layer: int) -> np.ndarra
     return np.asarray(hidden[layer][0, 1:-1])
 
 
-@pytest.mark.parametrize("layer", [-1, 0, 1, 2])
+@each_row("layer", [-1, 0, 1, 2])
 def test_blocks_are_means_of_the_model_s_hidden_states(layer: int, plain_model: Any, tiny_folder: Path) -> None:
     encoder = encoders.CausalLMStateEncoder(tiny_folder, layer=layer)
     windows = random_windows(2, 1_542)
@@ -137,7 +138,7 @@ def test_a_window_may_fill_the_context(encoder: encoders.CausalLMStateEncoder) -
     assert encoder.encode_windows(["ACGTTG" * 8_190]).shape == (1, 128, 64)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("windows", "n_blocks", "says"),
     [
         (["ACGT" * 12_287], None, "expected at most 8,192 tokens, 2 of them special"),
@@ -295,9 +296,7 @@ def test_trusted_code_has_its_tokenizer_compared(
     assert modules.is_dir()
 
 
-@pytest.mark.parametrize(
-    "parameters", [{"device": "cuda:99"}, {"device": "abacus"}, {"batch_windows": 0}, {"cpu_threads": 0}]
-)
+@each_row("parameters", [{"device": "cuda:99"}, {"device": "abacus"}, {"batch_windows": 0}, {"cpu_threads": 0}])
 def test_what_the_machine_does_not_have_is_refused(parameters: dict[str, Any], tiny_folder: Path) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(parameters))):
         encoders.CausalLMStateEncoder(tiny_folder, **parameters)
@@ -319,7 +318,7 @@ def test_states_are_stored_in_the_asked_dtype() -> None:
     assert causal_lm.store_states(values, StateDtype.FLOAT32, where="x").tobytes() == values.tobytes()
 
 
-@pytest.mark.parametrize("value", [65_520.0, -1e5, 3e38])
+@each_row("value", [65_520.0, -1e5, 3e38])
 def test_a_state_that_float16_cannot_hold_is_refused(value: float) -> None:
     values = np.array([[0.0, value]], dtype=np.float32)
     assert np.isfinite(causal_lm.store_states(values, StateDtype.FLOAT32, where="x")).all()
@@ -327,8 +326,8 @@ def test_a_state_that_float16_cannot_hold_is_refused(value: float) -> None:
         causal_lm.store_states(values, StateDtype.FLOAT16, where="encoder x")
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("dtype", list(StateDtype))
+@each_row("value", [np.nan, np.inf, -np.inf])
+@each_row("dtype", list(StateDtype))
 def test_a_state_that_is_not_finite_is_refused(value: float, dtype: StateDtype) -> None:
     with pytest.raises(CorruptResourceError, match="not finite"):
         causal_lm.store_states(np.array([[0.0, value]], dtype=np.float32), dtype, where="encoder x")

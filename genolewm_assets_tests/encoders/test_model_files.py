@@ -16,6 +16,7 @@ from genolewm_assets.errors import (
     GenoLeWMError,
     MissingResourceError,
 )
+from genolewm_assets_tests.rows import each_row
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -106,7 +107,7 @@ def test_pickled_weights_are_not_read(model_copy: Path) -> None:
         locate_model(model_copy).weights()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "revision", "trusted_code", "error", "says"),
     [
         (Path("/nowhere/model"), None, None, MissingResourceError, "no such model folder"),

@@ -1,13 +1,21 @@
-"""The network: precision, block means on the device, compiled layers, and errors of accelerators."""
+"""The network: precision, block means on the device, compiled layers, and errors of accelerators.
+
+Batches whose size follows the memory of a device that a fake stands for.
+
+The cut model against the whole one, for every hidden state.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from genolewm_assets import encoders
 from genolewm_assets.encoders.identity import Compute
@@ -17,6 +25,7 @@ from genolewm_assets.genome import encode_sequence
 from genolewm_assets.lewm.states import block_means
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 
 torch = Late("torch")
 network = Late("genolewm_assets.encoders.network")
@@ -33,7 +42,7 @@ def token_ids(folder: Path, n: int = 3, size_bp: int = 1_536) -> np.ndarray:
     return DnaTokens.from_tokenizer_files(folder).encode_codes(codes)
 
 
-@pytest.mark.parametrize("n_tokens", [64, 65, 130, 10])
+@each_row("n_tokens", [64, 65, 130, 10])
 def test_block_means_of_a_device_are_those_of_the_host(n_tokens: int) -> None:
     states = np.random.default_rng(0).normal(size=(2, n_tokens, 8)).astype(np.float32)
     found = network.tensor_block_means(torch.from_numpy(states), 64).numpy()
@@ -125,3 +134,108 @@ def test_a_run_states_what_it_ran_on_and_how_fast(compute: Compute, tiny_folder:
 def test_a_run_that_encoded_nothing_has_no_speed(tiny_folder: Path) -> None:
     facts = throughput.describe_run(load(tiny_folder), n_windows=0, seconds=0.0, n_tokens=34)
     assert set(facts) == {"device", "compute", "torch", "transformers"}
+
+
+batches = Late("genolewm_assets.encoders.batches")
+
+
+class SmallDevice:
+    """A device with memory for some windows; the result of a window is its ids times two."""
+
+    def __init__(self, room: int) -> None:
+        self.room, self.passes = room, list[int]()
+
+    def start(self, ids: NDArray[np.int64]) -> Callable[[], NDArray[np.int64]]:
+        self.passes.append(len(ids))
+        if len(ids) > self.room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return lambda: ids * 2
+
+
+@each_row(
+    ("room", "passes", "left"),
+    [(64, [16, 4], 16), (5, [16, 8, 4, 4, 4, 4, 4], 4), (1, [16, 8, 4, 2, *[1] * 20], 1)],
+)
+def test_the_batch_is_lowered_for_good(room: int, passes: list[int], left: int) -> None:
+    device = SmallDevice(room)
+    some, ids = batches.Batches(device.start, 16, "encoder x"), np.arange(60).reshape(20, 3)
+    np.testing.assert_array_equal(some.run(ids), ids * 2)
+    assert (device.passes, some.windows) == (passes, left)
+    some.run(ids[:2])
+    assert device.passes[len(passes) :] == [2] if left > 1 else [1, 1]
+
+
+def test_a_device_without_room_for_one_window_is_the_machine_s_fault() -> None:
+    some = batches.Batches(SmallDevice(0).start, 4, "encoder x")
+    with pytest.raises(
+        DeviceError, match=r"encoder x: the accelerator's memory is too small for one window \(CUDA out"
+    ):
+        some.run(np.zeros((3, 2), dtype=np.int64))
+
+
+def test_threads_share_the_batch() -> None:
+    some, ids = batches.Batches(SmallDevice(3).start, 64, "encoder x"), np.arange(400).reshape(200, 2)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(some.run, [ids] * 8):
+            np.testing.assert_array_equal(found, ids * 2)
+    assert some.windows == 2
+
+
+transformers = Late("transformers")
+loading = Late("genolewm_assets.encoders.model_loading")
+IDS = [[5, 77, 901, 4_000, 12, 13, 14]]
+
+
+def hidden_states(model: Any) -> Any:
+    with torch.inference_mode():
+        return model(input_ids=torch.tensor(IDS), use_cache=False, output_hidden_states=True).hidden_states
+
+
+@pytest.mark.parametrize("folder", ["tiny_folder", "hybrid_folder"])
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_the_cut_model_gives_the_bits_of_the_whole_one(folder: str, layer: int, request: pytest.FixtureRequest) -> None:
+    model = transformers.AutoModel.from_pretrained(request.getfixturevalue(folder)).eval()
+    wanted = hidden_states(model)[layer]
+    assert loading.cut_layers(model, layer)
+    assert len(model.layers) == layer
+    assert isinstance(model.norm, torch.nn.Identity) == (layer < 2)
+    with torch.inference_mode():
+        found = model(input_ids=torch.tensor(IDS), use_cache=False).last_hidden_state
+    assert torch.equal(found, wanted)
+
+
+def test_another_architecture_is_cut_the_same_way() -> None:
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(n_layer=3, n_embd=32, n_head=2, vocab_size=4_200, n_positions=64)
+    model = transformers.GPT2Model(config).eval()
+    wanted = hidden_states(model)
+    assert loading.cut_layers(model, 1)
+    assert len(model.h) == 1
+    with torch.inference_mode():
+        assert torch.equal(model(input_ids=torch.tensor(IDS)).last_hidden_state, wanted[1])
+
+
+def test_a_model_that_does_not_agree_stays_whole(tiny_folder: Path) -> None:
+    model = transformers.AutoModel.from_pretrained(tiny_folder).eval()
+    wanted = hidden_states(model)
+    former = model.layers
+
+    # The state of a model that changes its last one otherwise than by a norm is not that of its layers.
+    model.register_forward_hook(lambda module, args, output: shift(output))
+    assert not loading.cut_layers(model, 1)
+    assert model.layers is former
+    assert not isinstance(model.norm, torch.nn.Identity)
+    assert torch.equal(hidden_states(model)[1], wanted[1])
+
+
+def shift(output: Any) -> Any:
+    """Return a model's output with another last state."""
+    output.last_hidden_state = output.last_hidden_state + 1
+    return output
+
+
+def test_a_model_without_a_list_of_layers_stays_whole(tiny_folder: Path) -> None:
+    model = transformers.AutoModel.from_pretrained(tiny_folder).eval()
+    assert loading.find_layers(model, 5) is None
+    model.layers = torch.nn.Sequential(*model.layers)
+    assert not loading.cut_layers(model, 1)

@@ -23,6 +23,7 @@ from genolewm_assets.store import ArrayStoreReader
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets_tests.encoders.conftest import random_windows
+from genolewm_assets_tests.rows import each_row
 
 SIZE_BP = 1_536
 N_BLOCKS = 4
@@ -162,7 +163,7 @@ write(Path(sys.argv[2]), CausalLMStateEncoder(sys.argv[1]), random_windows(300, 
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("done", [64, 192, 300])
 def test_a_killed_build_goes_on_after_its_last_commit(
     done: int, tiny_folder: Path, encoder: encoders.CausalLMStateEncoder, tmp_path: Path
@@ -221,8 +222,6 @@ def test_a_missing_row_fails_every_check(encoder: encoders.CausalLMStateEncoder)
     assert not any(result.passed for result in results)
 
 
-@pytest.mark.parametrize(
-    ("rows", "wanted", "expected"), [(0, 5, []), (1, 5, [0]), (3, 5, [0, 1, 2]), (9, 3, [0, 4, 8])]
-)
+@each_row(("rows", "wanted", "expected"), [(0, 5, []), (1, 5, [0]), (3, 5, [0, 1, 2]), (9, 3, [0, 4, 8])])
 def test_spread(rows: int, wanted: int, expected: list[int]) -> None:
     assert spread(rows, wanted) == expected

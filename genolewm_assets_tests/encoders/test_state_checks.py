@@ -15,6 +15,7 @@ from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, STATE_CHECKS,
 from genolewm_assets.errors import EditError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, Contig, RelEdit
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
+from genolewm_assets_tests.rows import each_row
 
 #: Targets are computed from the first token that changes, in sums of another order than those of whole windows.
 _ROUNDING = 1e-4
@@ -76,7 +77,6 @@ def test_the_tiny_encoder_stays_under_the_bound(dtype: str, side: Any, tiny_fold
     assert ratio < NULL_EDIT_BOUND
 
 
-@pytest.mark.slow
 def test_real_windows_stay_under_the_bound(
     sliced_windows: Callable[[int], list[str]], encoder: encoders.CausalLMStateEncoder
 ) -> None:
@@ -98,7 +98,7 @@ def sliced_windows(shared_data: Path) -> Callable[[int], list[str]]:
     return lambda n: [bases[at : at + 12_288] for at in range(0, len(bases) - 12_288, len(bases) // n)][:n]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("windows", "snvs"),
     [
         ([], []),

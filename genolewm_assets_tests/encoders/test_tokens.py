@@ -20,6 +20,7 @@ from genolewm_assets.errors import (
 )
 from genolewm_assets.genome import encode_sequence
 from genolewm_assets_tests.encoders.conftest import random_windows
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import sequences
 
 KMERS = ["".join(bases) for bases in itertools.product("ACGT", repeat=6)]
@@ -64,7 +65,7 @@ def test_ids_are_looked_up_kmer_by_kmer(sequence: str, shuffled_tokens: DnaToken
     assert ids.tolist() == plain_ids(sequence, SHUFFLED)
 
 
-@pytest.mark.parametrize("size_bp", [6, 11, 300])
+@each_row("size_bp", [6, 11, 300])
 def test_windows_together_have_the_ids_of_each(size_bp: int, shuffled_tokens: DnaTokens) -> None:
     windows = [*random_windows(4, size_bp), "N" + "ACGTU" * 60]
     windows[-1] = windows[-1][:size_bp]
@@ -73,7 +74,7 @@ def test_windows_together_have_the_ids_of_each(size_bp: int, shuffled_tokens: Dn
     assert ids.tolist() == [plain_ids(window, SHUFFLED) for window in windows]
 
 
-@pytest.mark.parametrize(("size_bp", "n_tokens"), [(6, 1), (11, 1), (12, 2), (2_048, 341), (12_288, 2_048)])
+@each_row(("size_bp", "n_tokens"), [(6, 1), (11, 1), (12, 2), (2_048, 341), (12_288, 2_048)])
 def test_as_many_kmers_as_fit_stand_between_the_tags(size_bp: int, n_tokens: int, shuffled_tokens: DnaTokens) -> None:
     ids = shuffled_tokens.encode(("ACGTTG" * 3_000)[:size_bp])
     assert len(ids) == n_tokens + 2
@@ -81,7 +82,7 @@ def test_as_many_kmers_as_fit_stand_between_the_tags(size_bp: int, n_tokens: int
     assert set(ids[1:-1].tolist()) == {SHUFFLED["ACGTTG"]}
 
 
-@pytest.mark.parametrize("sequence", ["", "ACGTA", "ACGTAC-", "ACGTAC>", "ACGTAÇ"])
+@each_row("sequence", ["", "ACGTA", "ACGTAC-", "ACGTAC>", "ACGTAÇ"])
 def test_what_is_no_window_is_refused(sequence: str, shuffled_tokens: DnaTokens) -> None:
     with pytest.raises(SequenceError):
         shuffled_tokens.encode(sequence)

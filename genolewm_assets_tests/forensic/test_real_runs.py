@@ -22,6 +22,7 @@ from genolewm_assets.forensic import (
 from genolewm_assets.forensic.calling import PeakFlag
 from genolewm_assets_tests.places import SHARED_DATA
 from genolewm_assets_tests.referees.plain_abif import header_entries, plain_entries
+from genolewm_assets_tests.rows import each_row
 
 FOLDER = SHARED_DATA / "hid"
 DONORS = [f"NTD0{n}" for n in range(1, 8)]
@@ -64,7 +65,7 @@ def ladder(maker: str) -> LadderFit:
     return fit_ladder(*sized("ladder"), read_panel(*(FOLDER / name for name in PANELS[maker])))
 
 
-@pytest.mark.parametrize("run", RUNS)
+@each_row("run", RUNS)
 def test_every_trace_is_the_plain_one_byte_for_byte(run: str) -> None:
     data, entries = plain_entries(path_of(run))
     tags = sized(run)[0].tags
@@ -75,7 +76,7 @@ def test_every_trace_is_the_plain_one_byte_for_byte(run: str) -> None:
         assert tags["DATA", entry.number].astype(">i2").tobytes() == entry.stored(data)
 
 
-@pytest.mark.parametrize("run", RUNS)
+@each_row("run", RUNS)
 def test_dyes_have_the_traces_of_their_channels(run: str) -> None:
     hid = sized(run)[0]
     assert [dye.name for dye in hid.dyes] == ["6-FAM", "VIC", "NED", "PET", "LIZ", "SID"]
@@ -88,7 +89,7 @@ def test_dyes_have_the_traces_of_their_channels(run: str) -> None:
     assert (hid.run.size_standard, hid.run.size_standard_channel) == ("WEN ILS 500", 5)
 
 
-@pytest.mark.parametrize("run", RUNS)
+@each_row("run", RUNS)
 def test_every_inline_scalar_is_right(run: str) -> None:
     tags, compared = sized(run)[0].tags, 0
     for entries in (header_entries(path_of(run))[1], plain_entries(path_of(run))[1]):
@@ -99,7 +100,7 @@ def test_every_inline_scalar_is_right(run: str) -> None:
     assert compared > 60
 
 
-@pytest.mark.parametrize("run", RUNS)
+@each_row("run", RUNS)
 def test_other_values_are_the_plain_bytes(run: str) -> None:
     data, entries = plain_entries(path_of(run))
     tags, compared = sized(run)[0].tags, 0
@@ -124,7 +125,7 @@ def test_other_values_are_the_plain_bytes(run: str) -> None:
     assert compared > 150
 
 
-@pytest.mark.parametrize("run", RUNS)
+@each_row("run", RUNS)
 def test_the_size_standard_fits(run: str) -> None:
     hid, sizing = sized(run)
     assert sizing.missing_bp == ()
@@ -136,7 +137,7 @@ def test_the_size_standard_fits(run: str) -> None:
     assert np.abs(hid.tags["SMap", 2] - sizing.scaler)[inside].max() < 0.1
 
 
-@pytest.mark.parametrize("maker", PANELS)
+@each_row("maker", PANELS)
 def test_every_ladder_allele_of_every_locus_is_assigned(maker: str) -> None:
     fit = ladder(maker)
     assert fit.is_complete
@@ -157,19 +158,19 @@ def genotype(run: str, maker: str) -> dict[str, tuple[str, ...]]:
     return call_alleles(*sized(run), ladder(maker).panel).genotype
 
 
-@pytest.mark.parametrize("maker", PANELS)
+@each_row("maker", PANELS)
 def test_the_control_has_its_published_genotype(maker: str) -> None:
     assert genotype("2800M", maker) == GENOTYPE_OF_2800M
     if maker == "genemapper":
         assert {locus.name: locus.control for locus in ladder(maker).panel.loci} == GENOTYPE_OF_2800M
 
 
-@pytest.mark.parametrize("maker", PANELS)
+@each_row("maker", PANELS)
 def test_the_negative_control_calls_nothing(maker: str) -> None:
     assert genotype("neg", maker) == dict.fromkeys(GENOTYPE_OF_2800M, ())
 
 
-@pytest.mark.parametrize("run", DONORS)
+@each_row("run", DONORS)
 def test_a_donor_is_the_same_person_with_the_bins_of_two_makers(run: str) -> None:
     calls = call_alleles(*sized(run), ladder("genemapper").panel)
     alleles = calls.genotype

@@ -10,20 +10,21 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 from genolewm_assets.genome import GRCH38, Contig, ContigSet, genome_digest, standard_aliases
+from genolewm_assets_tests.rows import each_row
 
 
-@pytest.mark.parametrize("name", ["chr21", "21", "NC_000021.9", "CM000683.2", "CHR21", "Chr21", "nc_000021.9"])
+@each_row("name", ["chr21", "21", "NC_000021.9", "CM000683.2", "CHR21", "Chr21", "nc_000021.9"])
 def test_chr21_in_every_spelling(name: str) -> None:
     assert GRCH38.resolve(name).name == "chr21"
 
 
-@pytest.mark.parametrize("name", ["chrM", "M", "MT", "chrMT", "NC_012920.1", "mt", "chrm"])
+@each_row("name", ["chrM", "M", "MT", "chrMT", "NC_012920.1", "mt", "chrm"])
 def test_mitochondrion_in_every_spelling(name: str) -> None:
     contig = GRCH38.resolve(name)
     assert (contig.name, contig.length, contig.circular) == ("chrM", 16_569, True)
 
 
-@pytest.mark.parametrize("name", ["", "chr0", "chr23", "GL000194.1", "chr21 ", "NC_000021.8"])
+@each_row("name", ["", "chr0", "chr23", "GL000194.1", "chr21 ", "NC_000021.8"])
 def test_unknown_contig_is_an_error(name: str) -> None:
     with pytest.raises(UnknownContigError, match="not a contig of this genome"):
         GRCH38.resolve(name)
@@ -65,7 +66,7 @@ def test_chrm_digest_is_that_of_rcrs(contig_bytes: Callable[[str], bytes]) -> No
     assert len(sequence) == GRCH38["chrM"].length
 
 
-@pytest.mark.parametrize(
+@each_row(
     "contigs",
     [
         [Contig("chr1", 5), Contig("chr1", 5)],
@@ -93,7 +94,7 @@ def test_contig_sets_compare_by_content() -> None:
     assert ContigSet([Contig("a", 1), Contig("b", 1)]) != ContigSet([Contig("b", 1), Contig("a", 1)])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "aliases"),
     [
         ("chr1", ("1",)),
@@ -107,7 +108,7 @@ def test_standard_aliases(name: str, aliases: tuple[str, ...]) -> None:
     assert standard_aliases(name) == aliases
 
 
-@pytest.mark.parametrize(
+@each_row(
     "build",
     [
         lambda: Contig("", 1),

@@ -17,6 +17,7 @@ from genolewm_assets.genome import (
     reverse_complement_edit,
 )
 from genolewm_assets_tests.referees.edit_inverses import invert_edit, unapply_edits
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import edit_lists, sequences
 
 POLICIES: list[LengthPolicy] = ["right_flank", "left_flank", "opposite"]
@@ -111,7 +112,7 @@ def test_reverse_complement_of_an_edit_is_an_involution(data: st.DataObject, win
         assert reverse_complement_edit(turned, len(window)) == edit
 
 
-@pytest.mark.parametrize("rel_pos", [0, 1, 15, 16, 30, 31])
+@each_row("rel_pos", [0, 1, 15, 16, 30, 31])
 def test_snv_at_every_border(rel_pos: int) -> None:
     alt = "A" if WINDOW[rel_pos] != "A" else "C"
     edited = apply_edit(WINDOW, RelEdit(rel_pos, WINDOW[rel_pos], alt), right_flank="")
@@ -119,7 +120,7 @@ def test_snv_at_every_border(rel_pos: int) -> None:
     assert (edited.frame_shift, edited.length_change, edited.right_flank) == (0, 0, "")
 
 
-@pytest.mark.parametrize("rel_pos", [0, 1, 14, 28])
+@each_row("rel_pos", [0, 1, 14, 28])
 def test_deletion_pulls_from_the_right_flank(rel_pos: int) -> None:
     edit = RelEdit(rel_pos, WINDOW[rel_pos : rel_pos + 4], WINDOW[rel_pos])
     edited = apply_edit(WINDOW, edit, right_flank=RIGHT)
@@ -128,7 +129,7 @@ def test_deletion_pulls_from_the_right_flank(rel_pos: int) -> None:
     assert (edited.length_change, edited.frame_shift) == (-3, 3)
 
 
-@pytest.mark.parametrize("rel_pos", [0, 1, 14, 31])
+@each_row("rel_pos", [0, 1, 14, 31])
 def test_insertion_pushes_into_the_right_flank(rel_pos: int) -> None:
     edit = RelEdit(rel_pos, WINDOW[rel_pos], WINDOW[rel_pos] + "GGGG")
     edited = apply_edit(WINDOW, edit, right_flank=RIGHT)
@@ -161,8 +162,8 @@ def test_no_edit_changes_nothing() -> None:
         assert apply_edits(WINDOW, [], right_flank=RIGHT, policy=policy).sequence == WINDOW
 
 
-@pytest.mark.parametrize("policy", ["right_flank", "left_flank"])
-@pytest.mark.parametrize("flank", ["", "CC", "CCN", "NCC"])
+@each_row("policy", ["right_flank", "left_flank"])
+@each_row("flank", ["", "CC", "CCN", "NCC"])
 def test_flank_that_cannot_give_is_an_error(policy: LengthPolicy, flank: str) -> None:
     edit = RelEdit(0, WINDOW[:4], WINDOW[0])
     side = "left" if policy == "left_flank" else "right"
@@ -181,7 +182,7 @@ def test_ref_that_differs_from_the_window_is_an_error() -> None:
         apply_edit(WINDOW, RelEdit(0, "T", "A"), right_flank=RIGHT)
 
 
-@pytest.mark.parametrize("rel_pos", [31, 32, 400])
+@each_row("rel_pos", [31, 32, 400])
 def test_edit_that_leaves_the_window_is_an_error(rel_pos: int) -> None:
     with pytest.raises(EditError, match="reaches past the end of the window: expected an end of at most 32"):
         apply_edit(WINDOW, RelEdit(rel_pos, "GA", "G"), right_flank=RIGHT)
@@ -204,7 +205,7 @@ def test_unknown_policy_is_an_error() -> None:
         apply_edits(WINDOW, [], right_flank="", policy="middle")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rel_pos", "ref", "alt", "inside"),
     [
         (63, "A", "C", False),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import IntervalError
 from genolewm_assets.genome import Interval, IntervalArray, pos_from_start, start_from_pos
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import intervals
 
 LENGTH = 120
@@ -40,7 +41,7 @@ def test_empty_columns_convert() -> None:
     assert start_from_pos(empty).size == pos_from_start(empty).size == 0
 
 
-@pytest.mark.parametrize("pos", [0, -3, np.array([5, 0])])
+@each_row("pos", [0, -3, np.array([5, 0])])
 def test_pos_below_one_is_an_error(pos: int) -> None:
     with pytest.raises(IntervalError, match="expected at least 1"):
         start_from_pos(pos)
@@ -62,7 +63,7 @@ def test_impossible_interval_is_an_error(start: int, end: int) -> None:
         Interval("chr1", start, end)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("other", "overlap"), [((0, 10), 0), ((9, 11), 1), ((10, 20), 10), ((19, 30), 1), ((20, 30), 0), ((15, 15), 0)]
 )
 def test_overlap_at_borders(other: tuple[int, int], overlap: int) -> None:
@@ -110,7 +111,7 @@ def test_array_is_a_read_only_copy() -> None:
         array.end[0] = 9
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "end", "problem"),
     [
         ([1], [2, 3], "differ in shape or are not one-dimensional"),

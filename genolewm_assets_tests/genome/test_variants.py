@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatchError
 from genolewm_assets.genome import EditType, Interval, Variant, left_align, normalise, trim_alleles
 from genolewm_assets_tests.referees.bcftools import Allele, bcftools_norm, read_alleles, write_fasta
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import sequences, variants
 
 CLINVAR = ("clinvar/vcf_GRCh38/clinvar_20201107.vcf.gz", "clinvar/vcf_GRCh38/clinvar_20260226.vcf.gz")
@@ -75,7 +76,7 @@ def merged(alleles: list[Allele], reference: bytes) -> tuple[int, str, list[str]
     return start, reference[start - 1 : end - 1].decode(), alts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ref", "alt", "kind"),
     [
         ("A", "C", "snv"),
@@ -112,7 +113,7 @@ def test_footprint_and_case() -> None:
     assert str(variant) == "chr1:10:CAG>C"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ref", "alt"),
     [
         ("A", "."),
@@ -137,7 +138,7 @@ def test_unusable_allele_is_an_error(ref: str, alt: str) -> None:
         Variant("chr1", 10, ref, alt)
 
 
-@pytest.mark.parametrize(("ref", "alt"), [("NC", "N"), ("CN", "N"), ("CNNA", "CNNT"), ("CN", "C"), ("N", "A")])
+@each_row(("ref", "alt"), [("NC", "N"), ("CN", "N"), ("CNNA", "CNNT"), ("CN", "C"), ("N", "A")])
 def test_n_is_accepted_where_nothing_changes_it(ref: str, alt: str) -> None:
     assert Variant("chr1", 10, ref, alt).ref == ref
 
@@ -147,7 +148,7 @@ def test_pos_zero_is_an_error() -> None:
         Variant("chr1", 0, "A", "C")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given_", "trimmed"),
     [
         ((10, "A", "C"), (10, "A", "C")),
@@ -185,7 +186,7 @@ def test_one_haplotype_has_one_normal_form(data: st.DataObject, reference: str) 
         assert normals[0] == normals[1] or {n.pos for n in normals} == {1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reference", "given_", "normal"),
     [
         ("GCACACAT", (6, "CA", "C"), (6, "CA", "C")),
@@ -214,7 +215,7 @@ def test_reference_mismatch_says_what_is_wrong() -> None:
         normalise(Variant("chr21", 2, "TG", "T"), b"ACGT")
 
 
-@pytest.mark.parametrize("pos", [4, 5, 500])
+@each_row("pos", [4, 5, 500])
 def test_beyond_the_contig_is_an_error(pos: int) -> None:
     with pytest.raises(IntervalError, match="expected an end of at most 4"):
         normalise(Variant("chr21", pos, "TA", "T"), b"ACGT")

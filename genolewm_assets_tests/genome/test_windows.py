@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import IntervalError, WindowError
 from genolewm_assets.genome import GRCH38, PROFILES, Contig, IntervalArray, WindowProfile, acgt_runs, tile_windows
 from genolewm_assets_tests.referees.window_counts import expected_covered_bases, expected_window_count
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import contigs
 
 
@@ -68,7 +69,7 @@ def test_rcrs_has_65_windows_and_the_last_wraps() -> None:
     assert list(windows)[-1] == (16_384, 16_896)
 
 
-@pytest.mark.parametrize(("length", "count"), [(12_287, None), (12_288, 0), (12_799, 0), (12_800, 1), (12_801, 1)])
+@each_row(("length", "count"), [(12_287, None), (12_288, 0), (12_799, 0), (12_800, 1), (12_801, 1)])
 def test_borders_of_the_default_profile(length: int, count: int | None) -> None:
     contig, profile = Contig("c", length), PROFILES["default"]
     if count is None:
@@ -78,13 +79,13 @@ def test_borders_of_the_default_profile(length: int, count: int | None) -> None:
         assert len(profile.tile(contig)) == count
 
 
-@pytest.mark.parametrize(("extra", "starts"), [(0, [256]), (1, [256, 257]), (8_192, [256, 8_448])])
+@each_row(("extra", "starts"), [(0, [256]), (1, [256, 257]), (8_192, [256, 8_448])])
 def test_tail_window_only_where_it_covers_more(extra: int, starts: list[int]) -> None:
     profile = WindowProfile("tails", cover_tails=True)
     assert profile.tile(Contig("c", 12_800 + extra)).start.tolist() == starts
 
 
-@pytest.mark.parametrize(("contig", "count"), [("chr17", 142), ("chr20", 1_212), ("chr21", 549)])
+@each_row(("contig", "count"), [("chr17", 142), ("chr20", 1_212), ("chr21", 549)])
 def test_real_slices(contig: str, count: int, contig_bytes: Callable[[str], bytes]) -> None:
     sequence = contig_bytes(contig)
     runs = acgt_runs(sequence)
@@ -101,9 +102,7 @@ def test_profiles() -> None:
     assert all(name == profile.name for name, profile in PROFILES.items())
 
 
-@pytest.mark.parametrize(
-    ("window_bp", "stride_bp", "margin_bp"), [(12, 0, 0), (12, 13, 0), (12, 6, -1), (0, 0, 0), (-6, -6, 0)]
-)
+@each_row(("window_bp", "stride_bp", "margin_bp"), [(12, 0, 0), (12, 13, 0), (12, 6, -1), (0, 0, 0), (-6, -6, 0)])
 def test_impossible_geometry_is_an_error(window_bp: int, stride_bp: int, margin_bp: int) -> None:
     with pytest.raises(WindowError, match="impossible window geometry"):
         WindowProfile("p", window_bp, stride_bp, margin_bp)

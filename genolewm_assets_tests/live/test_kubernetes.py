@@ -27,10 +27,10 @@ from genolewm_assets_tests.servers.kubernetes.nodes import node_above
 from genolewm_assets_tests.servers.kubernetes.shipped import Shipped
 from genolewm_assets_tests.servers.postgres import postgres_server
 from genolewm_assets_tests.servers.processes import is_running, variables_of, watching
-from genolewm_assets_tests.worlds.graph.packaged_world import forget, packaged_world
+from genolewm_assets_tests.worlds.graph.built_world import copied_world, forget
 from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.timeout(1_200)]
 
 #: Built of chr17 by the backfill, in one run; all that it reads is there already.
 BUILT = ("windows/index", "embeddings/cache")
@@ -104,7 +104,7 @@ class Story:
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Serve a root from which some artefacts were removed, on PostgreSQL, with what ``deploy/kubernetes`` ships."""
     folder = tmp_path_factory.mktemp("kubernetes")
-    world = packaged_world(tmp_path_factory, folder / "world")
+    world = copied_world(tmp_path_factory, folder / "world")
     root, undisturbed = world.root, bytes_of(world.root)
     with postgres_server(folder / "database") as postgres:
         for asset, partition in (*((asset, "chr17") for asset in BUILT), LATER):

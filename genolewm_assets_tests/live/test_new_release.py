@@ -16,7 +16,7 @@ from genolewm_assets_tests.live.harness import LiveServer, live_server
 from genolewm_assets_tests.servers.web_directory import web_directory
 from genolewm_assets_tests.worlds.graph.live_release_world import ReleaseWorld, real_world, simulated_world
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.timeout(1_800)]
 
 
 @dataclass(frozen=True)

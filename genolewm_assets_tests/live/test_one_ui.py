@@ -21,9 +21,9 @@ from genolewm_assets_tests.servers.programs import free_port
 from genolewm_assets_tests.servers.server_logs import showing_log
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.timeout(900)]
 
-_STOP_S = 90.0
+STOP_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def test_a_root_has_one_ui_at_a_time(tmp_path: Path) -> None:
             third.wait_for_address()
             assert (first.daemons(), len(third.daemons())) == ([], 1)
             third.process.send_signal(signal.SIGTERM)
-            assert third.process.wait(_STOP_S) == 0
+            assert third.process.wait(STOP_S) == 0
             assert not (world.root / "dagster/ui/lock.json").exists()
             assert third.lines().count(f"Open http://127.0.0.1:{port}") == 1
             assert not [line for line in (*first.lines(), *third.lines()) if re.search(r"Warning\b", line)]

@@ -33,10 +33,10 @@ from genolewm_assets_tests.servers.postgres import postgres_server
 from genolewm_assets_tests.servers.processes import is_running, watching
 from genolewm_assets_tests.servers.programs import needs_extra
 from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, ray_cluster
-from genolewm_assets_tests.worlds.graph.packaged_world import forget, packaged_world
+from genolewm_assets_tests.worlds.graph.built_world import copied_world, forget
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.timeout(1_200)]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Serve a root from which some artefacts were removed, on PostgreSQL, with the settings of ``deploy/ray``."""
     needs_extra("ray", "dagster_ray")
     folder = tmp_path_factory.mktemp("ray")
-    world = packaged_world(tmp_path_factory, folder / "world")
+    world = copied_world(tmp_path_factory, folder / "world")
     root, undisturbed = world.root, bytes_of(world.root)
     with postgres_server(folder / "database") as postgres, ray_cluster(_of_each_node(postgres.environment)) as cluster:
         for asset, partitions in BUILT.items():

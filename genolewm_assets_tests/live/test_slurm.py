@@ -27,10 +27,10 @@ from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_unt
 from genolewm_assets_tests.servers.postgres import postgres_server
 from genolewm_assets_tests.servers.processes import is_running, watching
 from genolewm_assets_tests.servers.slurm_cluster import SlurmCluster, Witness, slurm_cluster
-from genolewm_assets_tests.worlds.graph.packaged_world import forget, packaged_world
+from genolewm_assets_tests.worlds.graph.built_world import copied_world, forget
 from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.timeout(1_200)]
 
 #: Built by the backfill.
 BUILT = {"windows/index": ["chr17"], "embeddings/cache": ["chr17"], "corpus/windows": ["mrna_evo2"]}
@@ -66,7 +66,7 @@ class Story:
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     """Serve a root from which some artefacts were removed, on PostgreSQL, with the settings of ``deploy``."""
     folder = tmp_path_factory.mktemp("slurm")
-    world = packaged_world(tmp_path_factory, folder / "world")
+    world = copied_world(tmp_path_factory, folder / "world")
     root, undisturbed = world.root, bytes_of(world.root)
     with postgres_server(folder / "database") as postgres, slurm_cluster() as cluster:
         for asset, partitions in BUILT.items():

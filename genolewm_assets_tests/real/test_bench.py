@@ -18,8 +18,6 @@ from genolewm_assets_tests.real.conftest import RealRoot
 
 torch_data = Late("torch.utils.data")
 
-pytestmark = pytest.mark.slow
-
 EDGE_BP, FLANK_BP = 64, 256
 FILES = {"2020-11-07": "clinvar_20201107.vcf.gz", "2026-02-26": "clinvar_20260226.vcf.gz"}
 CLASSES = {

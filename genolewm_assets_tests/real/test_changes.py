@@ -10,9 +10,6 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq
 import pysam
-import pytest
-
-pytestmark = pytest.mark.slow
 
 EARLIER, LATER, MITOCHONDRIAL = "2020-11-07", "2026-02-26", "2022-05-25"
 _CLASSES = {

@@ -25,8 +25,6 @@ from genolewm_assets_tests.referees.clinvar_side import plain_class
 from genolewm_assets_tests.referees.holdout_lookup import footprints, index_of
 from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row
 
-pytestmark = pytest.mark.slow
-
 RELEASES = {"2020-11-07": "clinvar_20201107.vcf.gz", "2026-02-26": "clinvar_20260226.vcf.gz"}
 REAL = HoldoutPolicy(contigs_validation=(), contigs_test=("chr21",), clinvar_genes=())
 

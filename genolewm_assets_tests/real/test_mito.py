@@ -21,8 +21,6 @@ from genolewm_assets.mito.tokens.rows import StoredTokens
 from genolewm_assets.mito.tokens.tokenize import decode_tokens
 from genolewm_assets.store import ArrayStoreReader
 
-pytestmark = pytest.mark.slow
-
 SIDES = ("train", "validation", "test")
 #: The release whose file has chrM.
 MITOCHONDRIAL = "2022-05-25"

@@ -9,8 +9,6 @@ from genolewm_assets.lewm.packages.reader import open_tables
 from genolewm_assets_tests.real.conftest import RealRoot
 from genolewm_assets_tests.worlds.lewm.larger_corpus import served_with
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("times", [1, 10, 100])
 def test_the_declared_mix_is_served(real: RealRoot, times: int) -> None:

@@ -15,8 +15,6 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages.reader import open_package, verify_package
 from genolewm_assets_tests.real.conftest import PACKAGED, RealRoot
 
-pytestmark = pytest.mark.slow
-
 #: chr17:43,044,295-43,125,364 (1-based) on GRCh38; every ClinVar record of the data is this gene's (NCBI GeneID 672).
 BRCA1 = (43_044_294, 43_125_364)
 MARGIN_BP = 256

@@ -19,8 +19,6 @@ from genolewm_assets.sources.corpus import GenomeSlices, MappyAligner, write_cor
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 
-pytestmark = pytest.mark.slow
-
 CONTIGS = ContigSet([GRCH38[name] for name in ("chr17", "chr20", "chr21")])
 #: BRCA1 (NCBI Gene 672) on GRCh38, 0-based; all of the gene is in the slices.
 BRCA1 = IntervalArray(np.array([43_044_294]), np.array([43_125_364]))

@@ -15,8 +15,6 @@ import pyarrow.parquet as pq
 import pysam
 import pytest
 
-pytestmark = pytest.mark.slow
-
 RELEASES = ("2020-11-07", "2022-05-25", "2026-02-26")
 
 

@@ -18,8 +18,6 @@ from genolewm_assets.lewm.holdouts.similar import REFERENCE, WindowKey
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 
-pytestmark = pytest.mark.slow
-
 #: BRCA1 (NCBI Gene 672), and its pseudogene BRCA1P1 (394269), which shares the first exons; GRCh38, 0-based.
 BRCA1, PSEUDOGENE = (43_044_294, 43_125_364), (43_168_000, 43_178_000)
 STEP_BP, WINDOW_BP = 6_144, 12_544

@@ -29,8 +29,6 @@ from genolewm_assets_tests.worlds.lewm.stream_world import plan_of
 
 torch_data = Late("torch.utils.data")
 
-pytestmark = pytest.mark.slow
-
 RELEASE = "2026-02-26"
 INSET_BP = 64
 KEY = ("chrom", "pos", "ref", "alt")

@@ -6,12 +6,12 @@ from collections import Counter
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import example, given
 
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.variants.changes import find_changes, transitions
 from genolewm_assets.variants.schema import CLINVAR_CHANGES
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.release_world import (
     CONTIGS,
     RELEASES,
@@ -101,7 +101,7 @@ def test_a_release_against_itself_has_no_changes() -> None:
     assert counts["persisting"] == counts["unchanged"] == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "flags"),
     [
         (Entry(), Entry(clnsig="Pathogenic|risk_factor"), {"text_changed"}),

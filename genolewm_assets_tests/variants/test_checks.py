@@ -23,6 +23,7 @@ from genolewm_assets.variants.checks import (
     merge_checks,
 )
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
+from genolewm_assets_tests.rows import each_row
 
 SEQUENCE = b"NNGATTTTTCACACACGTMGGATCN"
 CHR1 = Contig("chr1", len(SEQUENCE))
@@ -73,7 +74,7 @@ def test_sound_tables_pass_every_check() -> None:
     assert by_name["frequencies_consistent"]["with_counts"] == 6
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("check", "change"),
     [
         ("alleles_sorted_and_unique", {"pos": 3, "ref": "G", "alt": "C"}),
@@ -105,7 +106,7 @@ def test_each_planted_fault_is_found(check: str, change: Cells) -> None:
     assert check in failed(check_gnomad_table(table(GNOMAD_VARIANTS, change), CHR1, SEQUENCE))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"label": "Pathogenic"},
@@ -128,7 +129,7 @@ def test_each_planted_label_fault_is_found(change: Cells) -> None:
     assert failed(check_clinvar_table(table(CLINVAR_VARIANTS, change), CHR1, SEQUENCE)) == ["labels_follow_clnsig"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("label", "clnsig"),
     [
         ("P", "Pathogenic,_low_penetrance"),
@@ -225,7 +226,7 @@ def test_alleles_that_the_builder_never_saw_are_missed() -> None:
     assert not result.passed
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("counts", "rows", "reasons", "problem"),
     [
         ({**ACCOUNT, "alleles_in": 11}, 6, ("iupac", "iupac"), "alleles_in"),
@@ -244,7 +245,7 @@ def test_an_account_that_does_not_add_up_fails(
     assert problem in str(result.figures["problems"])
 
 
-@pytest.mark.parametrize(("mismatches", "passed"), [(0, True), (1, True), (2, False)])
+@each_row(("mismatches", "passed"), [(0, True), (1, True), (2, False)])
 def test_share_of_ref_mismatches(mismatches: int, passed: bool) -> None:
     counts = {"kept": 1000 - mismatches, "rejected": mismatches, "rejected.ref_mismatch": mismatches}
     result = check_ref_mismatches(counts, rejects(*["ref_mismatch"] * mismatches), max_fraction=0.001)

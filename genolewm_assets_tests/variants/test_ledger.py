@@ -1,11 +1,27 @@
 from __future__ import annotations
 
+import random
+from datetime import date
+from itertools import pairwise
+
 import pyarrow as pa
 import pytest
 
+from genolewm_assets.errors import CorruptResourceError, InputError
+from genolewm_assets.lewm.windows.schema import TABLES as WINDOW_TABLES
+from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants import ledger as allele_ledger
 from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, FilterReason
-from genolewm_assets.variants.schema import REJECTS, RejectReason
+from genolewm_assets.variants.release_key import ReleaseKey, in_order, is_before, is_release_key
+from genolewm_assets.variants.schema import (
+    ANCESTRY_GROUPS,
+    CLINVAR_VARIANTS,
+    GNOMAD_VARIANTS,
+    REJECTS,
+    TABLES,
+    RejectReason,
+)
+from genolewm_assets_tests.rows import each_row
 
 
 def raw(*rows: tuple[object, ...]) -> pa.Table:
@@ -48,8 +64,8 @@ def test_ledger_adds_up_and_lists() -> None:
     }
 
 
-@pytest.mark.parametrize("together", [1, 3, 4_096])
-@pytest.mark.parametrize("encoded", [False, True])
+@each_row("together", [1, 3, 4_096])
+@each_row("encoded", [False, True])
 def test_rejects_are_sorted_by_line_and_spelling(
     *, encoded: bool, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,3 +93,115 @@ def test_no_rejects_give_an_empty_table_of_the_schema() -> None:
     rejects = AlleleLedger("a.vcf").rejects()
     assert rejects.num_rows == 0
     assert rejects.schema.equals(REJECTS.arrow)
+
+
+KEYS = ["2026-02-25.3", "2026-02-26", *(f"2026-02-26.{number}" for number in range(2, 13)), "2026-03-05"]
+
+
+def test_text_and_value_are_one() -> None:
+    assert ReleaseKey.parse("2026-02-26") == ReleaseKey(date(2026, 2, 26))
+    assert ReleaseKey.parse("2026-02-26.10") == ReleaseKey(date(2026, 2, 26), 10)
+    assert [str(ReleaseKey.parse(text)) for text in KEYS] == KEYS
+
+
+@each_row(
+    "text",
+    [
+        "",
+        "20260226",
+        "2026-W09-4",
+        "2026-02-30",
+        "2026-02-26.",
+        "2026-02-26.0",
+        "2026-02-26.1",
+        "2026-02-26.02",
+        "2026-02-26.2.2",
+        "2026-02-26.1000000",
+        "2026-02-26.x",
+        "2026-02-26\n",
+        " 2026-02-26",
+        "२०२६-०२-२६",
+        "../2026-02-26",
+    ],
+)
+def test_what_is_no_key(text: str) -> None:
+    with pytest.raises(InputError, match="not a release key: expected an ISO date such as"):
+        ReleaseKey.parse(text)
+    assert not is_release_key(text)
+    assert not is_before(text, "2027-01-01")
+    assert not is_before("2020-01-01", text)
+
+
+def test_order_is_by_day_and_number() -> None:
+    shuffled = random.Random(0).sample([*KEYS, "bin", "2026-02-26.old"], len(KEYS) + 2)
+    assert in_order(shuffled) == KEYS
+    assert all(is_before(key, later) and not is_before(later, key) for key, later in pairwise(KEYS))
+    assert not is_before(KEYS[0], KEYS[0])
+
+
+EVERY_TABLE = (*TABLES, *WINDOW_TABLES)
+
+
+@pytest.mark.parametrize("table", EVERY_TABLE, ids=lambda table: table.name)
+def test_every_column_says_what_it_holds(table: TableSchema) -> None:
+    assert table.one_row_per
+    for name in table.columns:
+        text = table.describe(name)
+        assert text == text.strip()
+        assert len(text) > 3
+        assert not text.endswith(".")
+
+
+@pytest.mark.parametrize("table", EVERY_TABLE, ids=lambda table: table.name)
+def test_keys_are_columns_without_nulls(table: TableSchema) -> None:
+    assert set(table.key) <= set(table.columns)
+    assert not any(table.arrow.field(name).nullable for name in table.key)
+
+
+@pytest.mark.parametrize("table", EVERY_TABLE, ids=lambda table: table.name)
+def test_column_names_do_not_repeat_and_the_empty_table_fits(table: TableSchema) -> None:
+    assert len(set(table.columns)) == len(table.columns)
+    assert table.empty().num_rows == 0
+    table.check(table.empty().schema, where="here")
+
+
+def test_names_of_tables_are_unique() -> None:
+    assert len({table.name for table in EVERY_TABLE}) == len(EVERY_TABLE)
+
+
+def test_group_columns_follow_the_groups() -> None:
+    assert [f"af_{group}" for group in ANCESTRY_GROUPS] == [
+        name for name in GNOMAD_VARIANTS.columns if name.startswith("af_") and name not in {"af_grpmax", "af_het"}
+    ]
+
+
+def test_alleles_are_keyed_alike_everywhere() -> None:
+    assert GNOMAD_VARIANTS.key == CLINVAR_VARIANTS.key == ("chrom", "pos", "ref", "alt")
+
+
+def other_schemas() -> list[tuple[pa.Schema, str]]:
+    """Return schemas that are not that of rejects, and the column at fault."""
+    right = REJECTS.arrow
+    line = right.get_field_index("line")
+    return [
+        (right.remove(line), "line"),
+        (right.append(pa.field("more", pa.int64())), "more"),
+        (right.set(line, pa.field("line", pa.int32(), nullable=False)), "line"),
+        (right.set(line, pa.field("line", pa.int64(), nullable=True)), "line"),
+    ]
+
+
+@each_row(("schema", "column"), other_schemas())
+def test_another_schema_is_refused_and_named(schema: pa.Schema, column: str) -> None:
+    with pytest.raises(CorruptResourceError, match=column) as caught:
+        REJECTS.check(schema, where="rejects.parquet")
+    assert "rejects.parquet: table does not have the schema 'rejects'" in str(caught.value)
+
+
+def test_columns_out_of_order_are_refused() -> None:
+    with pytest.raises(CorruptResourceError):
+        REJECTS.check(pa.schema(list(REJECTS.arrow)[::-1]), where="rejects.parquet")
+
+
+def test_descriptions_do_not_matter_to_a_reader() -> None:
+    REJECTS.check(pa.schema([field.remove_metadata() for field in REJECTS.arrow]), where="rejects.parquet")

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
-import pytest
+import pyarrow as pa
 
 from genolewm_assets.genome import Contig
 from genolewm_assets.variants.normal_form import AlleleNormaliser, NormalAllele, Rejection, alt_problem
 from genolewm_assets.variants.schema import RejectReason
+from genolewm_assets.variants.spans import allele_keys, allele_spans, as_bools
+from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.lewm.holdout_world import gnomad
 
 SEQUENCE = b"NNGATTTTTCACACACGTN"
 TOY = Contig("chr1", len(SEQUENCE), aliases=("1",))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("alt", "reason"),
     [
         ("A", None),
@@ -35,7 +38,7 @@ def test_alt_problem(alt: str, reason: RejectReason | None) -> None:
     assert alt_problem(alt) is reason
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pos", "ref", "alt", "expected"),
     [
         (3, "G", "C", (3, "G", "C")),
@@ -92,3 +95,15 @@ def test_a_contig_is_read_once_per_run_of_alleles() -> None:
     for _ in range(3):
         normaliser.normalise(TOY, 3, "G", "C")
     assert asked == ["chr1"]
+
+
+def test_spans_and_keys_of_alleles() -> None:
+    table = gnomad([(1, "ACG", "A"), (2, "C", "CTT")])
+    start, end = allele_spans(table)
+    assert list(zip(start.tolist(), end.tolist(), strict=True)) == [(0, 3), (1, 2)]
+    assert allele_keys(table).to_pylist() == ["chr17\t1\tACG\tA", "chr17\t2\tC\tCTT"]
+    assert allele_keys(pa.concat_tables([table, table])).to_pylist() == allele_keys(table).to_pylist() * 2
+
+
+def test_null_is_false() -> None:
+    assert as_bools(pa.array([True, None, False])).tolist() == [True, False, False]

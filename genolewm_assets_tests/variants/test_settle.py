@@ -1,22 +1,36 @@
+"""Alleles settled while they are read: the rows of the thorough way, or a refusal to go on, never other rows.
+
+Every allele of the real files, as published and in other spellings, against bcftools norm.
+"""
+
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.genome import Bases, Contig
+from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.sources.reference.contig_pieces import ContigPieces
+from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.store.tables import spool as batch_spool
-from genolewm_assets.variants.ledger import AlleleLedger
+from genolewm_assets.variants import settle as alleles
+from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger
 from genolewm_assets.variants.normal_form import AlleleNormaliser
+from genolewm_assets.variants.order import OutOfOrderError
 from genolewm_assets.variants.schema import REJECTS
-from genolewm_assets.variants.settle import settle_alleles
+from genolewm_assets.variants.settle import settle_alleles, settle_sorted_alleles
+from genolewm_assets_tests.referees.bcftools import Allele, bcftools_norm, read_alleles
 from genolewm_assets_tests.referees.plain_alleles import Row, settle_plainly
+from genolewm_assets_tests.worlds.sources import clinvar_records
+from genolewm_assets_tests.worlds.sources.index_files import bgzip
 from genolewm_assets_tests.worlds.sources.spelled_alleles import (
     LONG,
     REPETITIVE,
@@ -29,6 +43,7 @@ from genolewm_assets_tests.worlds.sources.spelled_alleles import (
     rows_of,
     spellings,
 )
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 IN_PIECES = ContigPieces(len(REPETITIVE), lambda start, end: REPETITIVE[start:end], piece_bp=7)
 
@@ -166,3 +181,146 @@ def test_equal_to_the_plain_way(
         found, ledger = settle(drawn, contig=LONG, reference=reference, cuts=[cut for cut in cuts if cut <= len(drawn)])
     assert found == expected
     assert ledger.rejects().to_pylist() == rejects
+
+
+TOLD: Counter[bool] = Counter()
+
+
+# Enough that files in order and out of order both come about.
+@settings(max_examples=max(100, settings.default.max_examples))
+@given(
+    drawn=st.lists(spellings(), min_size=8, max_size=40),
+    sort=st.booleans(),
+    cuts=st.lists(st.integers(1, 20), min_size=1, max_size=12),
+    reach=st.sampled_from([0, 2, 20_000]),
+)
+def test_equal_to_the_plain_way_or_refused(*, drawn: list[Spelling], sort: bool, cuts: list[int], reach: int) -> None:
+    if sort:
+        drawn.sort(key=lambda spelling: spelling[0])
+    normaliser, ledger = AlleleNormaliser(lambda _: REPETITIVE, max_allele_bp=20), AlleleLedger("a.vcf")
+    expected, rejects = settle_plainly(rows_of(drawn), LONG, normaliser, best_score, file="a.vcf")
+    batches = batches_of(rows_of(drawn), [cut for cut in cuts if cut <= len(drawn)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alleles, "_REACH_BP", reach)
+        try:
+            tables = list(settle_sorted_alleles(batches, LONG, normaliser, ledger, best_score))
+        except OutOfOrderError:
+            TOLD[False] += 1
+            return
+    TOLD[True] += 1
+    assert [row for table in tables for row in table.to_pylist()] == expected
+    assert ledger.rejects().to_pylist() == rejects
+
+
+@pytest.mark.property
+def test_both_came_about() -> None:
+    assert min(TOLD[True], TOLD[False]) > 5, TOLD
+
+
+MANY = [
+    *(clinvar_records.record(chrom="17", pos=at, name=at, ref=chr(base), alt="ACGT"["CGTA".index(chr(base))])
+      for at, base in enumerate(clinvar_records.SEQUENCE, 1)),
+    # Both roll to the left, to before what was read long ago.
+    clinvar_records.record(chrom="17", pos=9, name=90, ref="T", alt="TT"),
+    clinvar_records.record(chrom="MT", pos=16, name=91, ref="AC", alt="A"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("single_file", [True, False])
+@pytest.mark.parametrize("order", ["sorted", "backwards", "contigs swapped", "a contig twice"])
+def test_the_order_of_a_clinvar_file_never_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, single_file: bool
+) -> None:
+    for place in ("whole", "cut"):
+        (tmp_path / place).mkdir()
+    expected = clinvar_records.build(tmp_path / "whole", MANY, single_file=single_file)
+    records = list(MANY)
+    match order:
+        case "backwards":
+            records.reverse()
+        case "contigs swapped":
+            records = [MANY[-1], *MANY[:-1]]
+        case "a contig twice":
+            records = [*MANY[:5], MANY[-1], *MANY[5:-1]]
+    monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", 1)
+    monkeypatch.setattr(alleles, "_REACH_BP", 2)
+    text = vcf_text(records, info=clinvar_records.INFO).encode()
+    path = write_text(tmp_path / "in.vcf", bgzip(text, block_bytes=100))
+    monkeypatch.setattr(clinvar_records, "write_text", lambda *_: path)
+    rows, counts, rejects = clinvar_records.build(tmp_path / "cut", records, single_file=single_file)
+    assert rows == expected[0]
+    assert counts == expected[1]
+    assert [{**reject, "line": 0} for reject in rejects] == [{**reject, "line": 0} for reject in expected[2]]
+
+
+Reference = Callable[[Contig], bytes]
+FILES = (
+    "clinvar/vcf_GRCh38/clinvar_20260226.vcf.gz",
+    "clinvar/vcf_GRCh38/clinvar_20220525.chrM.vcf.gz",
+    "gnomad/**/*v4.1*chr17.vcf.bgz",
+    "gnomad/**/*r2.0.1*chr21.vcf.bgz",
+    "gnomad/**/*r3.0*chr17.vcf.bgz",
+    "gnomad/**/*chrM.vcf.bgz",
+    "thousand_genomes/*chr21*.vcf.gz",
+)
+
+
+def padded(allele: Allele, bases: bytes, rng: random.Random) -> Allele:
+    """Return another spelling: more of the contig on either side unless it is unknown, some of it in lower case."""
+    chrom, pos, ref, alt = allele
+    left, right = (rng.choice([0, 0, 1, 7]) for _ in range(2))
+    left = min(left, pos - 1)
+    before = bases[pos - 1 - left : pos - 1].decode()
+    after = bases[pos - 1 + len(ref) : pos - 1 + len(ref) + right].decode()
+    if "N" in before + after:
+        return allele
+    longer_ref, longer_alt = (rng.choice([str.upper, str.upper, str.lower])(before + x + after) for x in (ref, alt))
+    return chrom, pos - left, longer_ref, longer_alt
+
+
+def batches(alleles: list[Allele], size: int) -> list[pa.RecordBatch]:
+    schema = pa.schema(RAW_FIELDS)
+    rows = [
+        dict(zip(schema.names, (line, chrom, pos, ref, alt, None), strict=True))
+        for line, (chrom, pos, ref, alt) in enumerate(alleles, 1)
+    ]
+    found: list[pa.RecordBatch] = pa.Table.from_pylist(rows, schema=schema).to_batches(max_chunksize=size)
+    return found
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["published", pytest.param("padded", marks=pytest.mark.slow), pytest.param("shuffled", marks=pytest.mark.slow)],
+)
+@pytest.mark.parametrize("pattern", FILES)
+def test_settled_alleles_equal_bcftools(
+    *,
+    pattern: str,
+    spelling: str,
+    shared_data: Path,
+    sliced_contigs: ContigSet,
+    sliced_fasta: Path,
+    sliced_reference: Reference,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batch_spool, "_GATHER_ROWS", 1_000)
+    monkeypatch.setattr(batch_spool, "_MEMORY_BYTES", 100_000)
+    rng = random.Random(3)
+    published = [a for a in read_alleles(next(shared_data.glob(pattern))) if a[0] in sliced_contigs]
+    contig = sliced_contigs[published[0][0]]
+    bases = sliced_reference(contig)
+    alleles = published if spelling == "published" else [padded(allele, bases, rng) for allele in published]
+    if spelling == "shuffled":
+        rng.shuffle(alleles)
+    ledger = AlleleLedger("x")
+    ledger.read(len(alleles))
+    normaliser = AlleleNormaliser(sliced_reference)
+    source = batches(alleles, 777)
+    tables = settle_alleles(source, contig, normaliser, ledger, lambda _: (), folder=tmp_path)
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert ledger.accounted
+    expected = {allele[1:] for allele in bcftools_norm(sliced_fasta, published, tmp_path) if allele is not None}
+    assert [(row["pos"], row["ref"], row["alt"]) for row in rows] == sorted(expected)
+    plain = [row for batch in source for row in batch.to_pylist()]
+    assert (rows, ledger.rejects().to_pylist()) == settle_plainly(plain, contig, normaliser, lambda _: (), file="x")

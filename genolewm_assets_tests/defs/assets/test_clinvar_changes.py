@@ -121,7 +121,6 @@ def test_every_change_has_its_row_and_its_reason(changed: TinyWorld) -> None:
     assert (moved["clinvar_id_from"], moved["clinvar_id_to"], moved["stars_from"], moved["stars_to"]) == (4, 7777, 1, 2)
 
 
-@pytest.mark.slow
 def test_what_the_page_shows(changed: TinyWorld) -> None:
     (event,) = compare(changed, LATER).asset_materializations_for_node("clinvar__changes")
     new = len(changed.clinvar_records("chr20"))
@@ -155,7 +154,7 @@ def test_the_first_release_has_an_empty_table(world: TinyWorld) -> None:
     assert "none" in str(describe_changes(first)["predecessor"].value)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_same_release_again_changes_nothing(world: TinyWorld) -> None:
     publish(world, *RELEASES)
     assert compare(world, LATER).success
@@ -166,7 +165,7 @@ def test_the_same_release_again_changes_nothing(world: TinyWorld) -> None:
     assert again.metadata["reused"].value is True
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_same_inputs_give_the_same_bytes_in_another_folder(changed: TinyWorld, tmp_path: Path) -> None:
     assert compare(changed, LATER).success
     other = TinyWorld(tmp_path / "other")
@@ -182,14 +181,13 @@ def test_same_inputs_give_the_same_bytes_in_another_folder(changed: TinyWorld, t
     assert ours == theirs
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_catalogue_goes_before_the_config(world: TinyWorld) -> None:
     publish(world, OLDEST, *RELEASES)
     assert compare(world, LATER, predecessor=OLDEST).success
     assert published(world, LATER).manifest.recipe["predecessor"] == EARLIER
 
 
-@pytest.mark.slow
 def test_by_default_the_newest_earlier_release_that_is_published(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, OLDEST, LATER)
@@ -197,7 +195,7 @@ def test_by_default_the_newest_earlier_release_that_is_published(world: TinyWorl
     assert compared_with(world, LATER) == OLDEST
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_release_that_is_published_late_moves_nothing(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, EARLIER, LATER)
@@ -211,7 +209,7 @@ def test_a_release_that_is_published_late_moves_nothing(world: TinyWorld) -> Non
     assert compared_with(world, LATER) == BETWEEN, "what was named once is kept"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_release_without_predecessor_takes_the_first_that_comes(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, LATER)
@@ -220,7 +218,7 @@ def test_a_release_without_predecessor_takes_the_first_that_comes(world: TinyWor
     assert compared_with(world, LATER) == EARLIER
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_release_whose_shard_was_rejected_is_passed_over(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, OLDEST, EARLIER, LATER)
@@ -268,7 +266,7 @@ def test_an_earlier_release_that_is_not_published_is_refused(world: TinyWorld) -
     assert not (world.root / f"clinvar/{LATER}/changes").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_manifest_that_names_something_else_is_not_followed(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, EARLIER, LATER)
@@ -299,7 +297,7 @@ def temporal(world: TinyWorld) -> object:
     return policy["temporal"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_package_refuses_holdouts_of_another_t0(ready: TinyWorld) -> None:
     assert ready.materialize(HOLDOUTS, partition=LATER).success
     assert temporal(ready) == [EARLIER, LATER]

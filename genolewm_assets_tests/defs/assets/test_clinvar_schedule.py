@@ -102,7 +102,6 @@ def test_dagster_takes_the_request_for_a_partition_of_the_same_tick(world: TinyW
     }
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("stored")
 def test_the_weekly_schedule_repeats_what_failed_until_it_is_published(world: TinyWorld) -> None:
     change_catalog(world, packaged=[OLD])

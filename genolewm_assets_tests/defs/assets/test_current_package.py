@@ -162,6 +162,7 @@ def test_a_new_release_is_reported_and_posted_once(world: BuiltWorld, webhook: W
     assert len(webhook.posted) == 1
 
 
+@pytest.mark.nightly
 def test_a_kept_report_that_is_damaged_is_made_again(world: BuiltWorld) -> None:
     build_third(world)
     shown = Shown(world)
@@ -190,6 +191,7 @@ def test_an_older_package_that_is_pinned(world: BuiltWorld, webhook: Webhook) ->
     ]
 
 
+@pytest.mark.nightly
 def test_releases_between_are_counted_from_the_shards(world: BuiltWorld) -> None:
     pin_release(world.root, FIRST)
     Shown(world)
@@ -202,6 +204,7 @@ def test_releases_between_are_counted_from_the_shards(world: BuiltWorld) -> None
     assert {name: shown.figures[name] for name in PLANTED} == PLANTED
 
 
+@pytest.mark.nightly
 def test_a_package_built_again_for_the_same_release(world: BuiltWorld, webhook: Webhook) -> None:
     Shown(world)
     before = folder(world, SECOND)
@@ -219,6 +222,7 @@ def test_a_package_built_again_for_the_same_release(world: BuiltWorld, webhook: 
     ]
 
 
+@pytest.mark.nightly
 def test_a_package_before_whose_files_are_gone(world: BuiltWorld, webhook: Webhook, tmp_path: Path) -> None:
     Shown(world)
     build_third(world)
@@ -239,6 +243,7 @@ def test_a_package_before_whose_files_are_gone(world: BuiltWorld, webhook: Webho
     assert len(webhook.posted) == 1
 
 
+@pytest.mark.nightly
 def test_another_package_at_the_place_of_the_one_before_is_not_compared(world: BuiltWorld) -> None:
     Shown(world)
     record = world.root / "packages/current.move.json"
@@ -251,6 +256,7 @@ def test_another_package_at_the_place_of_the_one_before_is_not_compared(world: B
     assert "is not the package that the record of the last move names" in shown.metadata["report"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("damage", ["{", '{"before": null}', None], ids=["cut", "other", "absent"])
 def test_without_a_record_nothing_is_posted_twice(world: BuiltWorld, webhook: Webhook, damage: str | None) -> None:
     build_third(world)
@@ -270,6 +276,7 @@ def test_without_a_record_nothing_is_posted_twice(world: BuiltWorld, webhook: We
     assert len(webhook.posted) == 2
 
 
+@pytest.mark.nightly
 def test_a_webhook_that_is_down_stops_nothing(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     Shown(world)
     monkeypatch.setattr(webhook_module, "TIMEOUT_S", 0.5)
@@ -288,6 +295,7 @@ def test_a_webhook_that_is_down_stops_nothing(world: BuiltWorld, monkeypatch: py
         assert site.posted == [], "a move is posted when it happens, or not at all"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("error", [KeyError("column"), pa.ArrowNotImplementedError("kind"), RuntimeError()])
 def test_a_report_that_meets_anything_stops_nothing(
     world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -302,6 +310,7 @@ def test_a_report_that_meets_anything_stops_nothing(
     assert shown.metadata["release"] == SECOND
 
 
+@pytest.mark.nightly
 def test_a_report_that_cannot_be_kept_stops_nothing(world: BuiltWorld, webhook: Webhook) -> None:
     Shown(world)
     reports = world.root / "packages/reports"

@@ -18,8 +18,6 @@ from genolewm_assets.store.arrays.row_index import RowAddress
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
-pytestmark = pytest.mark.slow
-
 #: Caches by the partition of the window table that their rows belong to.
 CACHES = {
     "chr17": ("windows/index", "embeddings/cache"),
@@ -37,6 +35,7 @@ def said_of_index(result: dg.ExecuteInProcessResult) -> str:
     return str(event.metadata["window_hashes"].value)
 
 
+@pytest.mark.nightly
 def test_each_partition_brings_the_index_up_to_date(world: TinyWorld) -> None:
     # The same contig twice: every window hash stands at two places.
     world.sequences["chr20"] = world.sequences["chr17"]
@@ -81,6 +80,7 @@ def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:
     assert world.open("embeddings/cache", "chr17").directory == cache.directory
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("compute", ["float32", "bfloat16"])
 def test_the_run_states_what_computed_the_states_and_the_manifest_does_not(compute: str, world: TinyWorld) -> None:
     world.write_catalog(compute=compute)

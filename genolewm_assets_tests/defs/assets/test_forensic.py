@@ -24,8 +24,6 @@ from genolewm_assets_tests.worlds.forensic.run_folders import NAME
 from genolewm_assets_tests.worlds.graph.forensic_world import PROFILES, ForensicWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import blocking_checks, failed_checks
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[ForensicWorld, dg.ExecuteInProcessResult]:
@@ -135,6 +133,7 @@ def raise_threshold(world: ForensicWorld) -> None:
     world.edit_catalog(analytical_rfu=300.0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("edit", [edit_annotation, edit_ladder, edit_panel, raise_threshold])
 def test_an_edit_makes_the_run_stale_and_builds_it_again(
     world: ForensicWorld, edit: Callable[[ForensicWorld], None]

@@ -29,8 +29,6 @@ from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, failed_checks
 from genolewm_assets_tests.worlds.lewm.frozen_world import assert_same
 
-pytestmark = pytest.mark.slow
-
 FIRST, SECOND = RELEASES
 #: The asset as a catalogue declares it that asks for epochs; that of the tests' definitions asks for none.
 DECLARED = replace(tuples_frozen, partitions=BY_PACKAGED_RELEASE)
@@ -68,6 +66,7 @@ def test_the_asset_is_in_the_graph_without_partitions_unless_the_catalogue_asks(
     assert not tuples_frozen.of_packages
 
 
+@pytest.mark.nightly
 def test_a_trainer_reads_from_the_root_what_it_would_draw(world: BuiltWorld) -> None:
     result = materialize(world)
     assert result.success
@@ -105,6 +104,7 @@ def test_a_trainer_reads_from_the_root_what_it_would_draw(world: BuiltWorld) -> 
     assert not lewm.GenoLeWMDataset(package, frozen=world.root).epoch
 
 
+@pytest.mark.nightly
 def test_a_rebuilt_package_leaves_the_former_epochs_stale(world: BuiltWorld) -> None:
     assert materialize(world).success
     catalog = yaml.safe_load(world.catalog.read_text())

@@ -165,7 +165,6 @@ def test_nothing_reads_the_status_and_no_build_includes_it() -> None:
     assert [name for name in jobs if not name.startswith("__")] == ["report_status"]
 
 
-@pytest.mark.slow
 def test_definitions_load_light() -> None:
     code = (
         "import sys, genolewm_assets.definitions as d; "

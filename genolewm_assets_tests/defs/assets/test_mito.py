@@ -37,8 +37,6 @@ from genolewm_assets_tests.worlds.graph.mito_world import (
 )
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, blocking_checks, failed_checks
 
-pytestmark = pytest.mark.slow
-
 FACTS = SAMPLE_FACTS.mito_genomes
 CHECKSUM = "checksum_matches_published"
 PARTITIONS = ((GENOMES, None), (TOKENS, None), *((VARIANTS, release) for release in RELEASES))
@@ -173,6 +171,7 @@ def test_a_second_run_records_its_checks_and_keeps_what_is_there(
     assert world.open(*place).directory == before
 
 
+@pytest.mark.nightly
 def test_another_seed_divides_anew_and_tokens_follow(world: MitoWorld) -> None:
     def sides() -> dict[str, str]:
         table = pq.read_table(world.open(GENOMES).file("genomes.parquet"))
@@ -235,6 +234,7 @@ def test_a_damaged_collection_publishes_nothing_and_says_so(world: MitoWorld, da
     assert world.make(GENOMES).metadata["reused"].value is True
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("asset", "name", "more"), [(GENOMES, FASTA, b"\n\n"), (TOKENS, CALLS[1], b"\n##note=edited\n")]
 )
@@ -249,6 +249,7 @@ def test_a_whole_file_that_is_not_the_published_one_is_rejected(
     assert (world.root / asset).resolve() == before
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("has_circle", [True, False])
 def test_without_collections_the_assets_are_declared_empty(tmp_path: Path, has_circle: bool) -> None:
     world = TinyWorld(tmp_path / "world")

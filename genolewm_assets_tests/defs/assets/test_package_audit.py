@@ -23,6 +23,7 @@ from genolewm_assets.defs.assets.packages.audit_table import AUDIT_FINDINGS, PAC
 from genolewm_assets.errors import MissingResourceError, RejectedResourceError
 from genolewm_assets.lewm.packages.pointer import PackageRef, pin_release, read_current, read_latest, write_latest
 from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld, everything_built
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of, failed_checks
 
@@ -113,6 +114,7 @@ def test_what_is_published_names_the_package_and_has_its_tables(world: BuiltWorl
     assert str(world.folder).encode() not in b"".join(bytes_of(world.root / "audits").values())
 
 
+@pytest.mark.nightly
 def test_an_audit_made_again_has_the_same_bytes(world: BuiltWorld) -> None:
     before = bytes_of(world.root / "audits")
     shutil.rmtree(world.root / "audits")
@@ -152,6 +154,7 @@ def test_a_leak_is_shown_and_publishes_nothing_and_the_pointer_stays(world: Buil
     assert automation.tick() == ({}, {})
 
 
+@pytest.mark.nightly
 def test_a_package_built_again_is_used_after_it_is_audited_again(world: BuiltWorld) -> None:
     used, automation = read_current(world.root), Automation(world)
     change_catalog(world, max_visits=41)
@@ -176,6 +179,7 @@ def test_a_package_built_again_is_used_after_it_is_audited_again(world: BuiltWor
     assert read_current(world.root) == latest
 
 
+@pytest.mark.nightly
 def test_a_package_of_which_no_audit_passed_is_audited_when_it_is_built(world: BuiltWorld) -> None:
     world.register_release(NEW)
     automation = Automation(world)
@@ -228,7 +232,7 @@ def test_rows_of_leaks_are_of_every_kind_in_turn() -> None:
     assert check_no_leak(nothing).figures["not_compared"] == "the package has no training window"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("found", "least", "enough"), [(9, 0.9, True), (8, 0.9, False), (0, 0.0, True), (0, 0.01, False), (1, 0.01, True)]
 )
 def test_a_kind_of_planted_leak_is_found_in_the_stated_share(found: int, least: float, enough: bool) -> None:

@@ -1,9 +1,13 @@
-"""A package with planted leaks: the run fails, and the pages of its checks show what leaked and what holds it out."""
+"""A package with planted leaks: the run fails, and the pages of its checks show what leaked and what holds it out.
+
+What people see of the holdouts where a catalogue leaves something out.
+"""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -11,10 +15,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.defs.assets.holdouts import describe_holdouts
+from genolewm_assets.lewm.holdouts.build import build_holdouts
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.package_build import writer
 from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, blocking_checks
+from genolewm_assets_tests.worlds.lewm.holdout_world import simulated_inputs
 
 PACKAGE = "packages/split"
 
@@ -72,3 +83,18 @@ def test_a_leak_is_shown_with_the_holdout_that_it_is_of(world: BuiltWorld, monke
     assert "train windows equal to evaluation" in faults
     assert faults & {"allele in train and in test", "allele in train and in validation"}
     assert not list((world.root / "packages").glob("*/*"))
+
+
+def test_a_catalogue_without_a_corpus_is_described(tmp_path: Path) -> None:
+    held = build_holdouts(replace(simulated_inputs(), corpus=[]), HoldoutPolicy())
+
+    def write(work: Path) -> BuildReport:
+        pq.write_table(held.alleles, work / "alleles.parquet")
+        return BuildReport(counts=held.counts, rows={"alleles.parquet": held.alleles.num_rows})
+
+    artefact = ArtefactId("holdouts/manifest", "2025-01-05")
+    plan = BuildPlan(artefact, "holdouts/2025-01-05", "1", {}, (), write)
+    shown = describe_holdouts(build(Root(tmp_path / "root"), plan))
+    assert shown["alleles_held_out"] == dg.MetadataValue.int(held.alleles.num_rows)
+    assert "corpus_share_held_out" not in shown
+    assert "composition" in shown

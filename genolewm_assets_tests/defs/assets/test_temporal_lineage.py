@@ -13,8 +13,6 @@ from genolewm_assets.lewm.holdouts.temporal import KEPT_FILE
 from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
 
-pytestmark = pytest.mark.slow
-
 T0, BETWEEN = RELEASES
 NEW, NEWER = "2025-06-01", "2026-01-11"
 PRODUCTS = ("holdouts/manifest", "packages/split")
@@ -83,6 +81,7 @@ def test_t0_is_an_input_that_the_manifests_name_and_the_ui_shows(world: BuiltWor
     assert any(number in rows for number in newly - held)
 
 
+@pytest.mark.nightly
 def test_the_same_root_whatever_was_built_first(world: BuiltWorld) -> None:
     """Months instead of a name: T0 is that of the newest release, also if an older one is built first."""
     set_catalog(world, "holdouts", temporal={"months": 12})
@@ -110,6 +109,7 @@ def test_a_shard_of_t0_that_is_missing_is_named(world: BuiltWorld) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_releases_of_two_genomes_are_not_compared(world: BuiltWorld) -> None:
     lines = [f">{name}\n{bases.decode().lower()}\n" for name, bases in world.sequences.items()]
     world._bgzip("genome.fa.gz", "".join(lines))
@@ -123,6 +123,7 @@ def test_releases_of_two_genomes_are_not_compared(world: BuiltWorld) -> None:
     assert world.materialize("holdouts/manifest", partition=BETWEEN).success
 
 
+@pytest.mark.nightly
 def test_training_at_t0_reads_t0(world: BuiltWorld) -> None:
     set_catalog(world, "packages", knowledge="T0")
     world.register_release(NEW)
@@ -137,6 +138,7 @@ def test_training_at_t0_reads_t0(world: BuiltWorld) -> None:
     assert world.open("packages/split", T0).manifest.recipe["knowledge"] == "newest"
 
 
+@pytest.mark.nightly
 def test_a_new_release_builds_no_older_package(world: BuiltWorld) -> None:
     """Not even one after whose T0 it would come: T0 stays where it is, and no package depends on every release."""
     set_catalog(world, "holdouts", temporal={"months": 3})

@@ -6,7 +6,6 @@ import ast
 import re
 
 import dagster as dg
-import pytest
 
 from genolewm_assets.defs.assets.graph import PUBLISHING
 from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
@@ -16,6 +15,7 @@ from genolewm_assets.sources.catalog import Catalog
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, RowsAtFault
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.referees.shown_rows import watched_checks
+from genolewm_assets_tests.rows import each_row
 
 CHECKS = sorted(
     {
@@ -105,7 +105,7 @@ def test_a_remedy_names_only_what_exists() -> None:
             assert job in jobs, (name, job)
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@each_row("name", CHECKS)
 def test_a_failed_check_shows_rows_or_why_there_are_none_and_what_to_do_first(name: str) -> None:
     figures = {"figure": 3, "remedy_of": "none"}
     shown = check_metadata(CheckResult(name, passed=False, figures=figures, rows=[{"contig": "chr17", "pos": 3}]))

@@ -28,6 +28,7 @@ from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_VARIANTS
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import holdout_world, package_world
 from genolewm_assets_tests.worlds.lewm.release_world import Entry, allele_table
 from genolewm_assets_tests.worlds.mito.mito_alleles import CIRCLE, clinvar, gnomad
@@ -52,7 +53,7 @@ def columns_of(asset: str) -> list[str]:
     return [column.name for column in schema.columns]
 
 
-@pytest.mark.parametrize("asset", COLUMN_SOURCES)
+@each_row("asset", COLUMN_SOURCES)
 def test_every_column_is_listed_and_every_source_is_a_column_of_a_dependency(asset: str) -> None:
     assert sorted(COLUMN_SOURCES[asset]) == sorted(columns_of(asset))
     upstream = {dep.asset_key.to_user_string() for dep in SPECS[asset].deps}
@@ -73,7 +74,7 @@ def test_every_asset_that_reads_tables_has_a_lineage() -> None:
     assert readers | {"tuples/frozen"} == set(COLUMN_SOURCES)
 
 
-@pytest.mark.parametrize("asset", COLUMN_SOURCES)
+@each_row("asset", COLUMN_SOURCES)
 def test_the_definition_carries_the_lineage_and_the_descriptions_tell_it(asset: str) -> None:
     lineage = SPECS[asset].metadata["dagster/column_lineage"]
     assert lineage == column_lineage(COLUMN_SOURCES[asset])
@@ -161,7 +162,7 @@ MADE: Mapping[str, tuple[Callable[[pa.Table], pa.Table], pa.Table, str, str]] = 
 }
 
 
-@pytest.mark.parametrize("rows", MADE)
+@each_row("rows", MADE)
 def test_rows_of_a_package_come_from_the_columns_that_are_named(rows: str) -> None:
     make, given, upstream, noun = MADE[rows]
     made = make(given)
@@ -218,7 +219,7 @@ def test_held_out_corpus_windows_come_from_the_columns_that_are_named() -> None:
         assert moved_by(make, given, column) == said == {column}
 
 
-@pytest.mark.parametrize("column", [name for name in CHANGE_COLUMNS if name not in ALLELE_KEY])
+@each_row("column", [name for name in CHANGE_COLUMNS if name not in ALLELE_KEY])
 def test_changes_come_from_the_columns_that_are_named(column: str) -> None:
     # Every allele has a row before and after: something else differs already.
     other = "stars" if column != "stars" else "clinvar_id"
@@ -231,8 +232,8 @@ def test_changes_come_from_the_columns_that_are_named(column: str) -> None:
     assert ("change" in said) is (column in COMPARED)
 
 
-@pytest.mark.parametrize("upstream", ["gnomad/shard", "clinvar/shard"])
-@pytest.mark.parametrize("noun", ["", "sites."])
+@each_row("upstream", ["gnomad/shard", "clinvar/shard"])
+@each_row("noun", ["", "sites."])
 def test_mitochondrial_variants_come_from_the_columns_that_are_named(upstream: str, noun: str) -> None:
     ours = gnomad(((2, "A", "G"), {"max_hl": 0.25, "af_het": 0.5}), ((4, "T", "C"), {}))
     theirs = clinvar(((2, "A", "G"), {"label": "LP"}), ((7, "C", "T"), {}))

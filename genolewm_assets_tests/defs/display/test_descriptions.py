@@ -176,7 +176,6 @@ def test_free_text_is_a_column_of_some_table() -> None:
     } == FREE_TEXT
 
 
-@pytest.mark.slow
 def test_every_entry_of_a_materialisation_has_a_meaning(built: BuiltWorld) -> None:
     for asset in DECLARATIONS:
         if not asset.partitions.keys(built.instance):
@@ -198,7 +197,6 @@ def test_an_asset_shows_the_meaning_of_its_entries(asset: Declaration) -> None:
     assert ENTRY_DESCRIPTIONS[asset.key]
 
 
-@pytest.mark.slow
 def test_no_published_table_has_a_value_outside_a_closed_set(built: BuiltWorld) -> None:
     declared = {table.name: table for *_, table in TABLES}
     seen: dict[str, set[str]] = {}

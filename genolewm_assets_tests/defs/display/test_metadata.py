@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,11 @@ from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.check_descriptions import CHECK_DESCRIPTIONS
 from genolewm_assets.defs.display.column_lineage import column_lineage
 from genolewm_assets.defs.display.metadata import HEADLINE, in_reading_order, list_files, plotted, share
-from genolewm_assets.defs.runtime import run_log
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse
-from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
+from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.graph.built_world import STEPS, everything_built
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES
 
 GRAPH = defs.resolve_asset_graph()
 SPECS = {
@@ -49,7 +49,7 @@ PLOTTED = {
     },
 }
 
-#: Rows of each partition of the tiny world.
+#: Rows of some partitions of the tiny world.
 ROWS = {
     ("reference/genome", None): 4,
     ("gnomad/shard", "chr17"): 45,
@@ -65,26 +65,7 @@ ROWS = {
     ("mito/variants", RELEASES[1]): 0,
 }
 
-#: Partitions that are built, in the order of the graph.
-STEPS: list[tuple[str, tuple[str | None, ...]]] = [
-    ("reference/genome", (None,)),
-    ("windows/index", LINEAR),
-    ("corpus/windows", CORPUS),
-    ("gnomad/shard", CONTIGS),
-    ("clinvar/release", RELEASES),
-    ("clinvar/shard", RELEASES),
-    ("clinvar/changes", RELEASES),
-    ("embeddings/cache", LINEAR),
-    ("embeddings/corpus", CORPUS),
-    ("holdouts/manifest", RELEASES[1:]),
-    ("packages/split", RELEASES[1:]),
-    ("packages/audit", RELEASES[1:]),
-    ("packages/current", (None,)),
-    ("mito/genomes", (None,)),
-    ("mito/tokens", (None,)),
-    ("mito/variants", RELEASES[1:]),
-]
-BUILT = [(asset, partition) for asset, partitions in STEPS for partition in partitions]
+BUILT = [(asset, partition) for assets, partitions in STEPS for asset in assets for partition in partitions]
 
 #: What the run of each asset counts: its long stages, and the bytes of what it hashes.
 STAGES = {
@@ -108,7 +89,7 @@ PROGRESS = re.compile(
 )
 
 
-@pytest.mark.parametrize("asset", SPECS)
+@each_row("asset", SPECS)
 def test_an_asset_says_what_it_is_whose_and_of_what_kind(asset: str) -> None:
     spec = SPECS[asset]
     said, _, entries = str(spec.description).partition("\n\nMetadata:\n\n")
@@ -122,7 +103,7 @@ def test_an_asset_says_what_it_is_whose_and_of_what_kind(asset: str) -> None:
     assert spec.kinds
 
 
-@pytest.mark.parametrize("asset", SPECS)
+@each_row("asset", SPECS)
 def test_an_asset_is_tagged_with_what_it_is_partitioned_by(asset: str) -> None:
     spec = SPECS[asset]
     match spec.partitions_def:
@@ -137,7 +118,7 @@ def test_an_asset_is_tagged_with_what_it_is_partitioned_by(asset: str) -> None:
     assert spec.tags["genolewm/partitioned_by"] == expected
 
 
-@pytest.mark.parametrize("asset", SPECS)
+@each_row("asset", SPECS)
 def test_every_column_has_a_type_and_a_description(asset: str) -> None:
     schema = SPECS[asset].metadata["dagster/column_schema"]
     assert isinstance(schema, dg.TableSchema)
@@ -187,27 +168,28 @@ class Materialised:
     """What one run recorded."""
 
     metadata: dict[str, Any]
-    log: list[str]
+    run_id: str
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str | None], Materialised]]:
-    """Materialise the tiny world, one partition a run, with a word about all progress."""
-    world = TinyWorld(tmp_path_factory.mktemp("world"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_log, "INTERVAL_S", 0.0)
-        yield {(asset, partition): materialise(world, asset, partition) for asset, partition in BUILT}
+def instance(tmp_path_factory: pytest.TempPathFactory) -> dg.DagsterInstance:
+    return everything_built(tmp_path_factory).instance
 
 
-def materialise(world: TinyWorld, asset: str, partition: str | None) -> Materialised:
-    result = world.materialize(asset, partition=partition)
-    assert result.success, (asset, partition)
-    (event,) = result.asset_materializations_for_node(asset.replace("/", "__"))
-    log = [entry.user_message for entry in world.instance.all_logs(result.run_id)]
-    return Materialised({name: value.value for name, value in event.metadata.items()} | {"_": event.metadata}, log)
+@pytest.fixture(scope="module")
+def built(instance: dg.DagsterInstance) -> dict[tuple[str, str | None], Materialised]:
+    """Return what the built world recorded of each partition."""
+    return {(asset, partition): recorded(instance, asset, partition) for asset, partition in BUILT}
 
 
-@pytest.mark.slow
+def recorded(instance: dg.DagsterInstance, asset: str, partition: str | None) -> Materialised:
+    of = dg.AssetRecordsFilter(dg.AssetKey(asset.split("/")), [partition] if partition else None)
+    (record,) = instance.fetch_materializations(of, limit=1).records
+    assert record.asset_materialization is not None
+    metadata = record.asset_materialization.metadata
+    return Materialised({name: value.value for name, value in metadata.items()} | {"_": metadata}, record.run_id)
+
+
 @pytest.mark.parametrize(("asset", "partition"), ROWS)
 def test_rows_are_reported_per_partition(
     built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
@@ -218,8 +200,7 @@ def test_rows_are_reported_per_partition(
     assert len({"dagster/row_count", "dagster/partition_row_count"} & metadata.keys()) == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("asset", "partition"), BUILT)
+@each_row(("asset", "partition"), BUILT)
 def test_a_materialisation_leads_to_its_files(
     built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
 ) -> None:
@@ -244,8 +225,7 @@ def test_a_materialisation_leads_to_its_files(
     assert metadata.get("dagster/column_lineage") == column_lineage(GATED[asset].sources)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("asset", "partition"), BUILT)
+@each_row(("asset", "partition"), BUILT)
 def test_pictures_and_figures_are_there(
     built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
 ) -> None:
@@ -293,8 +273,7 @@ def test_entries_come_in_reading_order() -> None:
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("asset", "partition"), [key for key in BUILT if key[0] in PICTURES])
+@each_row(("asset", "partition"), [key for key in BUILT if key[0] in PICTURES])
 def test_a_materialisation_shows_rows_and_figures_then_pictures_then_the_rest(
     built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
 ) -> None:
@@ -311,7 +290,6 @@ def test_a_materialisation_shows_rows_and_figures_then_pictures_then_the_rest(
     assert max(pictures) < min(long)
 
 
-@pytest.mark.slow
 def test_the_card_is_read_before_its_yaml(built: dict[tuple[str, str | None], Materialised]) -> None:
     metadata = built["packages/split", RELEASES[1]].metadata
     names = list(metadata)
@@ -320,12 +298,12 @@ def test_the_card_is_read_before_its_yaml(built: dict[tuple[str, str | None], Ma
     assert str(metadata["card_yaml"]).startswith("```yaml\npretty_name: ")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("asset", STAGES)
+@each_row("asset", STAGES)
 def test_a_run_says_how_far_it_is_in_every_long_stage(
-    built: dict[tuple[str, str | None], Materialised], asset: str
+    built: dict[tuple[str, str | None], Materialised], instance: dg.DagsterInstance, asset: str
 ) -> None:
     # The last release is compared with one, and chr17 has a source.
     partition = next(key for key in ("chr17", CORPUS[0], RELEASES[1], None) if (asset, key) in built)
-    said = {found[1] for line in built[asset, partition].log if (found := PROGRESS.fullmatch(line))}
+    log = instance.all_logs(built[asset, partition].run_id)
+    said = {found[1] for entry in log if (found := PROGRESS.fullmatch(entry.user_message))}
     assert said >= STAGES[asset]

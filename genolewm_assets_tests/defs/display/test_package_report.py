@@ -21,6 +21,7 @@ from genolewm_assets.variants.changes import find_changes
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets_tests.pictures import PICTURE
 from genolewm_assets_tests.referees import package_tables as referee
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.package_world import (
     LENGTHS,
     clinvar,
@@ -251,7 +252,7 @@ def test_a_package_that_is_gone_and_a_release_that_is_not_compared(facts: MoveFa
     assert "**4** got another class" in write_report(half)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after", "title"),
     [
         (OLD, NEW, f"The package of ClinVar {NEW} is in use, after {OLD}"),

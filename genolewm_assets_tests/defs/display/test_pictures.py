@@ -1,4 +1,7 @@
-"""Pictures: small, as wide as their dialog, in colours that can be told apart, and true to their figures."""
+"""Pictures: small, as wide as their dialog, in colours that can be told apart, and true to their figures.
+
+Facts of observed files as entries of the UI.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,15 @@ import pytest
 from hypothesis import given
 
 from genolewm_assets.defs.display import pictures
+from genolewm_assets.defs.display.source_files import FACTS, StatedFile, describe_files
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.pictures import SVG, parse
+from genolewm_assets_tests.rows import each_row
 
 colors = Late("matplotlib.colors")
-
 #: Okabe and Ito, Color Universal Design (2008).
 OKABE_ITO = {"#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7"}
-
 HOLDOUTS = ("holdout-chr", "holdout-clinvar", "holdout-haplotypes", "holdout-temporal")
 SIZES = {"P": 150_000, "LP": 90_000, "VUS": 1_900_000, "OTHER": 160_000, "LB": 1_000_000, "B": 210_000}
 PARTS = {part: pictures.PART_COLOURS[part] for part in ("validation", "test")}
@@ -30,7 +33,6 @@ ROWS = {name: {"validation": 500, "test": 10_000 * n} for n, name in enumerate(H
 MIX = {"eukaryote_generator": 0.5, "mrna_evo2": 0.25, "mrna_splice_evo2": 0.1, "prokaryote_evo2": 0.15}
 POSITIONS = np.random.default_rng(0).integers(0, 248_000_000, 400_000)
 FREQUENCIES = np.random.default_rng(1).beta(0.3, 2, 400_000)
-
 #: Every picture at the size of a genome, with words that must stand in it and in its alternative text.
 DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = {
     "density": (
@@ -95,7 +97,7 @@ def colours(svg: ElementTree.Element) -> set[str]:
     return {colour.upper() for colour in found if len(set(colors.to_rgb(colour))) > 1}
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@each_row("name", DRAWN)
 def test_pictures_are_small_wide_enough_and_say_their_figures(name: str) -> None:
     draw, shown, told = DRAWN[name]
     alt, data, svg = parse(draw())
@@ -133,7 +135,7 @@ EMPTY: dict[str, Callable[[], dg.MetadataValue]] = {
 }
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@each_row("name", DRAWN)
 def test_nothing_to_draw_is_a_picture_too(name: str) -> None:
     alt, _, svg = parse(EMPTY[name]())
     assert alt
@@ -146,7 +148,7 @@ def test_brackets_do_not_end_the_alternative_text() -> None:
     assert "corpus(mrna)" in alt
 
 
-@pytest.mark.parametrize("colour", [*pictures.LABEL_COLOURS.values(), *pictures.PART_COLOURS.values()])
+@each_row("colour", [*pictures.LABEL_COLOURS.values(), *pictures.PART_COLOURS.values()])
 def test_text_on_a_colour_has_the_contrast_that_wcag_asks_for(colour: str) -> None:
     def luminance(name: str) -> float:
         linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colors.to_rgb(name)]
@@ -168,3 +170,62 @@ def test_coverage_is_that_of_a_mask_of_bases(spans: list[tuple[int, int]]) -> No
     assert len(shares) == min(200, len(mask))
     expected = [mask[a:b].mean() for a, b in pairwise(edges)]
     np.testing.assert_allclose(shares, expected, atol=1e-12)
+
+
+MD5 = "0" * 32
+
+
+@each_row(
+    ("place", "entry"),
+    [
+        ("/data/genome.fa.gz", {"path": dg.MetadataValue.path("/data/genome.fa.gz")}),
+        ("https://server/a.vcf.bgz", {"url": dg.MetadataValue.url("https://server/a.vcf.bgz")}),
+        ("s3://bucket/a.vcf.bgz", {"url": dg.MetadataValue.text("s3://bucket/a.vcf.bgz")}),
+        ("https://server/a?X-Signature=secret#top", {"url": dg.MetadataValue.url("https://server/a")}),
+        ("https://bob:secret@server/a", {"url": dg.MetadataValue.url("https://server/a")}),
+        ("", {}),
+    ],
+)
+def test_a_file_leads_to_where_it_is(place: str, entry: dict[str, dg.MetadataValue]) -> None:
+    assert describe_files({"a": StatedFile(place, {"md5": MD5})}) == {"md5": dg.MetadataValue.text(MD5), **entry}
+
+
+def test_no_table_or_fact_shows_a_password() -> None:
+    url = "https://bob:secret@server/corpus?X-Signature=secret"
+    absent = StatedFile(url, {"file": url, "version": "absent"})
+    for files in ({"a": absent}, {"a": absent, "b": absent}):
+        assert "secret" not in repr(describe_files(files))
+
+
+def test_numbers_are_numbers_and_times_are_times() -> None:
+    facts = {"file": "a", "size_bytes": 12, "modified_ns": 1_700_000_000_500_000_000}
+    assert describe_files({"a": StatedFile("", facts)}) == {
+        "file": dg.MetadataValue.text("a"),
+        "size_bytes": dg.MetadataValue.int(12),
+        "modified": dg.MetadataValue.timestamp(1_700_000_000.5),
+    }
+
+
+def test_files_beyond_a_screenful_are_counted() -> None:
+    shown = describe_files({f"{n}": StatedFile("", {"file": f"{n}", "size_bytes": 2}) for n in range(70)})
+    assert (shown["number_of_files"].value, shown["size_bytes"].value) == (70, 140)
+    table = shown["files"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert [column.name for column in table.schema.columns] == ["name", "file", "size_bytes"]
+    assert len(table.records) == 51
+    assert table.records[-1].data == {"name": "and 20 more", "file": None, "size_bytes": None}
+
+
+def test_times_of_files_are_read_without_arithmetic() -> None:
+    facts = {"file": "a", "modified_ns": 1_700_000_000_500_000_000}
+    table = describe_files({"a": StatedFile("", facts), "b": StatedFile("", {"file": "b"})})["files"]
+    assert isinstance(table, dg.TableMetadataValue)
+    assert [record.data.get("modified") for record in table.records] == ["2023-11-14 22:13:20", None]
+
+
+def test_no_file_is_said_too() -> None:
+    assert describe_files({}) == {"number_of_files": dg.MetadataValue.int(0)}
+
+
+def test_every_fact_has_a_meaning() -> None:
+    assert all(column.description for column in FACTS.columns)

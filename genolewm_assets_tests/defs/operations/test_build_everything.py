@@ -111,6 +111,7 @@ def test_every_partition_of_every_asset_is_planned_once_after_what_it_reads(empt
     assert [len(lane) for lane in stages[2]] == [2]
 
 
+@pytest.mark.nightly
 def test_what_is_current_is_kept_and_the_rest_is_asked_for(world: BuiltWorld) -> None:
     queue = Queue(world)
     for stage in plan_stages(world.workspace(), world.instance, [OLD, NEW]):

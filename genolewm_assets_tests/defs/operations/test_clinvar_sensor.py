@@ -101,7 +101,6 @@ def test_a_release_that_a_run_was_made_for_is_not_requested_again(world: TinyWor
     assert ticks.tick() == []
 
 
-@pytest.mark.slow
 def test_an_older_file_is_registered_only_once_a_newer_one_stands(world: TinyWorld, ticks: Ticks) -> None:
     assert ticks.tick() == [NEW]
     world.materialize("reference/genome")
@@ -113,7 +112,6 @@ def test_an_older_file_is_registered_only_once_a_newer_one_stands(world: TinyWor
     assert ticks.tick() == [LATER]
 
 
-@pytest.mark.slow
 def test_the_newest_earlier_release_with_a_good_shard_is_handed_over(world: TinyWorld, ticks: Ticks) -> None:
     def predecessor(release: str) -> str | None:
         world.write_clinvar(release, header_date=release)
@@ -217,7 +215,7 @@ def test_the_public_server_s_directory_page(world: TinyWorld, ticks: Ticks, site
     assert ticks.partitions == [OLD, NEW, LATER]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("checksums", [True, False])
 def test_an_s3_prefix(world: TinyWorld, ticks: Ticks, checksums: bool) -> None:
     def upload() -> None:

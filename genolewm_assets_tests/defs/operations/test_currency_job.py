@@ -53,6 +53,7 @@ def test_all_is_current_right_after_the_builds(world: BuiltWorld) -> None:
     assert all(each.passed for each in found.values())
 
 
+@pytest.mark.nightly
 def test_a_changed_parameter_is_a_warning_and_shuts_no_gate(world: BuiltWorld) -> None:
     automation = Automation(world)
     raise_frequency(world)

@@ -22,7 +22,7 @@ from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, bytes_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.nightly]
 
 #: genome, windows, corpus, gnomAD, releases, shards, changes, states of both, holdouts, packages, pointer, and of the
 #: mitochondrion genomes, tokens, variants.

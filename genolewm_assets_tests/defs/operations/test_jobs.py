@@ -49,7 +49,6 @@ def test_refresh_release_makes_one_release_and_no_states() -> None:
     assert REFRESH_TAG in job.tags
 
 
-@pytest.mark.slow
 def test_refresh_release_hands_the_predecessor_over(tmp_path: Path) -> None:
     """As the sensor asks for it: by configuration of one op."""
     world, new = BuiltWorld(tmp_path / "world"), "2025-06-01"
@@ -92,7 +91,7 @@ def test_force_asks_for_a_second_build_of_what_is_kept(config: dict[str, bool], 
         assert backfill.tags == tags
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_daemon_launches_one_run_per_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dagster's own backfill daemon takes the request and submits runs, with our code in a server of its own."""
     monkeypatch.setenv("GENOLEWM_ROOT", str(tmp_path / "root"))

@@ -286,7 +286,7 @@ def latest_of_everything(world: BuiltWorld) -> dict[object, object]:
     return latest
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_that_anybody_asks_for_changes(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     """On the whole graph, with partitions built twice, one that failed since, observations and verifications."""
     with everything_built(tmp_path_factory).copied_to(tmp_path / "world") as world:

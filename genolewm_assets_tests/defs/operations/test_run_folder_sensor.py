@@ -15,8 +15,6 @@ from genolewm_assets_tests.worlds.forensic.run_folders import NAME, simulated
 from genolewm_assets_tests.worlds.graph.built_world import Automation
 from genolewm_assets_tests.worlds.graph.forensic_world import PARTITIONS, PROFILES, FolderTicks, ForensicWorld
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[ForensicWorld]:
@@ -104,6 +102,7 @@ def test_what_is_not_there_is_said(world: ForensicWorld) -> None:
     assert register_runs(world.workspace(), world.instance) == []
 
 
+@pytest.mark.nightly
 def test_automation_builds_a_new_run_and_rebuilds_an_edited_one(tmp_path: Path) -> None:
     world = ForensicWorld(tmp_path / "world")
     world.keep_history()

@@ -72,7 +72,6 @@ def test_a_lost_cursor_or_a_crash_loses_no_release(world: TinyWorld, ticks: Tick
     assert ticks.tick() == [LATEST]
 
 
-@pytest.mark.slow
 def test_a_published_t0_is_not_requested(world: TinyWorld, ticks: Ticks) -> None:
     world.materialize("reference/genome")
     world.instance.add_dynamic_partitions("clinvar_release", [OLD])

@@ -19,37 +19,23 @@ from genolewm_assets.defs.runtime.gates import BYTES_MATCH_MANIFEST, GATE
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.verify import Finding, FindingKind, Verified
-from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
-from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS
+from genolewm_assets_tests.worlds.graph.built_world import STEPS, BuiltWorld
 
 GNOMAD, RELEASE = "gnomad/shard", "2024-01-07"
 
-#: What the world holds: everything that reads no states.
+#: What the built world holds; the pointer has no files of its own.
 HELD = {
-    ("reference/genome", None),
-    *((GNOMAD, contig) for contig in CONTIGS),
-    ("windows/index", "chr17"),
-    ("clinvar/release", RELEASE),
-    ("clinvar/shard", RELEASE),
-    ("clinvar/changes", RELEASE),
+    (asset, partition)
+    for assets, partitions in STEPS
+    for asset in assets
+    for partition in partitions
+    if asset != "packages/current"
 }
 
 
-@pytest.fixture(scope="module")
-def intact(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    world = BuiltWorld(tmp_path_factory.mktemp("intact") / "world")
-    world.keep_history()
-    world.materialize("reference/genome")
-    for contig in CONTIGS:
-        world.materialize(GNOMAD, partition=contig)
-    world.materialize("windows/index", partition="chr17")
-    assert world.materialize("clinvar/release", "clinvar/shard", "clinvar/changes", partition=RELEASE).success
-    return world
-
-
 @pytest.fixture
-def world(intact: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
-    with intact.copied_to(tmp_path / "world") as world:
+def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
+    with built.copied_to(tmp_path / "world") as world:
         yield world
 
 
@@ -123,7 +109,6 @@ def test_a_damaged_file_fails_its_partition_and_the_job_after_all_were_checked(w
     assert "variants.parquet" in failure(result)
 
 
-@pytest.mark.slow
 def test_damage_closes_the_gate_and_repair_opens_it(world: BuiltWorld) -> None:
     path = world.open(GNOMAD, "chr17").file("variants.parquet")
     good = path.read_bytes()
@@ -152,7 +137,8 @@ def test_what_was_materialised_and_is_gone_fails(world: BuiltWorld) -> None:
     assert not result.success
     assert set(evaluations) == HELD
     failed = {key: evaluation for key, evaluation in evaluations.items() if not evaluation.passed}
-    assert set(failed) == {(GNOMAD, "chr20"), ("windows/index", "chr17")}
+    # The place of states follows from the index.
+    assert set(failed) == {(GNOMAD, "chr20"), ("windows/index", "chr17"), ("embeddings/cache", "chr17")}
     for (_, partition), evaluation in failed.items():
         assert f"{partition}: nothing is published" in evaluation.metadata["problems"].value
 
@@ -162,8 +148,8 @@ def test_a_manifest_that_cannot_be_read_fails_its_partition(world: BuiltWorld) -
     (directory / "manifest.json").write_bytes(b"{")
     result, evaluations = verify(world)
     assert not result.success
-    failed = [key for key, evaluation in evaluations.items() if not evaluation.passed]
-    assert failed == [("windows/index", "chr17")]
+    failed = {key for key, evaluation in evaluations.items() if not evaluation.passed}
+    assert failed == {("windows/index", "chr17"), ("embeddings/cache", "chr17")}
     assert "manifest.json" in evaluations["windows/index", "chr17"].metadata["problems"].value
 
 
@@ -181,7 +167,6 @@ def test_another_artefact_in_its_place_fails(world: BuiltWorld) -> None:
     assert "another artefact" in evaluations[GNOMAD, "chr17"].metadata["problems"].value
 
 
-@pytest.mark.slow
 def test_damage_in_a_superseded_version_fails_the_job_and_no_partition(world: BuiltWorld) -> None:
     old = world.open(GNOMAD, "chr17").directory
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
@@ -214,7 +199,7 @@ def test_progress_is_logged(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) 
     assert f"{len(HELD)} partitions match their manifests, 0 do not" in lines
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_files(world: BuiltWorld) -> None:
     size_bytes = 96 << 20
 

@@ -12,8 +12,6 @@ import pytest
 from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES
 
-pytestmark = pytest.mark.slow
-
 NEW = "2025-06-01"
 FIRST, SECOND = RELEASES
 
@@ -34,6 +32,7 @@ def test_nothing_is_requested_where_nothing_happened(automation: Automation) -> 
     assert automation.tick() == ({}, {})
 
 
+@pytest.mark.nightly
 def test_a_new_release_moves_the_pointer_and_nothing_else(world: BuiltWorld, automation: Automation) -> None:
     world.register_release(NEW)
     assert automation.tick() == ({}, {})
@@ -43,6 +42,7 @@ def test_a_new_release_moves_the_pointer_and_nothing_else(world: BuiltWorld, aut
     assert automation.tick() == ({}, {})
 
 
+@pytest.mark.nightly
 def test_a_tick_in_the_middle_of_a_refresh_changes_nothing(world: BuiltWorld, automation: Automation) -> None:
     """The assets of a release one after the other, with a tick after each."""
     world.register_release(NEW)
@@ -57,6 +57,7 @@ def test_a_tick_in_the_middle_of_a_refresh_changes_nothing(world: BuiltWorld, au
     assert automation.tick() == ({}, {})
 
 
+@pytest.mark.nightly
 def test_a_bad_release_requests_nothing_and_blocks_nothing(world: BuiltWorld, automation: Automation) -> None:
     world.register_release(NEW, header_date="2025-06-08")
     assert not world.run_job("refresh_release", partition_key=NEW).success
@@ -96,6 +97,7 @@ FROM_GENOME = {
 }
 
 
+@pytest.mark.nightly
 def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorld, automation: Automation) -> None:
     # Seen for the first time: what is there is compared with it, and kept.
     assert world.run_job("observe_sources").success
@@ -135,6 +137,7 @@ def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorl
     assert automation.tick() == ({}, {})
 
 
+@pytest.mark.nightly
 def test_one_failed_contig_holds_back_what_reads_it_and_nothing_else(world: BuiltWorld, automation: Automation) -> None:
     good = world.gnomad_records("chr20")
     world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))
@@ -167,6 +170,7 @@ def test_a_failed_rebuild_shuts_the_gate_for_what_changed_beside_it(world: Built
     assert automation.tick() == ({"holdouts/manifest": set(RELEASES)}, {})
 
 
+@pytest.mark.nightly
 def test_a_package_that_changes_while_the_pointer_moves_moves_it_again(
     world: BuiltWorld, automation: Automation
 ) -> None:
@@ -187,6 +191,7 @@ def observe(world: BuiltWorld, domain: str, version: str) -> None:
     world.instance.report_runless_asset_event(dg.AssetObservation(dg.AssetKey([domain, "source"]), tags=tags))
 
 
+@pytest.mark.nightly
 def test_a_changed_corpus_file_rebuilds_its_windows_and_then_their_states(
     world: BuiltWorld, automation: Automation
 ) -> None:
@@ -200,6 +205,7 @@ def test_a_changed_corpus_file_rebuilds_its_windows_and_then_their_states(
     assert automation.tick()[1] == {"embeddings/corpus": {"mrna_evo2"}}
 
 
+@pytest.mark.nightly
 def test_one_changed_gnomad_file_requests_the_shard_of_its_contig_alone(
     world: BuiltWorld, automation: Automation
 ) -> None:
@@ -219,6 +225,7 @@ def test_one_changed_gnomad_file_requests_the_shard_of_its_contig_alone(
     assert "gnomad/shard" not in automation.tick()[0]
 
 
+@pytest.mark.nightly
 def test_changed_weights_are_a_matter_of_the_gpu_sensor(world: BuiltWorld, automation: Automation) -> None:
     states = {"embeddings/cache": set(LINEAR), "embeddings/corpus": set(CORPUS)}
     for version in ("v1", "v2"):
@@ -229,6 +236,7 @@ def test_changed_weights_are_a_matter_of_the_gpu_sensor(world: BuiltWorld, autom
     assert automation.tick() == ({}, {})
 
 
+@pytest.mark.nightly
 def test_packages_do_not_wait_for_states_of_a_changed_encoder(world: BuiltWorld, automation: Automation) -> None:
     """The sensor that would compute them is stopped."""
     observe(world, "encoder", "v1")
@@ -243,6 +251,7 @@ def test_packages_do_not_wait_for_states_of_a_changed_encoder(world: BuiltWorld,
     assert automation.tick() == ({"packages/current": {None}}, {})
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("observed", [False, True])
 def test_a_fresh_instance_starts_with_the_genome_and_not_with_an_observation(tmp_path: Path, observed: bool) -> None:
     """And sources that were never observed hold nothing up."""
@@ -256,6 +265,7 @@ def test_a_fresh_instance_starts_with_the_genome_and_not_with_an_observation(tmp
     assert automation.tick() == (without_releases, {})
 
 
+@pytest.mark.nightly
 def test_a_source_seen_for_the_first_time_is_no_reason_for_a_first_build(tmp_path: Path) -> None:
     world = BuiltWorld(tmp_path / "world")
     assert world.materialize("reference/genome").success

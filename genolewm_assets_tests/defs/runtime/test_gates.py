@@ -201,7 +201,7 @@ class Automation:
         }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore:Parameter `include_sources`")
 def test_automation_requests_nothing_while_one_of_its_upstream_partitions_failed(world: TinyWorld) -> None:
     """With every partition built, one that fails its rebuild keeps the fan-in shut although another one changed."""

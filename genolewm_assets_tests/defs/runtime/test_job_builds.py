@@ -20,7 +20,7 @@ from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.slurm_cluster import SlurmCluster, slurm_cluster
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld, bytes_of, failed_checks, warned_checks
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 CACHE = "embeddings/cache"
 

@@ -114,6 +114,7 @@ def test_ageing_the_listing_by_thirty_days_makes_late_what_follows_clinvar(
     assert "is 46 days old: expected at most 45 (fail_days)" in oldest["packages/split"].metadata["reason"].value
 
 
+@pytest.mark.nightly
 def test_a_release_thirty_days_newer_in_the_listing_makes_late_what_does_not_have_it(
     world: BuiltWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +133,7 @@ def test_a_release_thirty_days_newer_in_the_listing_makes_late_what_does_not_hav
         assert late(world, date.fromisoformat(NEXT)) == remaining
 
 
+@pytest.mark.nightly
 def test_building_an_old_release_again_makes_nothing_newer(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.write_clinvar(NEXT, header_date=NEXT)
     later = TODAY + timedelta(days=200)
@@ -145,6 +147,7 @@ def test_building_an_old_release_again_makes_nothing_newer(world: BuiltWorld, mo
     assert not any(each.passed for each in evaluations.values())
 
 
+@pytest.mark.nightly
 def test_a_build_keeps_what_the_daily_check_read_in_the_listing(
     world: BuiltWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

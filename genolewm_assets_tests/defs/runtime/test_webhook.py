@@ -10,6 +10,7 @@ import tenacity
 
 from genolewm_assets.defs.runtime import webhook
 from genolewm_assets.defs.runtime.webhook import TIMEOUT_S, UI_VARIABLE, page_url, post
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.webhook import closed_port, dripping_server, mute_server, webhook_server
 
 DOCUMENT = {"title": "a title", "figures": {"added": 3, "removed": None}}
@@ -34,7 +35,7 @@ def test_a_webhook_that_asks_to_come_again_is_asked_again(status: int) -> None:
         assert len(site.posted) == 3
 
 
-@pytest.mark.parametrize(("status", "attempts"), [(503, 3), (500, 1), (502, 1), (504, 1), (404, 1), (401, 1), (301, 1)])
+@each_row(("status", "attempts"), [(503, 3), (500, 1), (502, 1), (504, 1), (404, 1), (401, 1), (301, 1)])
 def test_a_webhook_that_may_have_taken_it_is_not_asked_again(status: int, attempts: int) -> None:
     with webhook_server() as site:
         site.status = status

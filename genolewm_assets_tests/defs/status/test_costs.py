@@ -1,16 +1,21 @@
-"""Hours of states, where the history holds more steps than are read."""
+"""Hours of states, where the history holds more steps than are read.
+
+What moved, where more was built than is looked at.
+"""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from genolewm_assets.defs.assets.graph import PUBLISHING
-from genolewm_assets.defs.status import costs
+from genolewm_assets.defs.status import changes, costs
 from genolewm_assets.defs.status.page import as_markdown
 from genolewm_assets.defs.status.report import read_status
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS
 
 
 def count(built: BuiltWorld) -> tuple[int, bool]:
@@ -27,3 +32,18 @@ def test_hours_of_more_steps_than_are_read_are_told_as_at_least(
     assert count(built) == (4, False)
     status = read_status(built.workspace(), built.instance, PUBLISHING)
     assert "4 steps at least" in as_markdown(status)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["_COMPARED", "_LOOK_BACK"])
+def test_more_builds_than_are_looked_at_are_told_as_at_least(
+    built: BuiltWorld, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def line() -> str:
+        status = read_status(built.workspace(), built.instance, PUBLISHING)
+        moved = tuple(each for each in status.moved if each.asset == "gnomad/shard")
+        return next(line for line in as_markdown(replace(status, moved=moved)).splitlines() if "gnomad/shard" in line)
+
+    assert f"| {len(CONTIGS)} partitions |" in line()
+    monkeypatch.setattr(changes, name, 2)
+    assert "| 2 partitions at least |" in line()

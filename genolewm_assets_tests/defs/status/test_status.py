@@ -133,6 +133,7 @@ def test_what_was_planted_is_said_with_its_reason(world: BuiltWorld) -> None:
     assert status.costs[0].partitions > 0
 
 
+@pytest.mark.nightly
 def test_a_later_success_makes_a_failure_good(world: BuiltWorld) -> None:
     world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=45))
     assert not world.materialize("gnomad/shard", partition="chr17").success
@@ -155,6 +156,7 @@ def test_what_a_failed_run_did_not_evaluate_has_not_failed(world: BuiltWorld) ->
     assert (set(found["failed"]), "stale" in found) == ({f"clinvar/release[{NEW}] and 2 more"}, False)
 
 
+@pytest.mark.nightly
 def test_a_failure_of_a_contig_that_left_the_catalogue_is_no_longer_said(world: BuiltWorld) -> None:
     world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=45))
     assert not world.materialize("gnomad/shard", partition="chr17").success
@@ -165,6 +167,7 @@ def test_a_failure_of_a_contig_that_left_the_catalogue_is_no_longer_said(world: 
     assert read(world).troubles
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("status", "days", "told_as"),
     [
@@ -195,6 +198,7 @@ def test_a_failed_tick_is_said_of_what_still_ticks(
     assert told(read(world)) == told_as
 
 
+@pytest.mark.nightly
 def test_hours_of_a_run_whose_history_is_gone_are_left_out(world: BuiltWorld) -> None:
     hours = read(world).hours
     history = world.folder / "history"
@@ -219,6 +223,7 @@ def test_a_stale_partition_is_said_with_the_difference(world: BuiltWorld) -> Non
     }
 
 
+@pytest.mark.nightly
 def test_what_moved_is_told_beside_the_version_before(world: BuiltWorld) -> None:
     begun = time.time()
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-10])

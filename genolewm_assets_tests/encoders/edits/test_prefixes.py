@@ -19,6 +19,7 @@ from genolewm_assets.lewm.states import Pooling, block_count, pool_blocks
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
 from genolewm_assets_tests.encoders.edits.other_models import write_other_model
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 
 torch = Late("torch")
 prefixes = Late("genolewm_assets.encoders.edits.prefixes")
@@ -238,7 +239,7 @@ def test_random_edits_equal_the_whole_window(data: st.DataObject, encoder: encod
         assert np.isnan(found[row, stop:]).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("edited", "source_of", "spans", "error"),
     [
         (["ACGT" * 200], [0], [(0, 4)], InputError),

@@ -1,19 +1,28 @@
-"""How many tokens and bases a model reads at once, and what is said of windows that are longer."""
+"""How many tokens and bases a model reads at once, and what is said of windows that are longer.
+
+Our ids are compared with those of the model's own tokenizer wherever it can run.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
+from genolewm_assets.encoders import write_tiny_llama
 from genolewm_assets.encoders.context import check_window_fits, context_tokens, longest_window_bp
-from genolewm_assets.encoders.model_files import locate_model
+from genolewm_assets.encoders.model_files import ModelFiles, locate_model
+from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import WindowProfile
 from genolewm_assets_tests.encoders.vocabularies.other_models import character_tokenizer, masked_tokenizer, write_files
+from genolewm_assets_tests.late import Late
 
 NO_LIMIT = int(1e30)
 CHARACTERS = {"tokenizer.json": character_tokenizer()}
@@ -100,3 +109,111 @@ def test_a_model_without_a_stated_context_reads_every_window(tmp_path: Path) -> 
     model = locate_model(write_files(tmp_path, {**CHARACTERS, "config.json": {}}))
     assert longest_window_bp(model, read_tokens(model.folder)) is None
     check_window_fits(model, read_tokens(model.folder), 10**9)
+
+
+model_tokenizer = Late("genolewm_assets.encoders.model_tokenizer")
+FAST = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+#: A tokenizer that is code of the model, as Evo's is.
+BYTE_CODE = """
+from transformers import PreTrainedTokenizer
+
+class ByteTokenizer(PreTrainedTokenizer):
+    def __init__(self, byte_level=True, **settings):
+        super().__init__(byte_level=byte_level, **settings)
+    @property
+    def vocab_size(self):
+        return 256
+    def get_vocab(self):
+        return {chr(code): code for code in range(256)}
+    def _tokenize(self, text, **settings):
+        return list(text)
+    def _convert_token_to_id(self, token):
+        return ord(token) + SHIFT
+    def _convert_id_to_token(self, index):
+        return chr(index)
+"""
+
+
+def check(folder: Path, tokens: DnaTokens | None = None, *, trusted: bool = False) -> None:
+    model_tokenizer.check_model_tokenizer(
+        ModelFiles(folder, folder.name, None, code_trusted=trusted), tokens or read_tokens(folder)
+    )
+
+
+def shifted(tokens: DnaTokens) -> DnaTokens:
+    """Return tokens whose first k-mer has another id."""
+    names = [("first", ident) for ident in tokens.leading], [("last", ident) for ident in tokens.trailing]
+    ids = [999_999, *tokens.kmer_ids.tolist()[1:]]
+    return DnaTokens.checked("tokens", ids, tokens.oov_id, leading=names[0], trailing=names[1])
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"tokenizer.json": character_tokenizer(before="[BOS]"), "tokenizer_config.json": FAST},
+        masked_tokenizer(),
+        masked_tokenizer(eos_token="<eos>"),
+    ],
+    ids=["characters", "masked", "masked with <eos>"],
+)
+def test_a_tokenizer_of_the_library_is_asked(files: dict[str, object], tmp_path: Path) -> None:
+    write_files(tmp_path, files)
+    check(tmp_path)
+    with pytest.raises(ConfigurationError, match="token ids differ from those of the model's own tokenizer"):
+        check(tmp_path, shifted(read_tokens(tmp_path)))
+
+
+def test_tags_are_part_of_the_text(tmp_path: Path) -> None:
+    write_tiny_llama(tmp_path)
+    check(tmp_path)
+    with pytest.raises(ConfigurationError, match="token ids differ"):
+        tokens = read_tokens(tmp_path)
+        ids = tokens.kmer_ids[::-1].tolist()
+        named = ([("<dna>", tokens.leading[0])], [("</dna>", tokens.trailing[0])])
+        check(tmp_path, DnaTokens.checked("x", ids, tokens.oov_id, leading=named[0], trailing=named[1]))
+
+
+def test_a_class_that_changes_the_special_tokens_is_found(tmp_path: Path) -> None:
+    # The map says one thing and the class another: the class decides which tokens the model has seen.
+    files = masked_tokenizer(eos_token="<eos>")
+    write_files(tmp_path, files)
+    tokens = read_tokens(tmp_path)
+    write_files(tmp_path, masked_tokenizer(eos_token=None))
+    with pytest.raises(ConfigurationError, match="token ids differ"):
+        check(tmp_path, tokens)
+
+
+def test_a_tokenizer_that_is_code_of_the_model_does_not_run(tmp_path: Path) -> None:
+    settings = {"tokenizer_class": "ByteTokenizer", "byte_level": True}
+    settings["auto_map"] = {"AutoTokenizer": ["byte_code.ByteTokenizer", None]}
+    write_files(tmp_path, {"tokenizer_config.json": settings, "byte_code.py": "raise SystemExit('it ran')"})
+    check(tmp_path)
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_trusted_code_is_asked(shift: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    settings: dict[str, Any] = {"tokenizer_class": "ByteTokenizer", "byte_level": True}
+    settings["auto_map"] = {"AutoTokenizer": ["byte_code.ByteTokenizer", None]}
+    folder = write_files(
+        tmp_path / f"bytes{shift}",
+        {
+            "config.json": {"model_type": "gpt_neox"},
+            "tokenizer_config.json": json.dumps(settings),
+            "byte_code.py": BYTE_CODE.replace("SHIFT", str(shift)),
+        },
+    )
+    if shift:
+        with pytest.raises(ConfigurationError, match="token ids differ"):
+            check(folder, trusted=True)
+    else:
+        check(folder, trusted=True)
+
+
+def test_a_tokenizer_that_fails_is_named(tmp_path: Path) -> None:
+    write_files(tmp_path, masked_tokenizer())
+    tokens = read_tokens(tmp_path)
+    (tmp_path / "vocab.txt").unlink()
+    with pytest.raises(ConfigurationError, match="own tokenizer does not work"):
+        check(tmp_path, tokens)

@@ -20,6 +20,7 @@ from genolewm_assets.lewm.training.batches import encode_targets
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
 from genolewm_assets_tests.encoders.vocabularies.other_models import MASKED, WRITERS, character_tokenizer
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_encoded, publish_package
 
 torch = Late("torch")
@@ -49,7 +50,7 @@ def plain_ids(kind: str, window: str) -> list[int]:
     return [3, *(MASKED.index(window[at : at + 6]) for at in range(0, len(window), 6))]
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@each_row("kind", WRITERS)
 def test_blocks_are_means_over_384_bases(kind: str, folders: Any, loaded: Any) -> None:
     (window,) = random_windows(1, 1_200)
     ids = plain_ids(kind, window)
@@ -67,8 +68,8 @@ def test_blocks_are_means_over_384_bases(kind: str, folders: Any, loaded: Any) -
     np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
-@pytest.mark.parametrize("size_bp", [6, 11, 383, 384, 385, 389, 390, 773])
+@each_row("kind", WRITERS)
+@each_row("size_bp", [6, 11, 383, 384, 385, 389, 390, 773])
 def test_every_model_has_the_blocks_of_6_mers(kind: str, size_bp: int, loaded: Any) -> None:
     encoder, (window,) = loaded[kind], random_windows(1, size_bp)
     row = encoder.encode_windows([window], n_blocks=3)
@@ -79,7 +80,7 @@ def test_every_model_has_the_blocks_of_6_mers(kind: str, size_bp: int, loaded: A
     assert encoder.encode_windows([window[: size_bp // 6 * 6]], n_blocks=3).tobytes() == row.tobytes()
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@each_row("kind", WRITERS)
 def test_an_edit_changes_what_the_model_can_see(kind: str, loaded: Any) -> None:
     (window,) = random_windows(1, 1_200)
     edit = RelEdit(500, window[500], "A" if window[500] != "A" else "C")
@@ -105,6 +106,7 @@ def cached(request: pytest.FixtureRequest, loaded: Any, tmp_path_factory: pytest
     return kind, publish_encoded(tmp_path_factory.mktemp("cached"), loaded[kind])
 
 
+@pytest.mark.nightly
 def test_states_go_through_cache_package_and_stream(cached: tuple[str, Path], loaded: Any, tmp_path: Path) -> None:
     kind, package = cached
     options = {"kind": "local", "radius_tokens": 30, "windows_per_batch": 3, "seed": 2}
@@ -127,7 +129,7 @@ def test_states_go_through_cache_package_and_stream(cached: tuple[str, Path], lo
     np.testing.assert_allclose(same, batches[0].source_states, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@each_row("kind", WRITERS)
 def test_a_null_edit_changes_nothing(kind: str, loaded: Any) -> None:
     windows = random_windows(4, 1_200)
     ratio = null_edit_ratio(loaded[kind], windows, random_snvs(windows))
@@ -141,7 +143,7 @@ def test_a_package_of_another_kind_is_refused(cached: tuple[str, Path], loaded: 
         lewm.GenoLeWMDataset(package, encoder=loaded[other])
 
 
-@pytest.mark.parametrize(("kind", "fits"), [("characters", 1_296), ("bytes", 1_296), ("masked", 5_994)])
+@each_row(("kind", "fits"), [("characters", 1_296), ("bytes", 1_296), ("masked", 5_994)])
 def test_a_window_longer_than_the_context_is_refused(kind: str, fits: int, loaded: Any, folders: Any) -> None:
     assert loaded[kind].encode_windows(random_windows(1, fits)).shape[0] == 1
     with pytest.raises(SequenceError, match="longer than the context"):

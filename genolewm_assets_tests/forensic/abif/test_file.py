@@ -12,6 +12,7 @@ from Bio import SeqIO
 
 from genolewm_assets.errors import AbifError, CorruptResourceError, MissingResourceError
 from genolewm_assets.forensic import parse_hid, read_hid
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.abif_files import TagBytes, c_string, numbers, pascal, write_abif
 from genolewm_assets_tests.worlds.forensic.runs import GENOTYPE, run_bytes, run_tags, traces
 
@@ -45,7 +46,7 @@ def test_values_have_the_types_of_their_tags(*, scrambled: bool) -> None:
         tags["LANE", 2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "values"),
     [(1, [0, 255]), (3, [0, 65_535]), (4, [-32_768, 32_767]), (5, [-(2**31), 2**31 - 1]), (7, [1.5]), (8, [-0.1])],
 )
@@ -135,7 +136,7 @@ def test_one_scan_off_scale_is_read() -> None:
     assert run.off_scale.tolist() == [77]
 
 
-@pytest.mark.parametrize("count", [0, -1, 6, 300])
+@each_row("count", [0, -1, 6, 300])
 def test_another_number_of_dyes_than_there_are_traces_is_refused(count: int) -> None:
     with pytest.raises(AbifError, match="traces are missing"):
         parse_hid(write_abif(with_tags(numbers("Dye#", 1, 4, count))), "run")

@@ -15,6 +15,7 @@ import pytest
 from genolewm_assets.errors import AbifError, SizingError
 from genolewm_assets.forensic import parse_hid, size_run
 from genolewm_assets_tests.fuzz.hid_check import check_hid, hid_seeds
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.abif_files import TagBytes, numbers, write_abif
 from genolewm_assets_tests.worlds.forensic.runs import GENOTYPE, run_bytes, run_tags, traces
 
@@ -73,7 +74,7 @@ def seeds() -> list[bytes]:
     return [run_bytes(signal), run_bytes(signal, scrambled=True)]
 
 
-@pytest.mark.parametrize("n_files", [400, pytest.param(10_000, marks=[pytest.mark.exhaustive, pytest.mark.slow])])
+@pytest.mark.parametrize("n_files", [400, pytest.param(10_000, marks=[pytest.mark.nightly, pytest.mark.slow])])
 def test_mutated_files_cost_bounded_time_and_memory(seeds: list[bytes], n_files: int) -> None:
     worst_cpu_s, worst_growth, runs = 0.0, 0.0, 0
     tracemalloc.start()
@@ -116,7 +117,7 @@ def test_a_file_that_is_all_directory_costs_no_more(kind: int) -> None:
     assert peak / len(data) + 1 <= MAX_GROWTH
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "kind", "value"),
     [
         ("ScPa", 19, b";" * 400_000),
@@ -168,7 +169,7 @@ def test_mutated_traces_are_sized_or_refused(seeds: list[bytes]) -> None:
     assert outcomes
 
 
-@pytest.mark.parametrize("data", [*hid_seeds(), b"", b"ABIF"])
+@each_row("data", [*hid_seeds(), b"", b"ABIF"])
 def test_where_fuzzing_begins(data: bytes) -> None:
     check_hid(data)
 

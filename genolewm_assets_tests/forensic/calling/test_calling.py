@@ -19,6 +19,7 @@ from genolewm_assets.forensic import (
     size_run,
 )
 from genolewm_assets.forensic.calling import OFF_LADDER, CalledPeak, PeakFlag
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.runs import (
     GENOTYPE,
     KIT,
@@ -56,8 +57,8 @@ def add(signal: np.ndarray, locus: str, allele: str, height: float, *, off_bp: f
 WANTED = {locus: tuple(alleles) for locus, alleles in GENOTYPE.items()}
 
 
-@pytest.mark.parametrize("height", [400, 2_000, 15_000])
-@pytest.mark.parametrize("seed", [1, 2])
+@each_row("height", [400, 2_000, 15_000])
+@each_row("seed", [1, 2])
 def test_the_genotype_is_called_at_any_height(panel: Panel, height: float, seed: int) -> None:
     calls = call(traces(GENOTYPE, height=height, seed=seed), panel)
     assert calls.genotype == WANTED
@@ -78,7 +79,7 @@ def test_stutter_is_flagged_and_listed(panel: Panel) -> None:
     assert "8" in call(traces(GENOTYPE, height=5_000, stutter=0.2), panel).genotype["M2"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("stutter", "bp", "share"),
     [("back", -4, 0.15), ("forward", 4, 0.08), ("double", -8, 0.03), ("half", 2, 0.06), ("half", -2, 0.06)],
 )

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from genolewm_assets import forensic
 from genolewm_assets.errors import AbifError
-from genolewm_assets.forensic import HIDDataset, RunFolderStrategy, ScalingStrategy, parse_hid, read_hid, read_panel
+from genolewm_assets.forensic import RunFolderStrategy, ScalingStrategy, parse_hid, read_hid, read_panel
 from genolewm_assets.forensic.dataset.annotations import AlleleAnnotation
 from genolewm_assets.forensic.dataset.masks import mask_of_bins, mask_of_peaks, place_alleles
 from genolewm_assets.forensic.dataset.reports import parse_allele_report, parse_annotation_map
@@ -23,6 +24,7 @@ from genolewm_assets.forensic.panels import Locus, Panel
 from genolewm_assets.forensic.sizing import size_run
 from genolewm_assets_tests.places import SHARED_DATA
 from genolewm_assets_tests.referees import dnanet_profile as dnanet
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.folders import allele_report
 
 RUNS = SHARED_DATA / "hid"
@@ -152,7 +154,7 @@ def test_their_data_is_analysed_by_the_instrument_and_its_file_is_not_there(row:
         read_hid(FOLDER / "1A2_A01_01.hid.lfs_pointer")
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@each_row("name", SAMPLES)
 def test_profiles_are_those_of_the_published_steps(name: str) -> None:
     run = parse_hid((RUNS / f"PPF6C_{name}.hid").read_bytes(), name)
     standard = load_traces(run, (5,), "superior")[0]
@@ -193,7 +195,7 @@ def test_a_data_set_of_the_real_runs(tmp_path: Path) -> None:
     (root / "AlleleReport.txt").write_text(allele_report({"PPF6C_2800M": GENOTYPE_OF_2800M}))
     panel_paths = tuple(RUNS / "osiris" / f"PowerPlex_Fusion_6C_{kind}_IDX_v1.2.txt" for kind in ("Panels", "Bins"))
     scaling = ScalingStrategy(panel_paths, start_bp=65, end_bp=475)
-    dataset = HIDDataset(
+    dataset = forensic.HIDDataset(
         root, scaling, RunFolderStrategy(), cache_dir=tmp_path / "caches", adjustment_of_annotations="top"
     )
     (image,) = dataset

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from genolewm_assets import forensic
 from genolewm_assets.errors import ConfigurationError, InputError
 from genolewm_assets.forensic import (
-    HIDDataset,
     HIDImage,
     NFIRnDStrategy,
     RunFolderStrategy,
@@ -26,6 +26,7 @@ from genolewm_assets.forensic import (
 )
 from genolewm_assets.forensic.dataset import build, profiles
 from genolewm_assets.forensic.dataset.scaling import nearest_scans
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.folders import (
     ANNOTATED,
     REPORT,
@@ -48,7 +49,7 @@ class Folder:
         self.root, self.caches = write_folder(place / "data"), place / "caches"
         self.panel_paths = write_kit(place / "kit")
 
-    def open(self, **changes: Any) -> HIDDataset:
+    def open(self, **changes: Any) -> forensic.HIDDataset:
         return open_dataset(self.root, self.panel_paths, self.caches, **changes)
 
 
@@ -63,7 +64,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def paths(dataset: HIDDataset) -> list[str]:
+def paths(dataset: forensic.HIDDataset) -> list[str]:
     return [entry.path for entry in dataset.index]
 
 
@@ -146,7 +147,7 @@ def test_a_cache_that_is_current_is_opened_without_parsing(shared: Folder, monke
         np.testing.assert_array_equal(image.data, data)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "changes",
     [
         {"scaling_strategy": 512},
@@ -318,11 +319,10 @@ def test_the_memory_guard(shared: Folder, monkeypatch: pytest.MonkeyPatch) -> No
         shared.open(load_in_memory=True)
 
 
-def read_items(dataset: HIDDataset) -> tuple[int, list[bytes]]:
+def read_items(dataset: forensic.HIDDataset) -> tuple[int, list[bytes]]:
     return os.getpid(), [dataset[row].data.tobytes() + dataset[row].scaler.tobytes() for row in (1, 0, 1)]
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize(("method", "load_in_memory"), [("fork", False), ("fork", True), ("spawn", True)])
 def test_workers_read_the_same_items(shared: Folder, method: str, load_in_memory: bool) -> None:
@@ -338,7 +338,6 @@ def test_workers_read_the_same_items(shared: Folder, method: str, load_in_memory
     assert copy[0].adjusted_panel == dataset[0].adjusted_panel
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_of_a_data_loader(shared: Folder, workers: int) -> None:

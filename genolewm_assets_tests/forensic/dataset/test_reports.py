@@ -16,13 +16,14 @@ from genolewm_assets.forensic.dataset.reports import (
     same_path,
     stem_of,
 )
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.folders import allele_report
 from genolewm_assets_tests.worlds.forensic.runs import GENOTYPE
 
 WANTED = AlleleAnnotation(GENOTYPE)
 
 
-@pytest.mark.parametrize("delimiter", ["\t", ",", ";"])
+@each_row("delimiter", ["\t", ",", ";"])
 def test_heights_beside_alleles_are_not_read(delimiter: str) -> None:
     text = allele_report({"s": GENOTYPE, "t": {"M1": ("9",)}}, delimiter=delimiter)
     assert parse_allele_report(text.encode(), "r") == {"s": WANTED, "t": AlleleAnnotation({"M1": ("9",)})}
@@ -41,7 +42,7 @@ def test_off_bin_marks_are_dropped_and_alleles_are_listed_once() -> None:
     assert (found["s"].loci, found["b"].loci) == ({"M1": ("14.1", "15")}, {"M1": ("OL",)})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "problem"),
     [
         ("", "has no header"),
@@ -78,7 +79,7 @@ def test_the_annotator_is_chosen() -> None:
         parse_spans(text.encode(), "l")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "problem"),
     [
         ("u,d,s,pink,3,9,5,Allele,1", "l line 2: the dye is unknown: expected one of blue, "),
@@ -94,7 +95,7 @@ def test_a_malformed_span_is_named(row: str, problem: str) -> None:
         parse_spans(b"a,b\n1,2\n", "l")
 
 
-@pytest.mark.parametrize("parse", [parse_allele_report, parse_spans, parse_ladder_map])
+@each_row("parse", [parse_allele_report, parse_spans, parse_ladder_map])
 def test_a_header_that_is_lost_prints_no_alleles(parse: Callable[[bytes, str], object]) -> None:
     with pytest.raises(InputError) as caught:
         parse(b"s1\tM1\t14.3\t15.3\n", "r")

@@ -13,6 +13,7 @@ from genolewm_assets.forensic import parse_hid
 from genolewm_assets.forensic.dataset.scaling import ScalingStrategy, nearest_scans
 from genolewm_assets.forensic.dataset.signals import load_traces
 from genolewm_assets_tests.referees.dnanet_profile import superior
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.runs import GENOTYPE, KIT, run_bytes, traces, write_panel_files
 
 
@@ -21,7 +22,7 @@ def panel_paths(tmp_path: Path) -> tuple[Path, Path]:
     return write_panel_files(tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each_row("seed", range(5))
 def test_the_nearest_scan_is_taken(seed: int) -> None:
     draw = np.random.default_rng(seed)
     sizes = np.sort(draw.uniform(60, 500, 700))

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets import forensic, store
-from genolewm_assets.forensic import HIDDataset, HIDImage, MemmapCacheReader, MemmapCacheWriter
+from genolewm_assets.forensic import MemmapCacheReader, MemmapCacheWriter
 from genolewm_assets.store.arrays import keys, layout
 from genolewm_assets_tests.places import SHARED_DATA
 from genolewm_assets_tests.worlds.forensic.folders import open_dataset, write_folder, write_kit
@@ -38,7 +38,7 @@ INSTEAD = {
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> HIDDataset:
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> forensic.HIDDataset:
     place = tmp_path_factory.mktemp("specification")
     paths = write_kit(place / "kit")
     return open_dataset(write_folder(place / "data"), paths, place / "caches", allow_missing_annotations=True)
@@ -49,7 +49,7 @@ def text() -> str:
     return TEXT.read_text(encoding="utf-8")
 
 
-def test_every_file_of_the_layout_is_there(dataset: HIDDataset, text: str) -> None:
+def test_every_file_of_the_layout_is_there(dataset: forensic.HIDDataset, text: str) -> None:
     block = text[text.index("<cache_dir>/<key>/") : text.index("All three .bin files")]
     listed = re.findall(r"^    (\S+) +# +(.*)$", block, re.MULTILINE)
     assert len(listed) == 10
@@ -84,7 +84,7 @@ def test_every_name_of_the_api_is_there(text: str) -> None:
     assert re.fullmatch(r"[0-9a-f]{64}", str(digest))
 
 
-def test_every_call_of_the_text_can_be_made(dataset: HIDDataset, text: str) -> None:
+def test_every_call_of_the_text_can_be_made(dataset: forensic.HIDDataset, text: str) -> None:
     calls = re.findall(r"\b(reader|writer)\.(\w+)\(([^)]*)\)", text)
     assert {name for _, name, _ in calls} == {"load_index", "get_row", "panel_json", "allele_json", "resume_paths"}
     for owner, name, arguments in calls:
@@ -104,20 +104,22 @@ def test_every_call_of_the_text_can_be_made(dataset: HIDDataset, text: str) -> N
 def test_every_argument_of_the_data_set_is_there(text: str) -> None:
     arguments = set(re.findall(r"\b(\w+)=(?:True|False)", text))
     assert arguments == {"load_in_memory", "allow_missing_annotations"}
-    parameters = inspect.signature(HIDDataset).parameters
+    parameters = inspect.signature(forensic.HIDDataset).parameters
     assert all(parameters[name].default is False for name in arguments)
 
 
-def test_items_without_annotation(dataset: HIDDataset) -> None:
+def test_items_without_annotation(dataset: forensic.HIDDataset) -> None:
     missing = [entry.row for entry in dataset.index if not entry.has_annotation]
     assert missing
     for image, entry in zip(dataset, dataset.index, strict=True):
-        assert isinstance(image, HIDImage)
+        assert isinstance(image, forensic.HIDImage)
         assert (image.annotation is None) == (entry.row in missing)
         assert entry.row not in missing or not np.any(dataset.reader.get_row(entry.row)[1])
 
 
-def test_the_refusal_has_the_words_of_the_text(dataset: HIDDataset, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_refusal_has_the_words_of_the_text(
+    dataset: forensic.HIDDataset, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = re.search(r"RuntimeError: (.*?)\n", text)
     assert words is not None
     refused, advice = words[1].partition(":")[0], re.search(r"(Set load_in_memory=False)\.", text)
@@ -130,7 +132,7 @@ def test_the_refusal_has_the_words_of_the_text(dataset: HIDDataset, text: str, m
         assert part in str(caught.value)
 
 
-def test_the_inspection_prints_what_the_text_shows(dataset: HIDDataset, text: str) -> None:
+def test_the_inspection_prints_what_the_text_shows(dataset: forensic.HIDDataset, text: str) -> None:
     shown = text[text.index("Typical output:") : text.index("API surface")]
     printed = subprocess.run(
         [sys.executable, "-m", "genolewm_assets.store.inspect", str(dataset.cache_directory)],
@@ -144,10 +146,14 @@ def test_the_inspection_prints_what_the_text_shows(dataset: HIDDataset, text: st
     assert lost == []
 
 
-def test_no_identifier_of_the_text_is_left_over(dataset: HIDDataset, text: str) -> None:
+def test_no_identifier_of_the_text_is_left_over(dataset: forensic.HIDDataset, text: str) -> None:
     written = set(re.findall(r"\b_?[a-z]+(?:_[a-z]+)+\b|\b[A-Z]+_[A-Z]+\b|\b_[a-z]+\b|\b_[A-Z]+\b", text))
-    known = {name for each in (HIDDataset, MemmapCacheReader, MemmapCacheWriter, HIDImage) for name in dir(each)}
-    known |= {*dir(forensic), *dir(store), *dir(keys), *dir(layout), *inspect.signature(HIDDataset).parameters}
+    known = {
+        name
+        for each in (forensic.HIDDataset, MemmapCacheReader, MemmapCacheWriter, forensic.HIDImage)
+        for name in dir(each)
+    }
+    known |= {*dir(forensic), *dir(store), *dir(keys), *dir(layout), *inspect.signature(forensic.HIDDataset).parameters}
     known |= {name.partition(".")[0] for name in ("_COMPLETE", *map(str, dataset.cache_directory.iterdir()))}
     known |= {field.name for field in fields(store.IndexEntry)}
     known |= set(json.loads((dataset.cache_directory / "fingerprint.json").read_bytes()))

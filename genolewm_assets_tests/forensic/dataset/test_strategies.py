@@ -10,6 +10,7 @@ from genolewm_assets.errors import ConfigurationError, InputError
 from genolewm_assets.forensic import NFIRnDStrategy, RunFolderStrategy
 from genolewm_assets.forensic.dataset.annotations import AlleleAnnotation, SpanAnnotation
 from genolewm_assets.forensic.dataset.strategies import DatasetEntry
+from genolewm_assets_tests.rows import each_row
 
 
 def write(root: Path, **files: str) -> dict[str, Path]:
@@ -27,7 +28,7 @@ def collect(strategy: RunFolderStrategy, root: Path) -> dict[str, DatasetEntry]:
 REPORT = "Sample\tMarker\tAllele#1\ns1\tM1\t9\n1_x_1A2\tM1\t11\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "category"),
     [
         ("x_LADDER_1.hid", "ladder"),
@@ -42,7 +43,7 @@ def test_files_are_told_apart_by_words(name: str, category: str) -> None:
     assert RunFolderStrategy().categorize_file(name) == category
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "category"),
     [
         ("1A2_A01_01.hid", "sample"),

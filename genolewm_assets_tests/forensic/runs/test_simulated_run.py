@@ -13,6 +13,7 @@ from genolewm_assets.forensic import read_hid
 from genolewm_assets.sample.forensic.kit import KIT
 from genolewm_assets.sample.forensic.run import BACK_STUTTER, REPORT
 from genolewm_assets.sample.forensic.traces import PULL_UP, measured_bp, scans_of
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.run_folders import (
     BuiltRun,
     build_run,
@@ -68,7 +69,7 @@ def test_every_file_has_the_fate_that_was_meant_for_it(built: BuiltRun) -> None:
     assert counts["fate.left_out"] == 3 == sum(n for name, n in counts.items() if name.startswith("left_out."))
 
 
-@pytest.mark.parametrize("file", PROFILES)
+@each_row("file", PROFILES)
 def test_the_genotype_is_the_simulated_one(built: BuiltRun, file: str) -> None:
     called = {locus: tuple(alleles) for locus, alleles in built.alleles(file)["called"].items()}
     assert called == TRUTH[file].expected()
@@ -133,7 +134,7 @@ def test_simulated_stutter_is_flagged(built: BuiltRun) -> None:
     assert compared > 5
 
 
-@pytest.mark.parametrize("number", range(2, 9))
+@each_row("number", range(2, 9))
 def test_the_scaler_is_the_simulated_one(built: BuiltRun, number: int) -> None:
     file = next(name for name in PROFILES if name.startswith(f"A{number:02}"))
     row = built.files[file]

@@ -11,6 +11,7 @@ from genolewm_assets.errors import SizingError
 from genolewm_assets.forensic import SizeStandard, SizingRules, parse_hid, size_run
 from genolewm_assets.forensic.sizing.southern import local_southern
 from genolewm_assets.forensic.sizing.standards import standard_of
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.abif_files import c_string, pascal, write_abif
 from genolewm_assets_tests.worlds.forensic.runs import GENOTYPE, LIZ_600, add_peak, run_tags, scan_of, traces
 
@@ -80,7 +81,7 @@ def test_every_fragment_is_found_among_blobs_and_noise() -> None:
     assert sizing.size_at([scan_of(123.4)]) == pytest.approx([123.4], abs=0.02)
 
 
-@pytest.mark.parametrize("lost", [(20,), (600, 580), (250,), (120, 340, 500)])
+@each_row("lost", [(20,), (600, 580), (250,), (120, 340, 500)])
 def test_missing_fragments_are_told(lost: tuple[int, ...]) -> None:
     signal = traces(GENOTYPE)
     for size in lost:
@@ -141,7 +142,7 @@ def test_saturated_fragments_are_counted() -> None:
     assert size_run(run_of(signal)).off_scale == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "n_fragments"),
     [
         ("WEN ILS 500", 21), ("CC5_ILS_500", 21), ("GS600 LIZ+Normalization", 36), ("GS600(60-460)LIZ", 26),
@@ -168,7 +169,7 @@ def test_an_unknown_standard_is_named() -> None:
     assert size_run(run_of(traces({}), standard="mine"), standard=mine).missing_bp == ()
 
 
-@pytest.mark.parametrize("sizes", [(), (1, 2, 3), (1, 2, 3, 3, 4, 5), (5, 4, 3, 2, 1), (1, 2, 3, 4, float("inf"))])
+@each_row("sizes", [(), (1, 2, 3), (1, 2, 3, 3, 4, 5), (5, 4, 3, 2, 1), (1, 2, 3, 4, float("inf"))])
 def test_a_standard_that_does_not_ascend_is_refused(sizes: tuple[float, ...]) -> None:
     with pytest.raises(SizingError, match="its fragments are unusable"):
         SizeStandard("bad", sizes)

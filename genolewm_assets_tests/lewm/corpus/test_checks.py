@@ -19,6 +19,7 @@ from genolewm_assets.lewm.corpus.windows import (
     build_corpus_windows,
 )
 from genolewm_assets.store.artefacts.check_result import CheckResult
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus import (
     BASES,
     CONTIGS,
@@ -176,7 +177,7 @@ def test_a_tampered_row_is_found(
     assert expected <= failed(check(windows, skipped, counts))
 
 
-@pytest.mark.parametrize("at", [0, 5, -1])
+@each_row("at", [0, 5, -1])
 def test_a_lost_or_repeated_row_is_found(built: tuple[list[Row], list[Row], dict[str, int]], at: int) -> None:
     windows, skipped, counts = built
     lost = [row for row in windows if row is not windows[at]]
@@ -197,7 +198,7 @@ def test_a_record_that_vanished_is_found(built: tuple[list[Row], list[Row], dict
     assert failed(check(windows, [*skipped, skipped[-1]], counts)) == {"every_record_accounted_for"}
 
 
-@pytest.mark.parametrize("name", ["records_in", "records_used", "windows", "bases_lost_non_acgt", "skipped.sliced_out"])
+@each_row("name", ["records_in", "records_used", "windows", "bases_lost_non_acgt", "skipped.sliced_out"])
 def test_a_wrong_count_is_found(built: tuple[list[Row], list[Row], dict[str, int]], name: str) -> None:
     windows, skipped, counts = built
     assert failed(check(windows, skipped, {**counts, name: counts[name] + 1})) == {"every_record_accounted_for"}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer, Placement, PlacementHow, Verdict
 from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus import BASES, CONTIGS, ExactAligner, gene, random_bases, read_bases
 
 PLACER = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
@@ -42,7 +43,7 @@ def test_a_changed_base_is_no_longer_exact_where_it_stands_only() -> None:
     assert [placement.exact for _, placement in found] == [False, True]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("span", "placed"),
     [
         ((5_500, 9_500), (5_100, 5_700)),  # true bases elsewhere: the alignment decides
@@ -91,7 +92,7 @@ def test_each_window_is_compared_for_itself() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("known_bp", "verdict", "how"),
     [
         (540, Verdict.CONFIRMED, PlacementHow.COORDINATES),
@@ -126,14 +127,14 @@ def test_other_organisms_are_not_placed_whatever_they_state() -> None:
     assert (verdict, placement) == (Verdict.NOT_STATED, Placement(PlacementHow.NONE))
 
 
-@pytest.mark.parametrize("source", CorpusSource)
-@pytest.mark.parametrize("taxonomy", ["human", "9606", "H. sapiens", "homo_sapiens", "Hominidae", "unknown", None])
+@each_row("source", CorpusSource)
+@each_row("taxonomy", ["human", "9606", "H. sapiens", "homo_sapiens", "Hominidae", "unknown", None])
 def test_any_spelling_of_humans_and_any_source_is_placed(source: CorpusSource, taxonomy: str | None) -> None:
     record = gene("chr20", 5_000, 9_000, source=source, taxonomy=taxonomy)
     assert place(record)[1].how is PlacementHow.COORDINATES
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("contig", "span", "verdict"),
     [
         ("chr21", None, Verdict.NOT_STATED),
@@ -198,7 +199,7 @@ def test_a_transcript_covers_its_gene_once_its_outer_exons_are_there(strand: str
     assert (placement.spliced, placement.exact) == (True, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "more",
     [{"strand": "-"}, {"span": (1_500, 9_500)}, {"junctions": (400, 5_000)}, {"span": (1_000, 1_900)}],
     ids=["other strand", "shifted", "junction beyond the end", "shorter than the transcript"],

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.lewm.corpus.taxa import NON_HUMAN_SPECIES, NON_HUMAN_TAXA, states_non_human
+from genolewm_assets_tests.rows import each_row
 
 #: Lineage of *Homo sapiens* as NCBI Taxonomy has it, without clades that have no rank.
 HUMAN = "Eukaryota;Metazoa;Chordata;Craniata;Vertebrata;Mammalia;Primates;Hominidae;Homo;Homo sapiens"
@@ -12,7 +12,7 @@ LISTED = [*NON_HUMAN_TAXA, *NON_HUMAN_SPECIES]
 IDS = [*NON_HUMAN_TAXA.values(), *NON_HUMAN_SPECIES.values()]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "stated",
     [
         "human",
@@ -55,7 +55,7 @@ def test_what_may_be_human(stated: str) -> None:
     assert not states_non_human(stated)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "stated",
     [
         "Bacteria",

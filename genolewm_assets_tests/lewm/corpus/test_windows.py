@@ -19,6 +19,7 @@ from genolewm_assets.lewm.corpus.windows import (
     is_in_slice,
     tile_record,
 )
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
 
 IDS = [f"record{n}" for n in range(3_000)]
@@ -40,13 +41,13 @@ def test_the_slice_is_the_same_on_every_machine() -> None:
     assert sorted(chosen(0.002)) == ["record1008", "record1271", "record2563", "record394"]
 
 
-@pytest.mark.parametrize("fraction", [0.0, -0.1, 1.01])
+@each_row("fraction", [0.0, -0.1, 1.01])
 def test_an_impossible_slice_is_refused(fraction: float) -> None:
     with pytest.raises(ConfigurationError, match="slice_fraction"):
         CorpusParams(slice_fraction=fraction)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("length", "short_windows", "sizes"),
     [
         (0, True, []),
@@ -211,3 +212,36 @@ def test_the_recipe_holds_everything_the_windows_depend_on() -> None:
 
 def test_sources_are_a_closed_set() -> None:
     assert len(CorpusSource) == 4
+
+
+@each_row(
+    ("source", "taxonomy", "expected"),
+    [
+        ("eukaryote_generator", "Homo sapiens", True),
+        ("eukaryote_generator", "Saccharomyces cerevisiae", False),
+        ("eukaryote_generator", None, True),
+        ("mrna_evo2", None, True),
+        ("prokaryote_evo2", None, True),
+        ("prokaryote_evo2", "human", True),
+        ("prokaryote_evo2", "d__Bacteria;p__Pseudomonadota;c__Gammaproteobacteria", False),
+    ],
+)
+def test_what_states_no_listed_organism_may_be_human_whatever_its_source(
+    source: str, taxonomy: str | None, expected: bool
+) -> None:
+    assert CorpusRecord(CorpusSource(source), "x", b"A", taxonomy=taxonomy).maybe_human is expected
+
+
+@each_row(
+    ("source", "junctions", "expected"),
+    [
+        ("mrna_evo2", None, True),
+        ("mrna_splice_evo2", (3, 5), True),
+        ("mrna_splice_evo2", (), False),
+        ("eukaryote_generator", None, False),
+    ],
+)
+def test_transcripts_count_as_spliced_unless_they_are_one_exon(
+    source: str, junctions: tuple[int, ...] | None, expected: bool
+) -> None:
+    assert CorpusRecord(CorpusSource(source), "x", b"ACGTACGT", junctions=junctions).spliced is expected

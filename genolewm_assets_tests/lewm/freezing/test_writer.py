@@ -123,7 +123,7 @@ FrozenWorld(Path(sys.argv[1])).freeze(Path(sys.argv[2]), progress=Killer())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("done", [41, N_ROWS])
 def test_a_killed_build_goes_on_after_its_last_commit(world: FrozenWorld, tmp_path: Path, done: int) -> None:
     store = tmp_path / "killed"

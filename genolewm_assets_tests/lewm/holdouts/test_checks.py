@@ -11,6 +11,7 @@ from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, bu
 from genolewm_assets.lewm.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row, simulated_inputs
 
 POLICY = HoldoutPolicy(contigs_validation=("20",), contigs_test=("21",), link_bp=150, max_block_bp=1_000)
@@ -81,7 +82,7 @@ def test_sound_tables_pass(sound: tuple[HoldoutTables, HoldoutInputs]) -> None:
     assert failed(*sound) == []
 
 
-@pytest.mark.parametrize(("name", "fault"), FAULTS)
+@each_row(("name", "fault"), FAULTS)
 def test_planted_faults_are_found(sound: tuple[HoldoutTables, HoldoutInputs], name: str, fault: Fault) -> None:
     held, inputs = sound
     assert name in failed(fault(held), inputs)

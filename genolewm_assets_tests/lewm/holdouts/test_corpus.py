@@ -14,6 +14,7 @@ from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets.lewm.corpus.windows import CorpusLedger, CorpusParams, build_corpus_windows
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import Row, corpus, corpus_row
 from genolewm_assets_tests.worlds.sources.corpus import CONTIGS as SMALL_CONTIGS
 from genolewm_assets_tests.worlds.sources.corpus import SMALL, ExactAligner, gene, random_bases, read_bases
@@ -38,8 +39,8 @@ def placed(contig: str | None, start: int | None = None, end: int | None = None,
     return corpus_row(1, how, placed_contig=contig, placed_start=start, placed_end=end)
 
 
-@pytest.mark.parametrize("how", ["coordinates", "mappy", "stated"])
-@pytest.mark.parametrize(
+@each_row("how", ["coordinates", "mappy", "stated"])
+@each_row(
     ("start", "end", "out"),
     [(8_000, 9_940, False), (8_000, 9_941, True), (20_059, 21_000, True), (20_060, 21_000, False), (0, 90_000, True)],
 )

@@ -16,6 +16,7 @@ from genolewm_assets.genome import Interval, Split
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_HAPLOTYPES
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import gnomad
 
 Allele = tuple[int, str, str]
@@ -26,7 +27,7 @@ def spans(alleles: list[Allele], *, link_bp: int = 1_000, max_block_bp: int = 10
     return [(block.span.start, block.span.end) for block in found]
 
 
-@pytest.mark.parametrize(("step", "blocks"), [(1, 1), (999, 1), (1_000, 1), (1_001, 0)])
+@each_row(("step", "blocks"), [(1, 1), (999, 1), (1_000, 1), (1_001, 0)])
 def test_linked_up_to_a_thousand_bases(step: int, blocks: int) -> None:
     assert len(spans([(5, "A", "C"), (5 + step, "A", "C")])) == blocks
 
@@ -263,3 +264,23 @@ def test_a_block_by_distance_has_one_row_with_all_its_alleles() -> None:
 
 def test_no_block_gives_an_empty_table() -> None:
     assert list_haplotypes([], {}, {}, {}).equals(HOLDOUT_HAPLOTYPES.empty())
+
+
+@given(st.integers(1, 12), st.integers(0, 40), st.randoms(use_true_random=False))
+def test_bits_are_those_of_the_matrix(n_alleles: int, n_haplotypes: int, random) -> None:  # type: ignore[no-untyped-def]
+    cells = [[random.random() < 0.5 for _ in range(n_haplotypes)] for _ in range(n_alleles)]
+    carried = np.array(cells, dtype=bool).reshape(n_alleles, n_haplotypes)
+    genotypes = PhasedGenotypes.from_bools(carried)
+    rows = np.arange(n_alleles)[::-1]
+    assert (len(genotypes), genotypes.n_haplotypes) == (n_alleles, n_haplotypes)
+    np.testing.assert_array_equal(genotypes.carried(rows), carried[rows])
+    together = genotypes.are_together(rows[:-1], rows[1:])
+    wanted = [any(a and b for a, b in zip(cells[i], cells[i - 1], strict=True)) for i in range(n_alleles - 1, 0, -1)]
+    assert together.tolist() == wanted
+
+
+def test_shapes_that_do_not_match_are_refused() -> None:
+    with pytest.raises(InputError, match="not a matrix: expected 2 dimensions, got 1"):
+        PhasedGenotypes.from_bools(np.ones(3, dtype=bool))
+    with pytest.raises(InputError, match=r"shape is wrong: expected \(2, 1\) bytes, got \(3, 1\)"):
+        PhasedGenotypes.from_bools(np.ones((3, 2), dtype=bool), np.ones(2, dtype=bool))

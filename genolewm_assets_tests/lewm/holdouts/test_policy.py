@@ -1,16 +1,25 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pysam
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
-from genolewm_assets.genome import Split
+from genolewm_assets.genome import GRCH38, Split
+from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, GRCH38_BASES, assembled_shares
+from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, TABLES
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS
+from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, allele, clinvar, genome
 
 
-@pytest.mark.parametrize(
+@each_row(
     "setting",
     [
         {"clinvar_gene_fraction": 1.1},
@@ -57,7 +66,7 @@ def test_side_depends_on_the_unit_alone() -> None:
     assert roles != HoldoutPolicy(seed=1).divide(units)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each_row("seed", range(6))
 def test_neither_side_is_empty(seed: int) -> None:
     policy = HoldoutPolicy(seed=seed)
     assert policy.divide([]) == {}
@@ -70,3 +79,122 @@ def test_recipe_is_json_and_says_everything() -> None:
     recipe = HoldoutPolicy(temporal=("2020-11-07", "2026-02-26")).as_recipe()
     assert json.loads(json.dumps(recipe)) == recipe
     assert set(recipe) == set(HoldoutPolicy.__dataclass_fields__)
+
+
+def intervals(*rows: tuple[str, str, str, int, int]) -> pa.Table:
+    names = ("holdout", "role", "contig", "start", "end")
+    records = [{**dict(zip(names, row, strict=True)), "unit": f"{row[3]}", "name": "", "reason": ""} for row in rows]
+    return pa.Table.from_pylist(records, schema=HOLDOUT_INTERVALS.arrow)
+
+
+FOOTPRINTS = {
+    "chr17": (np.array([0, 100, 200]), np.array([150, 250, 350])),
+    "chr21": (np.array([0, 100]), np.array([150, 250])),
+}
+
+
+def test_windows_by_holdout_and_role() -> None:
+    table = intervals(
+        ("holdout-chr", "test", "chr21", 0, 1_000),
+        ("holdout-haplotypes", "test", "chr17", 240, 245),
+        ("holdout-haplotypes", "validation", "chr17", 120, 130),
+        ("holdout-haplotypes", "test", "chr5", 120, 130),
+    )
+    counts = count_windows(table, FOOTPRINTS)
+    assert {name: n for name, n in counts.items() if n} == {
+        "windows": 5,
+        "windows.held_out": 5,
+        "windows.holdout-chr": 2,
+        "windows.holdout-chr.test": 2,
+        "windows.holdout-haplotypes": 3,
+        "windows.holdout-haplotypes.test": 2,
+        "windows.holdout-haplotypes.validation": 2,
+    }
+    assert counts["windows.holdout-temporal.validation"] == 0
+    assert "windows.holdout-temporal.validation" in counts
+
+
+def test_nothing_held_out() -> None:
+    counts = count_windows(HOLDOUT_INTERVALS.empty(), FOOTPRINTS)
+    assert (counts["windows"], counts["windows.held_out"]) == (5, 0)
+    rows = count_rows(HOLDOUT_INTERVALS.empty(), HOLDOUT_ALLELES.empty(), HOLDOUT_CORPUS.empty())
+    assert set(rows.values()) == {0}
+    assert "alleles.holdout-clinvar.bench" in rows
+
+
+def test_rows_by_reason_and_a_corpus_window_once() -> None:
+    key = {"source": "mrna_evo2", "window_index": 0}
+    rows = [
+        {**key, "record_id": "a", "holdout": "holdout-chr", "reason": "placed"},
+        {**key, "record_id": "a", "holdout": "holdout-clinvar", "reason": "fail_closed"},
+        {**key, "record_id": "b", "holdout": "holdout-chr", "reason": "placed"},
+    ]
+    held = intervals(("holdout-chr", "test", "chr21", 0, 9), ("holdout-chr", "test", "chr20", 0, 9))
+    corpus = pa.Table.from_pylist(rows, schema=HOLDOUT_CORPUS.arrow)
+    counts = count_rows(held, HOLDOUT_ALLELES.empty(), corpus)
+    assert {name: n for name, n in counts.items() if n} == {
+        # Both rows are of the unit "0".
+        "units.holdout-chr.test": 1,
+        "corpus_windows.holdout-chr.placed": 2,
+        "corpus_windows.holdout-clinvar.fail_closed": 1,
+        "corpus_windows.held_out": 2,
+    }
+
+
+def test_new_labels_whatever_their_stars() -> None:
+    later = {
+        "chr17": clinvar([allele(1, label="P", stars=0), allele(2, label="LB"), allele(3, label="VUS"), allele(4)]),
+        "chr20": clinvar([allele(1, label="B", chrom="chr20")]),
+    }
+    earlier = {"chr17": clinvar([allele(1, label="VUS"), allele(4, label="B")])}
+    counts = count_new_labels(later, earlier)
+    assert {name: n for name, n in counts.items() if n} == {
+        "new_labels.became_labelled.pathogenic": 1,
+        "new_labels.new.benign": 2,
+    }
+
+
+def test_every_column_is_described_and_keys_are_columns() -> None:
+    for table in TABLES:
+        assert all(table.describe(column) for column in table.columns)
+        assert set(table.key) <= set(table.columns)
+        assert not any(table.arrow.field(name).nullable for name in table.key)
+
+
+def test_columns_shared_with_clinvar_have_its_types() -> None:
+    shared = set(HOLDOUT_ALLELES.columns) & set(CLINVAR_VARIANTS.columns)
+    assert {"chrom", "pos", "ref", "alt", "label", "stars", "clinvar_id", "gene_ids"} == shared
+    for name in shared:
+        assert HOLDOUT_ALLELES.arrow.field(name).type == CLINVAR_VARIANTS.arrow.field(name).type
+
+
+def contigs_table(**acgt: int) -> pa.Table:
+    table = genome(contigs=type(GRCH38)(GRCH38[name] for name in acgt))
+    return table.set_column(table.column_names.index("acgt_bases"), "acgt_bases", pa.array(list(acgt.values())))
+
+
+def test_every_contig_of_grch38_has_a_figure_below_its_length() -> None:
+    assert list(GRCH38_BASES) == list(GRCH38.names)
+    assert all(0.4 * GRCH38[name].length < bases < GRCH38[name].length for name, bases in GRCH38_BASES.items())
+
+
+def test_analysis_set_and_whole_assembly_are_conclusive() -> None:
+    # What the analysis sets blank on chr21 is 5.1 % of the whole assembly's bases.
+    whole = 40_088_619
+    assert 38_038_574 / whole < CONCLUSIVE_SHARE
+    assert assembled_shares(contigs_table(chr21=38_038_574), ["chr21"]) == {"chr21": 1.0}
+    assert assembled_shares(contigs_table(chr21=whole), ["chr21"]) == {"chr21": 1.0}
+
+
+def test_missing_contig_and_foreign_genome() -> None:
+    table = genome({"chr21": 0.5})
+    assert assembled_shares(table, ["chr21", "chr5"]) == {"chr21": 1.0, "chr5": 0.0}
+
+
+def test_share_of_the_real_slices(shared_data: Path) -> None:
+    with pysam.FastaFile(str(shared_data / "reference" / "GRCh38.slices.fa.gz")) as fasta:
+        bases = fasta.fetch("chr21").upper()
+    acgt = sum(map(bases.count, "ACGT"))
+    (share,) = assembled_shares(contigs_table(chr21=acgt), ["chr21"]).values()
+    assert share == pytest.approx(acgt / 38_038_574)
+    assert 0.1 < share < 0.15

@@ -26,12 +26,13 @@ from genolewm_assets.lewm.holdouts.temporal import (
     read_kept,
 )
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets_tests.rows import each_row
 
 YEAR = TemporalSetting(months=12)
 WEEKLY = [str(date(2024, 1, 7) + timedelta(weeks=n)) for n in range(120)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("release", "months", "known", "expected"),
     [
         ("2026-02-26", 12, ["2025-02-26", "2025-02-27"], "2025-02-26"),
@@ -65,7 +66,7 @@ def test_the_limit_is_as_many_months_away_and_never_in_a_later_month(day: date, 
     assert limit.day == day.day or (limit.day < day.day and (limit + timedelta(days=1)).day == 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("setting", "expected"),
     [
         (TemporalSetting(), TemporalChoice(None, TemporalRule.OFF)),

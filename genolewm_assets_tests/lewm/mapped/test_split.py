@@ -27,6 +27,7 @@ from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.packages.schema import VariantSource
 from genolewm_assets.store.tables import spool
 from genolewm_assets.variants import ALLELE_KEY
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.package_world import make_sources
 
 SPLITS = [
@@ -47,7 +48,7 @@ def listed(arrays: AlleleIndex) -> dict[str, list[tuple[int, str, str]]]:
     return {name: alleles for name, alleles in found.items() if alleles}
 
 
-@pytest.mark.parametrize(("split", "holdout"), SPLITS)
+@each_row(("split", "holdout"), SPLITS)
 def test_alleles_are_those_of_the_tables(package, split, holdout):
     mapped = open_mapped(package, split)
     variants = package.variants(split)
@@ -75,7 +76,7 @@ def test_alleles_are_those_of_the_tables(package, split, holdout):
     assert listed(mapped.held_out()) == listed(plain)
 
 
-@pytest.mark.parametrize(("split", "holdout"), SPLITS)
+@each_row(("split", "holdout"), SPLITS)
 def test_classes_are_those_of_the_tables(package, split, holdout):
     mapped = open_mapped(package, split)
     alleles = mapped.real_alleles(VariantSource.CLINVAR, holdout)

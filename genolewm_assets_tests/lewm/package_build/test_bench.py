@@ -3,7 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow.parquet as pq
-import pytest
 
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
@@ -13,6 +12,7 @@ from genolewm_assets.lewm.package_build.plan import PackagePlan, plan_package
 from genolewm_assets.lewm.package_build.split import find_regions, split_windows
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.package_world import (
     BLOCK_TEST,
     PROFILE,
@@ -95,8 +95,8 @@ def test_a_change_of_length_that_the_window_does_not_show_is_not_scored():
     assert outcomes([row], reference=sequences.__getitem__) == ["no_difference"]
 
 
-@pytest.mark.parametrize("label", ["P", "LP", "B", "LB", "VUS", "OTHER"])
-@pytest.mark.parametrize("stars", [0, 1, 2])
+@each_row("label", ["P", "LP", "B", "LB", "VUS", "OTHER"])
+@each_row("stars", [0, 1, 2])
 def test_the_bench_holds_decided_labels_with_the_stars_of_the_policy(label, stars):
     rows = [labelled(row, label, stars) for row in alleles("chr21", [1_000])]
     for least in (1, 2):

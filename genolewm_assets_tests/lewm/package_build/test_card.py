@@ -17,6 +17,7 @@ from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages import PRETRAINED_ON
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
 from genolewm_assets_tests.worlds.lewm.package_world import clinvar, intervals, make_sources
 
@@ -75,7 +76,7 @@ def load(directory: Path, scratch: Path, *configs: str) -> dict:
     return json.loads(done.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_datasets_loads_every_table_of_the_folder_without_a_network(package, tmp_path):
     info = read_package_info(package.directory)
     found = load(package.directory, tmp_path, "windows", "variants", "controls", "holdout_intervals", "holdout_corpus")
@@ -90,7 +91,7 @@ def test_datasets_loads_every_table_of_the_folder_without_a_network(package, tmp
     assert found["streamed"] == info.splits["validation"].windows
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_datasets_loads_a_package_in_which_splits_are_empty(tmp_path):
     sources = make_sources(
         intervals=intervals(("holdout-chr", "validation", "chr20", 100, 200)),
@@ -111,7 +112,7 @@ def snippets(directory: Path) -> str:
     return "".join(blocks)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_snippets_of_the_card_run(tmp_path):
     bare = make_sources(gnomad={}, clinvar={})
     labelled = replace(bare, clinvar={"chr17": clinvar("chr17", "VUS")}, without_alleles=True)
@@ -170,7 +171,7 @@ def test_the_card_states_counts_shortfalls_digests_and_the_limit_of_the_encoder(
     assert info.genome_digest in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("held", "used_up", "sentence"),
     [
         (4, 1, " The aim is not reached: `haplotype_max_blocks` allows no more than 50% of the blocks to be held out."),
@@ -201,9 +202,7 @@ def test_a_card_without_shortfall(package):
     assert "Every holdout has the 10 validation windows that were asked for" in text
 
 
-@pytest.mark.parametrize(
-    ("windows", "category"), [(999, "n<1K"), (1_000, "1K<n<10K"), (99_999, "10K<n<100K"), (1_000_000, "n>1M")]
-)
+@each_row(("windows", "category"), [(999, "n<1K"), (1_000, "1K<n<10K"), (99_999, "10K<n<100K"), (1_000_000, "n>1M")])
 def test_size_categories(package, windows, category):
     info = read_package_info(package.directory)
     empty = {split: replace(s, windows=0) for split, s in info.splits.items()}

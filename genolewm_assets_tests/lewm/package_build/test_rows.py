@@ -1,12 +1,27 @@
+"""What training windows share with evaluation windows: counted as the audit counts it, and removed with the buffer."""
+
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.audit.allele_searches import HeldAlleles
+from genolewm_assets.audit.duplicates import search_duplicates
+from genolewm_assets.audit.places import search_places
+from genolewm_assets.audit.reading.intervals import HeldSpans
+from genolewm_assets.audit.reading.package_files import open_files
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.report import LeakKind
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Contig, Split
+from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets.lewm.package_build.checks import check_disjoint
 from genolewm_assets.lewm.package_build.rows import (
     Membership,
     control_rows,
@@ -15,6 +30,8 @@ from genolewm_assets.lewm.package_build.rows import (
     sort_variants,
     variant_rows,
 )
+from genolewm_assets.lewm.package_build.writer import write_package
+from genolewm_assets.lewm.packages.reader import open_tables
 from genolewm_assets.lewm.packages.schema import (
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
@@ -23,11 +40,11 @@ from genolewm_assets.lewm.packages.schema import (
     VariantSource,
 )
 from genolewm_assets.lewm.windows.table import build_window_table
+from genolewm_assets_tests.referees.bcftools import write_fasta
+from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.package_world import PROFILE, SEQUENCES, clinvar, corpus, gnomad, simulate
 
 CACHE = CacheRef("chr17", "k" * 16, 36, "0" * 64, "1" * 64, "embeddings/k")
-
-
 TRAIN = Membership(Split.TRAIN)
 
 
@@ -134,3 +151,139 @@ def test_variant_rows_of_both_sources_in_one_order():
     )
     assert (by_source["clinvar"]["af"], by_source["clinvar"]["gene_ids"]) == (None, [7])
     assert by_source["clinvar"]["label"] in {"P", "LP", "B", "LB", "VUS", "OTHER"}
+
+
+#: The block of validation ends ten bases into the left flank of the window at 6,496.
+_BLOCK_END = 6_410
+
+
+@dataclass(frozen=True)
+class Built:
+    """A package, its checks, and what the audit measures."""
+
+    folder: Path
+    failed: set[str]
+    measured: dict[str, int]
+    found: dict[LeakKind, int]
+
+
+def corpora() -> dict[str, pa.Table]:
+    """Return corpus windows of which three have places, exact and not, on both strands, beside the block of test."""
+    # The left flanks of two of them, which end or begin 50 bases from the block, have 46 of its bases.
+    start, end = world.BLOCK_TEST
+    places = [(start - 650, "-", False), (end + 100, "+", True), (end + 50, "+", False), (end + 3_000, "-", True)]
+    tables = []
+    for n, (at, strand, exact) in enumerate(places):
+        bases = world.SEQUENCES["chr17"][at : at + 600]
+        text = world.reverse(bases) if strand == "-" else bases.decode()
+        place = {"placed_contig": "chr17", "placed_start": at, "placed_end": at + 600, "strand": strand}
+        how = {"record_id": f"placed.{n}", "placement_how": "coordinates", "placement_exact": exact}
+        tables.append(world.corpus("eukaryote_generator", [text], **place, **how))
+    given = world.corpora()
+    return given | {"eukaryote_generator": pa.concat_tables([given["eukaryote_generator"], *tables])}
+
+
+@pytest.fixture(scope="module", params=["none", "windows"])
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp(request.param)
+    intervals = world.intervals(
+        ("holdout-chr", "validation", "chr20", 0, world.LENGTHS["chr20"]),
+        ("holdout-chr", "test", "chr21", 0, world.LENGTHS["chr21"]),
+        ("holdout-haplotypes", "validation", "chr17", world.BLOCK_VALIDATION[0], _BLOCK_END),
+        ("holdout-haplotypes", "test", "chr17", *world.BLOCK_TEST),
+    )
+    policy = HoldoutPolicy(validation_windows=10, buffer=request.param)
+    sources = world.make_sources(policy=policy, intervals=intervals, corpus=corpora())
+    report = write_package(folder / "package", sources)
+    fasta = write_fasta(folder / "genome.fa", {name: text.decode() for name, text in world.SEQUENCES.items()})
+    files = open_files(folder / "package")
+    with Reference(fasta) as reference:
+        places, flanks = search_places(files, reference, HeldSpans.of_package(files))
+        duplicates, shared = search_duplicates(files, HeldAlleles(files, reference))
+    found = {result.kind: len(result.found.keys) for result in (*places, *duplicates)}
+    return Built(folder / "package", world.failed(report.checks), {**flanks, **shared}, found)
+
+
+def counted(built: Built) -> dict[str, int]:
+    return dict(open_tables(built.folder).info.counts)
+
+
+def test_the_card_states_what_the_audit_measures(built: Built) -> None:
+    counts, card = counted(built), (built.folder / "README.md").read_text()
+    names = ("left_flank.windows", "left_flank.most_bp", "evaluation.windows", "evaluation.most_bp")
+    figures = [counts[f"shared.{name}"] for name in names]
+    assert figures == list(built.measured.values())
+    assert f"{figures[2]:,} training windows share bases with an evaluation window" in card
+    assert f"The left flanks of {figures[0]:,} have held-out bases (at most {figures[1]:,})" in card
+    assert "`holdouts.buffer: windows`" in card
+
+
+def test_the_buffer_removes_what_is_shared(built: Built) -> None:
+    info = open_tables(built.folder).info
+    removed = info.counts["windows.reference.beside_evaluation"]
+    assert built.failed == set()
+    # A placed window that is a block's neighbour is no window of evaluation, whatever the buffer.
+    assert built.found[LeakKind.HELD_INTERVAL] == built.found[LeakKind.SHARED_EVALUATION] == 0
+    if info.policy["buffer"] == "windows":
+        assert set(built.measured.values()) == {0}
+        assert removed > 0
+        assert info.counts["windows.eukaryote_generator.beside_evaluation"] > 0
+    else:
+        assert min(built.measured.values()) > 0
+        assert info.counts["shared.left_flank.most_bp"] == 46
+        assert removed == info.counts["windows.eukaryote_generator.beside_evaluation"] == 0
+
+
+def test_every_window_is_removed_that_shares_a_base_and_no_other(built: Built) -> None:
+    """The places are compared base by base, with both flanks of both windows."""
+    package, margin = open_tables(built.folder), world.PROFILE.margin_bp
+    near = {name: np.zeros(length + 2_000, dtype=bool) for name, length in world.LENGTHS.items()}
+    intervals = package.holdouts("intervals").to_pylist()
+    for row in intervals:
+        near[row["contig"]][row["start"] : row["end"]] = True
+    areas = {row["holdout"] for row in intervals}
+    for split in (Split.VALIDATION, Split.TEST):
+        for row in package.windows(split, ["holdout", "contig", "start", "end"]).to_pylist():
+            if row["holdout"] in areas:
+                near[row["contig"]][row["start"] - margin : row["end"] + margin] = True
+    windows = package.windows(Split.TRAIN, ["origin", "contig", "start", "end"]).to_pylist()
+    trained = {(row["contig"], row["start"]) for row in windows if row["origin"] == "reference"}
+    shares = [
+        bool(near[row["contig"]][max(0, row["start"] - margin) : row["end"] + margin].any())
+        for row in windows
+        if row["start"] is not None
+    ]
+    if package.info.policy["buffer"] == "none":
+        assert any(shares)
+        return
+    assert not any(shares)
+    table = world.make_sources().windows["chr17"].select(["start", "end"]).to_pylist()
+    free = {
+        ("chr17", row["start"]) for row in table if not near["chr17"][row["start"] - margin : row["end"] + margin].any()
+    }
+    assert trained == free
+
+
+def test_a_window_that_the_buffer_forgot_is_found(built: Built) -> None:
+    info = open_tables(built.folder).info
+    if info.policy["buffer"] == "none":
+        return
+    folder = built.folder
+    path = folder / info.split_files(Split.TRAIN)[0].path
+    table = pq.read_table(path)
+    evaluated = open_tables(folder).windows(Split.TEST, ["holdout", "contig", "start"]).to_pylist()
+    place = next(row for row in evaluated if row["holdout"] == "holdout-haplotypes")
+    # Behind its right flank, and behind the left flank of the training window, there is one base.
+    starts = [place["start"] + 1_200 + 2 * world.PROFILE.margin_bp - 1, *table["start"].to_pylist()[1:]]
+    ends = [starts[0] + 1_200, *table["end"].to_pylist()[1:]]
+    before = path.read_bytes()
+    for name, values in (("start", starts), ("end", ends)):
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), pa.array(values, pa.int64()))
+    try:
+        pq.write_table(table, path)
+        check = check_disjoint(folder, info)
+    finally:
+        path.write_bytes(before)
+    assert check.figures["train_windows_beside_evaluation"] == 1
+    assert "shares bases with an evaluation window" in str(check.rows[0]["fault"])

@@ -45,6 +45,7 @@ def test_checksums_are_those_of_sha256sum(package):
     assert sorted([*read_sha256sums(package.directory), "SHA256SUMS", "manifest.json"]) == files_of(package.directory)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("place", [pytest.param("generation", marks=pytest.mark.slow), "copy"])
 def test_one_flipped_byte_anywhere_is_found_and_its_file_named(package, tmp_path, place):
     target = tmp_path / ".gen" / package.directory.name if place == "generation" else tmp_path / "copy"
@@ -68,6 +69,7 @@ def test_one_flipped_byte_anywhere_is_found_and_its_file_named(package, tmp_path
     assert damaged(target) == []
 
 
+@pytest.mark.nightly
 def test_every_digest_in_every_record_is_compared(package, tmp_path):
     target = tmp_path / "copy"
     shutil.copytree(package.directory, target)

@@ -17,6 +17,7 @@ from genolewm_assets.lewm.packages.info import (
 from genolewm_assets.lewm.packages.schema import CacheRef
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets_tests.rows import each_row
 
 FILES = tuple(
     FileEntry(path, 10, f"{i:064x}", 1)
@@ -56,7 +57,7 @@ def test_no_package_at_all(tmp_path):
         read_package_info(tmp_path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "problem"),
     [
         ({"format_version": "1.0"}, r"expected genolewm\.package 2\.x, got genolewm\.package 1\.0"),
@@ -73,7 +74,7 @@ def test_other_formats_and_wrong_types_are_refused(change, problem):
         parse_package_info(canonical_json(document, "test"), "package.json")
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b"\xff", json.dumps(json.loads(INFO.to_bytes())).encode()])
+@each_row("raw", [b"", b"[]", b"{", b"\xff", json.dumps(json.loads(INFO.to_bytes())).encode()])
 def test_anything_but_canonical_json_is_refused(raw):
     with pytest.raises(CorruptResourceError):
         parse_package_info(raw, "package.json")

@@ -1,15 +1,34 @@
+"""The record of the pointer's last move: what was in use before, across moves that nobody recorded."""
+
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
+from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.genome import Split
+from genolewm_assets.genome import EVALUATION, Split
+from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES
+from genolewm_assets.lewm.packages.mix import SOURCE_MIX
+from genolewm_assets.lewm.packages.moves import Move, next_move, read_move, write_move
+from genolewm_assets.lewm.packages.pointer import PackageRef
 from genolewm_assets.lewm.packages.reader import open_package, open_tables, verify_package
-from genolewm_assets.lewm.packages.schema import PACKAGE_CONTROLS, PACKAGE_VARIANTS, PACKAGE_WINDOWS
+from genolewm_assets.lewm.packages.schema import (
+    PACKAGE_CONTROLS,
+    PACKAGE_VARIANTS,
+    PACKAGE_WINDOWS,
+    STRATA,
+    TABLES,
+    window_pattern,
+    window_shard,
+)
+from genolewm_assets.lewm.windows.schema import WINDOWS
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.package_world import RELEASE
 
 
@@ -97,3 +116,86 @@ def test_verify_tells_how_far_it_is(package):
     assert all(total is not None and done <= total for done, total in steps.seen)
     done, total = steps.seen[-1]
     assert done == total
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_every_column_is_described_and_the_key_is_made_of_columns(table):
+    assert all(table.describe(name) for name in table.columns)
+    assert set(table.key) <= set(table.columns)
+    assert len({table.name for table in TABLES}) == len(TABLES)
+
+
+def test_the_mix_covers_every_source_of_the_corpus():
+    assert set(SOURCE_MIX) == set(CorpusSource)
+    assert sum(SOURCE_MIX.values()) == pytest.approx(1)
+
+
+def test_every_role_of_a_holdout_is_a_split_and_strata_are_columns_of_the_window_index():
+    assert {str(role) for role in EVALUATION} | {"train"} == {str(split) for split in Split}
+    assert set(STRATA) <= set(WINDOWS.columns)
+
+
+@each_row("split", Split)
+def test_the_pattern_of_a_split_finds_its_files_and_no_others(split):
+    names = {other: window_shard(other, 3, 12) for other in Split}
+    assert names[split] == f"data/{split}-00003-of-00012.parquet"
+    assert [other for other, name in names.items() if fnmatch(name, window_pattern(split))] == [split]
+
+
+FIRST = PackageRef("2024-01-07", "packages/2024-01-07/aaaaaaaaaaaa", "a" * 64)
+SECOND = PackageRef("2025-01-05", "packages/2025-01-05/bbbbbbbbbbbb", "b" * 64)
+REBUILT = PackageRef("2025-01-05", "packages/2025-01-05/cccccccccccc", "c" * 64)
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    assert read_move(tmp_path) is None
+    for move in (Move(None, FIRST), Move(FIRST, SECOND)):
+        write_move(tmp_path, move)
+        assert read_move(tmp_path) == move
+
+
+@each_row(
+    ("recorded", "after", "found"),
+    [
+        (None, FIRST, Move(None, FIRST)),
+        (Move(None, FIRST), FIRST, Move(None, FIRST)),
+        (Move(None, FIRST), SECOND, Move(FIRST, SECOND)),
+        (Move(FIRST, SECOND), SECOND, Move(FIRST, SECOND)),
+        (Move(FIRST, SECOND), REBUILT, Move(SECOND, REBUILT)),
+        (Move(FIRST, SECOND), FIRST, Move(SECOND, FIRST)),
+    ],
+    ids=["first", "first again", "next", "next again", "rebuilt", "back"],
+)
+def test_a_move_begins_where_the_last_one_ended(recorded: Move | None, after: PackageRef, found: Move) -> None:
+    assert next_move(recorded, after) == found
+
+
+def test_a_name_states_both_packages() -> None:
+    assert Move(FIRST, SECOND).name == f"2025-01-05.{'b' * 12}_after_2024-01-07.{'a' * 12}"
+    assert Move(None, FIRST).name == f"2024-01-07.{'a' * 12}_after_nothing"
+    assert Move(SECOND, REBUILT).name != Move(FIRST, REBUILT).name
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"after": None}, "names no package in use"),
+        ({"before": "2024-01-07"}, "expected a mapping"),
+        ({"before": {}}, "not a reference to a package"),
+        ({"more": 1}, "expected before, after"),
+    ],
+)
+def test_another_document_is_refused(tmp_path: Path, change: dict[str, object], problem: str) -> None:
+    write_move(tmp_path, Move(FIRST, SECOND))
+    path = tmp_path / "packages/current.move.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(CorruptResourceError, match=problem):
+        read_move(tmp_path)
+
+
+def test_a_path_that_leads_out_of_the_root_is_refused(tmp_path: Path) -> None:
+    write_move(tmp_path, Move(FIRST, SECOND))
+    path = tmp_path / "packages/current.move.json"
+    path.write_text(path.read_text().replace("packages/2024-01-07", "../2024-01-07"))
+    with pytest.raises(CorruptResourceError):
+        read_move(tmp_path)

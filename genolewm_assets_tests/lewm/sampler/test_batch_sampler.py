@@ -177,7 +177,7 @@ def test_a_radius_of_any_size_pools_the_whole_window(side):
         )
 
 
-@pytest.mark.exhaustive
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", range(100))
 def test_a_hundred_thousand_windows(part):
     """1,000 windows of a world of their own, with the default rules and eight edits."""

@@ -98,7 +98,7 @@ def test_indels_have_the_stated_lengths_and_even_places(sampler):
     assert is_plausible(blocks[1:-1], np.ones(20))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_million_tuples_make_no_held_out_allele():
     """A third of the real alleles are held out; without the filter, each window makes many of them."""
     reference = simulate_reference(seed=7)

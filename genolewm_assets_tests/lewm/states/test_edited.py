@@ -1,14 +1,26 @@
+"""Window tables found by the digest of their bytes, and read in pieces."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from genolewm_assets.errors import InputError
+from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.lewm.states.edited import EditEncoder, check_spans, encode_edited_windows
+from genolewm_assets.lewm.states.window_tables import find_window_tables, window_table_of
+from genolewm_assets.progress import NO_PROGRESS, ByteCount
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.lewm.cache_world import publish_cache, publish_windows
+from genolewm_assets_tests.worlds.lewm.package_world import make_sources
+from genolewm_assets_tests.worlds.store.plans import flip, make_plan, new_root
 
 
 class Whole:
@@ -53,7 +65,7 @@ def test_spans_are_blocks_of_the_window() -> None:
     assert inside.tolist() == [[False, True, False, False], [True, True, True, False]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source_of", "spans", "says"),
     [
         ([0, 1], [(0, 1), (0, 1)], "edited window 1: its source or span does not exist: expected one of 1 sources"),
@@ -68,3 +80,32 @@ def test_spans_are_blocks_of_the_window() -> None:
 def test_a_span_that_is_not_there_is_refused(source_of: list[int], spans: list[Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         check_spans([2, 4], 1, np.array(source_of), np.array(spans))
+
+
+def test_superseded_tables_are_found_too(tmp_path: Path) -> None:
+    root, table = new_root(tmp_path / "root"), make_sources().windows["chr20"]
+    assert find_window_tables(root.path) == {}
+    older = publish_windows(root, "windows/index", "chr20", table)
+    cache = publish_cache(root, older)
+    newer = publish_windows(root, "windows/index", "chr20", table.slice(3))
+    found = find_window_tables(root.path)
+    assert {entry.path for entry in found.values()} == {p.file("windows.parquet") for p in (older, newer)}
+    of_cache = window_table_of(cache.manifest, found)
+    assert (of_cache.path, of_cache.artefact) == (older.file("windows.parquet"), older.artefact)
+    of_cache.check_bytes(ByteCount(NO_PROGRESS, of_cache.size_bytes))
+    hashes = np.concatenate(list(of_cache.read_hashes()))
+    assert [row.tobytes() for row in hashes] == table["window_hash"].to_pylist()
+    pieces = list(of_cache.read_batches(["start"], 4))
+    assert [len(piece) for piece in pieces] == [4, 4, 4, 2]
+    flip(of_cache.path, 300)
+    with pytest.raises(CorruptResourceError, match=r"content differs: .* Rebuild windows/index\[chr20\]\.$"):
+        of_cache.check_bytes(ByteCount(NO_PROGRESS, of_cache.size_bytes))
+    del found[of_cache.sha256]
+    with pytest.raises(MissingResourceError, match=r"embeddings/cache\[chr20\]: its window table is not in the root"):
+        window_table_of(cache.manifest, found)
+
+
+def test_a_manifest_that_names_no_table(tmp_path: Path) -> None:
+    published = build(Root(tmp_path / "root"), make_plan())
+    with pytest.raises(CorruptResourceError, match="names no window table"):
+        window_table_of(read_manifest(published.directory), {})

@@ -30,6 +30,7 @@ from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.killing import outcome, start
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.cache_world import make_root, publish_cache, publish_windows
 from genolewm_assets_tests.worlds.lewm.package_world import make_sources
 from genolewm_assets_tests.worlds.store.plans import flip
@@ -253,7 +254,6 @@ def test_who_may_not_wait_is_told_that_another_is_at_it(root: Root) -> None:
     assert said.startswith(f"{BusyError.__name__}: {root.path / CACHE_INDEX}: ")
 
 
-@pytest.mark.slow
 def test_killed_anywhere_it_says_that_it_is_out_of_date_or_is_not(
     root: Root, built: tuple[Path, Pairs], kill_points: KillPoints
 ) -> None:
@@ -279,7 +279,7 @@ def test_killed_anywhere_it_says_that_it_is_out_of_date_or_is_not(
     assert states == {"out of date", 88}
 
 
-@pytest.mark.parametrize("text", ["", "ab" * 15, "ab" * 24, "ab" * 33, "xy" * 32, "0x" + "ab" * 31, "ab" * 32 + "\n"])
+@each_row("text", ["", "ab" * 15, "ab" * 24, "ab" * 33, "xy" * 32, "0x" + "ab" * 31, "ab" * 32 + "\n"])
 def test_what_is_no_window_hash(text: str) -> None:
     with pytest.raises(InputError, match="expected 64 hex digits, or the 32 of a window_id"):
         parse_window_hash(text)

@@ -16,6 +16,7 @@ from genolewm_assets.lewm.states.pooling import (
     locus_blocks,
     pool_blocks,
 )
+from genolewm_assets_tests.rows import each_row
 
 
 @given(st.integers(1, 400), st.integers(1, 70), st.integers(0, 300), st.data())
@@ -30,7 +31,7 @@ def test_blocks_are_those_that_hold_a_token_of_the_neighbourhood(n_tokens, block
         assert set(range(start, stop)) == covered
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("token", "both", "right"),
     [
         (0, (0, 5), (0, 5)),
@@ -64,7 +65,7 @@ def test_float16_states_are_summed_in_full_precision():
     assert pool_blocks(states, 0, 32, 2048).dtype == np.float32
 
 
-@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (2, 2), (3, 2), (0, 33)])
+@each_row(("start", "stop"), [(-1, 2), (2, 2), (3, 2), (0, 33)])
 def test_blocks_that_are_not_the_windows_are_refused(start, stop):
     with pytest.raises(InputError, match="not blocks of the window"):
         pool_blocks(np.zeros((40, 2)), start, stop, 2048)
@@ -94,7 +95,7 @@ def states(n_tokens: int, hidden: int = 3, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n_tokens, hidden)).astype(np.float32)
 
 
-@pytest.mark.parametrize("n_tokens", [1, 63, 64, 65, 127, 128, 341, 2_048])
+@each_row("n_tokens", [1, 63, 64, 65, 127, 128, 341, 2_048])
 def test_a_block_is_the_mean_of_its_tokens(n_tokens: int) -> None:
     tokens = states(n_tokens)
     blocks = block_means(tokens)
@@ -144,7 +145,7 @@ def test_every_half_becomes_its_single():
         assert not pooler.pool(one.astype(np.float32), np.array([[0, 1]]), 2, 1, out[:1])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("blocks", "shape"),
     [([[0, 33]], (1, 4)), ([[-1, 2]], (1, 4)), ([[5, 5]], (1, 4)), ([[0, 2]], (1, 3)), ([[0, 2], [1, 3]], (1, 4))],
 )

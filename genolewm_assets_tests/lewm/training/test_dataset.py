@@ -22,6 +22,7 @@ from genolewm_assets.lewm.training.batches import merge_batches
 from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package, states_of
 from genolewm_assets_tests.worlds.lewm.package_world import SEQUENCES, held_alleles
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
@@ -54,7 +55,7 @@ def load(dataset, workers: int, **options) -> list[object]:
     return list(torch_data.DataLoader(dataset, batch_size=None, num_workers=workers, **options))
 
 
-@pytest.mark.parametrize("kind", ["GenoLeWMDataset", "GenoLeWMValDataset", "GenoLeWMTestDataset"])
+@each_row("kind", ["GenoLeWMDataset", "GenoLeWMValDataset", "GenoLeWMTestDataset"])
 def test_the_package_in_use_of_a_root_is_read(kind, package):
     root = enclosing_root(package)
     (link,) = (path for path in (root / "packages").rglob("*") if path.is_symlink())
@@ -105,7 +106,6 @@ def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(package)
         assert same(load(dataset, workers), alone)
 
 
-@pytest.mark.slow
 def test_spawned_workers_give_the_same_batches(package):
     dataset = lewm.GenoLeWMDataset(package, seed=3, windows_per_batch=4)
     assert same(load(dataset, 2, multiprocessing_context="spawn"), list(dataset))
@@ -216,7 +216,6 @@ def test_no_tuple_comes_from_what_is_held_out(package):
     assert seen > 1_000
 
 
-@pytest.mark.slow
 def test_a_synthetic_copy_of_a_held_out_allele_is_drawn_again_and_counted(tmp_path):
     """Every SNV of chr17 to A, C or G is held out by the temporal holdout: only those to T remain."""
     bases = SEQUENCES["chr17"].decode()
@@ -350,7 +349,7 @@ def test_a_flipped_bit_in_a_cache_is_found_and_a_missing_cache_named(tmp_path):
     assert len(lewm.GenoLeWMDataset(folder, with_states=False, windows_per_epoch=55)) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         {"n_edits": 0},
@@ -370,7 +369,6 @@ def test_impossible_options_are_named(package, options):
         lewm.GenoLeWMDataset(package, **options)
 
 
-@pytest.mark.slow
 def test_the_trainers_side_imports_neither_dagster_nor_pysam_and_torch_in_one_module():
     code = (
         "import sys; import genolewm_assets.lewm.training.stream, genolewm_assets.lewm.training.split;"

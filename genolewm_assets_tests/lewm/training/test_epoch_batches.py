@@ -14,6 +14,7 @@ import pytest
 from genolewm_assets import lewm
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
 
 stateful = Late("torchdata.stateful_dataloader")
@@ -41,6 +42,7 @@ def loader(package: Path, workers: int, **options: Any) -> Any:
     return stateful.StatefulDataLoader(dataset, batch_size=None, num_workers=workers)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_a_stateful_loader_goes_on_at_the_next_batch(package: Path, workers: int) -> None:
     whole = places(lewm.GenoLeWMDataset(package, **OPTIONS))
@@ -75,7 +77,7 @@ def test_a_dataset_says_where_its_next_iterator_begins(package: Path) -> None:
     assert places(islice(other, 1)) == places(islice(dataset, 1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"seed": 6},
@@ -95,7 +97,7 @@ def test_a_state_of_other_batches_is_refused(package: Path, change: dict[str, An
         iter(other).load_state_dict(state | {"taken": 0, "processes": 1})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fault", "named"),
     [
         ({"version": 2}, "version"),
@@ -122,6 +124,7 @@ group.destroy_process_group()
 """
 
 
+@pytest.mark.nightly
 def test_ranks_are_those_of_the_process_group(package: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-c", RANK]
     ranks = [

@@ -22,6 +22,7 @@ from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root, enclosing_root
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.frozen_world import (
     EPOCHS,
     OPTIONS,
@@ -74,7 +75,7 @@ def test_frozen_batches_are_the_batches_drawn(world: FrozenWorld, windows_per_ba
         assert stored.target_states.tobytes() == encode_targets(batch, world.encoder).tobytes()
 
 
-@pytest.mark.parametrize("workers", [0, 1, 3])
+@each_row("workers", [0, 1, 3])
 def test_any_number_of_workers_gives_the_same_batches(world: FrozenWorld, workers: int) -> None:
     alone = list(world.live(windows_per_batch=4))
     loader = torch_data.DataLoader(world.frozen(windows_per_batch=4), batch_size=None, num_workers=workers)
@@ -170,7 +171,7 @@ def test_the_epochs_of_a_package_are_found_in_its_root(world: FrozenWorld, tmp_p
     assert_same(list(world.frozen(frozen=root.path / location)), list(world.live()))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("option", "frozen"),
     [
         ({"seed": 4}, "3"),

@@ -15,6 +15,7 @@ from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.packages.mix import EDIT_SHARES, PackageMix, Shares, present_shares, window_shares
 from genolewm_assets.lewm.training.mix import WITH_CLINVAR, WITH_GNOMAD, WITH_NONE, EpochPlan, WindowAlleles, plan_epoch
 from genolewm_assets.lewm.training.schedule import WindowSchedule
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.stream_world import window_alleles
 
 CORPORA = ("eukaryote_generator", "mrna_evo2", "mrna_splice_evo2", "prokaryote_evo2")
@@ -62,7 +63,7 @@ def served(alleles: WindowAlleles, mix: PackageMix, n_edits: int = 8) -> tuple[S
     return shares, Counter(rows), plan.shares
 
 
-@pytest.mark.parametrize("n_corpus", [150, 1_500, 15_000])
+@each_row("n_corpus", [150, 1_500, 15_000])
 def test_served_shares_do_not_depend_on_the_size_of_the_corpus(n_corpus):
     """45 % of the visits are of reference windows, so at most 45 % of the edits are real: 3 parts gnomAD, 1 ClinVar."""
     shares, visits, promised = served(make_alleles(600, n_corpus), PackageMix())
@@ -185,7 +186,7 @@ def test_the_two_eukaryotes_take_each_others_share():
     assert present_shares(shares, {"fungi"}) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mix", "share", "message"),
     [
         ({"fungi": 1.0}, None, "unknown name"),

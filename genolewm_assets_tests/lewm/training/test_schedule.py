@@ -18,6 +18,7 @@ from genolewm_assets.lewm.training.schedule import (
     WindowSchedule,
     count_visits,
 )
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.stream_world import window_alleles
 
 GNOMAD, SNV, INDEL, CLINVAR = tuple(EditSource)
@@ -48,7 +49,7 @@ def test_the_mix_of_visits_is_that_of_the_plan():
             assert abs(counts[name] / 667 - share) < 1.5 / 667
 
 
-@pytest.mark.parametrize("n_windows", [50, 400, 1_234])
+@each_row("n_windows", [50, 400, 1_234])
 def test_every_window_is_seen_before_any_is_seen_again(n_windows):
     schedule = schedule_of(n_windows=n_windows)
     seen = np.zeros(len(ORIGINS), int)
@@ -101,12 +102,12 @@ def served(mix: EditMix, n_edits: int, ordinals: Iterable[int]) -> Counter[EditS
     return Counter(list(EditSource)[code] for code in mix.slots(n_edits).plans(at, at).ravel())
 
 
-@pytest.mark.parametrize("ordinal", [0, 1, 7, 12_345])
+@each_row("ordinal", [0, 1, 7, 12_345])
 def test_the_exact_mix_holds_in_every_window(ordinal):
     assert served(EditMix.named("exact"), 8, [ordinal]) == {GNOMAD: 3, SNV: 3, INDEL: 1, CLINVAR: 1}
 
 
-@pytest.mark.parametrize("first", [0, 1, 4, 999])
+@each_row("first", [0, 1, 4, 999])
 def test_the_rotating_mix_holds_over_any_five_windows(first):
     mix = EditMix.named("rotating")
     slots = served(mix, 8, range(first, first + 5))

@@ -20,6 +20,7 @@ from genolewm_assets.lewm.states.pooling import pool_blocks
 from genolewm_assets.lewm.training.scoring import SplitBenches, most_central_windows
 from genolewm_assets.lewm.training.stream import Visits
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package, states_of
 from genolewm_assets_tests.worlds.lewm.package_world import PROFILE, SEQUENCES, clinvar, other_base, table
 from genolewm_assets_tests.worlds.lewm.stream_world import plan_of
@@ -177,7 +178,7 @@ def test_alleles_that_no_window_shows_are_counted_by_reason(package):
         assert found["in_no_window"] >= len(before) > 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("holdout", "options", "message"),
     [
         ("holdout-haplotypes", {}, "this holdout has no bench of ClinVar alleles"),

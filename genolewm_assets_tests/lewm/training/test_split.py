@@ -16,6 +16,7 @@ from genolewm_assets.lewm.mapped.split import MappedSplit
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS
 from genolewm_assets.lewm.training import split
 from genolewm_assets.lewm.training.split import read_split
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.package_world import held_alleles, intervals, table
 from genolewm_assets_tests.worlds.lewm.stream_world import CONTIG, as_batch, make_window, simulate_reference
 
@@ -127,7 +128,7 @@ def test_a_holdout_without_windows_is_named():
         read_split(package, Split.TEST, "chr21")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start", "end", "origin", "leaks"),
     [
         (FOOTPRINT_END - 1, FOOTPRINT_END + 9, "reference", True),

@@ -16,6 +16,7 @@ from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
 from genolewm_assets.lewm.states.pooling import Pooling
 from genolewm_assets.lewm.training.stream import HaplotypeStream, RandomStream, StreamSettings, Visits
 from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     MemoryStates,
     as_batch,
@@ -54,9 +55,7 @@ def some(which: int | slice) -> Visits:
     return Visits(VISITS.rows[at], VISITS.plan[at], VISITS.again[at])
 
 
-@pytest.mark.parametrize(
-    "pooling", [Pooling(radius_tokens=90), Pooling.named("global", 0, "both"), Pooling(side="right")]
-)
+@each_row("pooling", [Pooling(radius_tokens=90), Pooling.named("global", 0, "both"), Pooling(side="right")])
 def test_source_states_are_the_cached_blocks_of_each_tuple(pooling):
     batch = stream(settings=StreamSettings(seed=4, pooling=pooling)).batch(VISITS, epoch=1, position=6)
     assert (batch.epoch, batch.position, len(batch), batch.kind) == (1, 6, 32, pooling.kind)
@@ -132,7 +131,7 @@ def test_a_window_in_no_cache_is_named():
         unknown.batch(Visits.of([0], plan_of()), epoch=0, position=0)
 
 
-@pytest.mark.parametrize(("widths", "n_blocks"), [([8, 8], 16), ([4, 4], 4), ([4, 4], 8), ([16, 16], 16)])
+@each_row(("widths", "n_blocks"), [([8, 8], 16), ([4, 4], 4), ([4, 4], 8), ([16, 16], 16)])
 def test_states_of_another_block_size_are_refused(widths, n_blocks):
     readers = {"full": MemoryStates(widths, n_blocks), "short": READERS["short"]}
     if widths == [8, 8]:

@@ -20,6 +20,8 @@ from genolewm_assets.lewm import GenoLeWMTestDataset, write_frozen
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
 
+pytestmark = pytest.mark.nightly
+
 EXAMPLE = REPOSITORY / "docs" / "train_example.py"
 _LINE = re.compile(r"^ *(\d+)  (.{16})  (.{16})  (.*)$")
 
@@ -52,7 +54,6 @@ def package(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
     )
 
 
-@pytest.mark.slow
 def test_frozen_epochs_train_to_the_same_losses(example, package, model, tmp_path, monkeypatch):
     words = ["--epochs", "2", "--validate-every", "0"]
     monkeypatch.setattr(example, "HOLDOUTS", ())
@@ -62,7 +63,6 @@ def test_frozen_epochs_train_to_the_same_losses(example, package, model, tmp_pat
     assert example.main([str(package), str(model), *words, "--frozen", str(tmp_path / "store")]) == losses
 
 
-@pytest.mark.slow
 def test_the_loss_of_a_linear_predictor_falls_and_is_validated(example, package, model, capsys):
     words = ["--epochs", "4", "--windows-per-batch", "4", "--validate-every", "20", "--left-context-bp", "100"]
     losses = example.main([str(package), str(model), *words])
@@ -95,7 +95,6 @@ def test_the_loss_of_a_linear_predictor_falls_and_is_validated(example, package,
     assert all(0 <= float(tested[n]) <= 1 for n in (3, 4))
 
 
-@pytest.mark.slow
 def test_alleles_are_scored_on_request_and_caches_may_be_missing(example, tmp_path, model, capsys):
     package = publish_package(tmp_path, encode=None)
     words = ["--epochs", "1", "--validate-every", "0", "--score-every", "10", "--encode-missing"]

@@ -17,7 +17,7 @@ from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.programs import free_port
 from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 EXAMPLE = REPOSITORY / "docs" / "train_ranks_example.py"
 SAVE_EVERY = 2

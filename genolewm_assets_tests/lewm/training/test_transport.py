@@ -72,6 +72,7 @@ def in_use(dataset) -> int:
     return int((dataset._blocks._states != 0).sum())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_batches_that_are_kept_keep_their_numbers(dataset, method):
     """More batches than there are slots, kept until the end; then every slot is free again."""
@@ -104,6 +105,7 @@ def test_part_of_a_batch_keeps_the_rest(dataset):
     assert np.array_equal(first.numpy(), alone[1:, 3:])
 
 
+@pytest.mark.nightly
 def test_epochs_that_are_left_in_the_middle_take_no_slot_for_ever(dataset):
     for _ in range(2 * transport.SLOTS):
         next(iter(loader(dataset)))

@@ -13,6 +13,7 @@ from genolewm_assets.lewm.states.pooling import Pooling, TupleKind
 from genolewm_assets.lewm.training.tuples import Phase, encode_tokens
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
 from genolewm_assets_tests.referees.sampling.plain_tuples import build_tuples
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     make_window,
@@ -44,9 +45,9 @@ def six_mers(sequence: str) -> list[int]:
     return [int(sequence[i : i + 6].translate(str.maketrans("ACGT", "0123")), 4) for i in range(0, len(sequence), 6)]
 
 
-@pytest.mark.parametrize("policy", ["right_flank", "left_flank", "opposite"])
-@pytest.mark.parametrize("kind", ["local", "global"])
-@pytest.mark.parametrize("window_bp", [3_072, 2_562])
+@each_row("policy", ["right_flank", "left_flank", "opposite"])
+@each_row("kind", ["local", "global"])
+@each_row("window_bp", [3_072, 2_562])
 def test_tokens_and_blocks_by_plain_loops(policy, kind, window_bp):
     window = make_window(REFERENCE, 4_000, window_bp=window_bp)
     pooling = Pooling.named(kind, 100, "both")

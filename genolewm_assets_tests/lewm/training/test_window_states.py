@@ -14,6 +14,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Mis
 from genolewm_assets.lewm.packages.reader import open_available, open_package, open_tables
 from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
 
 torch_data = Late("torch.utils.data")
@@ -58,6 +59,7 @@ def encoded(dataset) -> int:
     return sum(batch.counts.get("encoded_windows", 0) for batch in dataset)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["local", "global"])
 def test_live_and_cached_states_of_the_same_windows_are_equal(tmp_path, cached, encoder, kind):
     options = {"kind": kind, "radius_tokens": 30, "windows_per_batch": 16, "seed": 2}
@@ -90,7 +92,7 @@ def test_an_encoder_of_complete_caches_encodes_nothing(cached, encoder):
     assert encoded(lewm.GenoLeWMDataset(cached, encoder=encoder)) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ({"layer": 0}, r"made with another encoder: expected \{'layer': 2\}, got \{'layer': 0\}"),

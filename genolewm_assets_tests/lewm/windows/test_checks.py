@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 
 import pyarrow as pa
-import pytest
 
 from genolewm_assets.genome import WindowProfile
 from genolewm_assets.lewm.windows.checks import WINDOW_CHECKS, check_window_table
 from genolewm_assets.lewm.windows.schema import WINDOWS
+from genolewm_assets_tests.rows import each_row
 
 PROFILE = WindowProfile("tiny", window_bp=60, stride_bp=30, margin_bp=6)
 SEQUENCE = b"NN" + b"ACGTTGCAAC" * 12 + b"N" + b"GATTACA" * 10 + b"R"
@@ -43,7 +43,7 @@ def test_a_sound_table_passes() -> None:
     assert failed([row(start) for start in STARTS]) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "checks"),
     [
         (row(38, window_id="0" * 32), ["window_hashes_right"]),

@@ -13,6 +13,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.differences import Difference, lay_out, names_of
+from genolewm_assets_tests.rows import each_row
 
 _PLACEHOLDER = 3106
 _RNG = np.random.default_rng(11)
@@ -59,7 +60,7 @@ _PLANTED = {
 }
 
 
-@pytest.mark.parametrize("what", _PLANTED)
+@each_row("what", _PLANTED)
 def test_planted_differences_have_the_names_of_the_field(rcrs: str, rcrs_aligner: CircularAligner, what: str) -> None:
     edits, names = _PLANTED[what]
     genome = _edited(rcrs, *edits)
@@ -72,7 +73,7 @@ def test_planted_differences_have_the_names_of_the_field(rcrs: str, rcrs_aligner
     assert aligned.placement.coordinates[behind].tolist() == list(range(16_301, 16_569))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lost", "names"),
     [
         ((-2, 3), ["1-3d", "16568-16569d"]),
@@ -201,7 +202,7 @@ def test_rcrs_itself_differs_only_in_writing_its_placeholder(rcrs: str, rcrs_ali
     assert rcrs_aligner.align(rcrs.replace("N", ""), where="rCRS").differences == ()
 
 
-@pytest.mark.parametrize(("start", "end"), [(3_105, 3_108), (3_106, 3_120), (3_090, 3_107), (3_000, 3_160)])
+@each_row(("start", "end"), [(3_105, 3_108), (3_106, 3_120), (3_090, 3_107), (3_000, 3_160)])
 def test_a_run_of_n_over_the_placeholder_shifts_nothing(
     rcrs: str, rcrs_aligner: CircularAligner, start: int, end: int
 ) -> None:
@@ -242,7 +243,7 @@ def test_ambiguous_bases_are_stated_as_they_are(aligner: CircularAligner) -> Non
     assert names_of(aligner.align(genome, where="genome").differences) == ["501R", "901Y", "902Y"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "genome",
     [
         "".join("ACGT"[code] for code in np.random.default_rng(3).integers(0, 4, 16_569)),
@@ -277,8 +278,8 @@ def test_a_large_gap_beside_the_cut_is_found(aligner: CircularAligner, lost_bp: 
     assert [max(d.end - d.start, len(d.bases)) for d in gaps if d.start != _PLACEHOLDER] == [1_000]
 
 
-@pytest.mark.parametrize("cut", [0, 5_000, 9_000, 13_000])
-@pytest.mark.parametrize("is_reversed", [False, True])
+@each_row("cut", [0, 5_000, 9_000, 13_000])
+@each_row("is_reversed", [False, True])
 def test_of_alignments_that_score_alike_one_is_chosen_whatever_the_cut(
     aligner: CircularAligner, cut: int, is_reversed: bool
 ) -> None:

@@ -1,11 +1,29 @@
-"""Names of differences, and genomes laid out from them."""
+"""Names of differences, and genomes laid out from them.
+
+Branches of the tree: each is reached by what defines it and what leads to it, and by nothing less.
+
+A genome that does not align stands in the way of no other.
+"""
 
 from __future__ import annotations
 
-import pytest
+from collections import defaultdict
+from collections.abc import Iterator
 
-from genolewm_assets.errors import InputError
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import InputError, SequenceError
+from genolewm_assets.genome import reverse_complement
+from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.differences import Difference, lay_out, names_of, parse_names
+from genolewm_assets.mito.genomes.haplogroups import _ROOT, _Branch, _branch, call_branch, majors
+from genolewm_assets.mito.genomes.records import GenomeRecord
+from genolewm_assets.mito.genomes.rotation import canonical_rotation
+from genolewm_assets.mito.genomes.table import place_genomes
+from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.mito.genome_world import GENOMES, QC, REFERENCE, chimera
 
 _CIRCLE = "GATCNCAGGT"
 
@@ -44,7 +62,7 @@ def test_an_insertion_after_a_deletion_follows_the_position_it_names() -> None:
     assert placement.insertion.tolist() == [0, 0, 0, 0, 1, 2, 0, 0]
 
 
-@pytest.mark.parametrize("name", ["C309", "309.C", "309.0C", "0A", "", "8281-8289", "309+C", "309c"])
+@each_row("name", ["C309", "309.C", "309.0C", "0A", "", "8281-8289", "309+C", "309c"])
 def test_other_names_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="genome 3: not the name of a difference"):
         parse_names([name], where="genome 3")
@@ -55,7 +73,7 @@ def test_misnumbered_insertions_are_refused() -> None:
         parse_names(["309.2C", "309.3C"], where="genome 3")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "differences",
     [
         [Difference(2, 5, ""), Difference(4, 5, "A")],
@@ -68,3 +86,136 @@ def test_misnumbered_insertions_are_refused() -> None:
 def test_impossible_differences_are_refused(differences: list[Difference]) -> None:
     with pytest.raises(InputError, match="overlaps the difference before it or extends beyond the reference"):
         lay_out(_CIRCLE, differences)
+
+
+def _paths(branch: _Branch, *before: _Branch) -> Iterator[tuple[_Branch, ...]]:
+    yield (*before, branch)
+    for inner in branch.branches:
+        yield from _paths(inner, *before, branch)
+
+
+_PATHS = list(_paths(_ROOT))
+
+
+def _sites(*branches: _Branch) -> dict[int, str]:
+    """Return what branches have at each 1-based position; of two states of one the later."""
+    return {pos: base for branch in branches for first, last, base in branch.states for pos in range(first, last + 1)}
+
+
+def _differences(sites: dict[int, str]) -> list[Difference]:
+    return [Difference(pos - 1, pos, base.strip("d")) for pos, base in sorted(sites.items())]
+
+
+@pytest.fixture(scope="module")
+def nowhere() -> dict[int, str]:
+    """Return at every position that a branch looks at a base that no branch has there."""
+    states = defaultdict(set)
+    for path in _PATHS:
+        for pos, base in _sites(path[-1]).items():
+            states[pos].add(base)
+    return {pos: next(base for base in "ACGT" if base not in known) for pos, known in states.items()}
+
+
+@pytest.mark.parametrize("path", _PATHS, ids=lambda path: path[-1].name)
+def test_a_branch_is_reached_by_its_states_and_those_that_lead_to_it(
+    path: tuple[_Branch, ...], nowhere: dict[int, str]
+) -> None:
+    circle = "N" * 16_569
+    states = {**nowhere, **_sites(*path)}
+
+    assert call_branch(_differences(states), circle) == path[-1].name
+    for lost in _sites(*path[-1:]) if len(path) > 1 else ():
+        # One back mutation of four is forgiven; where a branch has fewer states, all have to be there.
+        expected = path[-1].name if len(path[-1].states) >= 4 else path[-2].name
+        assert call_branch(_differences({**states, lost: nowhere[lost]}), circle) == expected, lost
+
+
+def test_the_tree_names_each_branch_once() -> None:
+    names = [path[-1].name for path in _PATHS]
+    assert len(set(names)) == len(names) == 34
+
+
+@each_row("state", ["16189", "C16189", "16189X", "8281-d"])
+def test_a_state_that_cannot_be_read_is_not_passed_over(state: str) -> None:
+    with pytest.raises(ValueError, match=f"got '{state}'"):
+        _branch("X", f"73G {state}")
+
+
+def test_an_unknown_base_neither_makes_nor_breaks_a_branch(rcrs: str) -> None:
+    # rCRS is H, which 2706A 7028C 11719G 14766C define.
+    unknown = [Difference(place, place + 1, "N") for place in (2_705, 7_027)]
+    lost = [Difference(place, place + 1, "T") for place in (2_705, 7_027)]
+
+    beside = [Difference(place, place + 1, "T") for place in (2_704, 2_706, 7_026, 7_028)]
+
+    assert call_branch(unknown, rcrs) == "H"
+    assert call_branch(lost, rcrs) == "HV"
+    assert call_branch(beside, rcrs) == "H"
+
+
+def test_majors_are_the_letter_and_the_digit_after_an_l() -> None:
+    assert majors(["H2a2a1", "HV0", "L0d1", "M7b", "", "?", None]) == ["H", "H", "L0", "M", None, None, None]
+
+
+def test_a_chimera_takes_up_neither_a_name_nor_a_circle() -> None:
+    whole = GENOMES[0].spell()
+    records = [
+        GenomeRecord(name, "", sequence, None, "a.fa", number)
+        for number, (name, sequence) in enumerate(
+            [("h1", chimera()), ("h1", whole), ("twin", chimera()), ("h1", GENOMES[2].spell())], start=1
+        )
+    ]
+
+    found = place_genomes(records, CircularAligner(REFERENCE), QC)
+
+    assert [(genome.record.name, genome.record.number) for genome in found.genomes] == [("h1", 2)]
+    assert [(r.number, r.reason) for r in found.rejected] == [
+        (1, "not_alignable"),
+        (3, "not_alignable"),
+        (4, "duplicate_name"),
+    ]
+
+
+# Few letters and periods of any size make ties that last; sixteen bases are compared at once.
+CIRCLES = st.builds(
+    lambda unit, times, tail: unit * times + tail,
+    st.text("AC", min_size=1, max_size=20) | st.text("ABCDGHKMNRSTVWY", min_size=1, max_size=40),
+    st.integers(1, 6),
+    st.text("ACT", max_size=3),
+)
+
+
+def spellings(circle: str) -> set[str]:
+    strands = (circle, reverse_complement(circle))
+    return {strand[at:] + strand[:at] for strand in strands for at in range(len(strand))}
+
+
+@given(CIRCLES)
+def test_it_is_the_least_of_all_spellings(circle: str) -> None:
+    assert canonical_rotation(circle) == min(spellings(circle))
+
+
+@given(CIRCLES, st.data())
+def test_every_spelling_has_it_and_no_other_circle(circle: str, data: st.DataObject) -> None:
+    same = data.draw(st.sampled_from(sorted(spellings(circle))))
+    assert canonical_rotation(same) == canonical_rotation(circle)
+    other = data.draw(CIRCLES)
+    assert (canonical_rotation(other) == canonical_rotation(circle)) == (other in spellings(circle))
+
+
+def test_real_genomes_have_one_whatever_the_cut(real_genomes: list[str]) -> None:
+    for at, genome in enumerate(real_genomes):
+        turned = genome[at * 400 + 1 :] + genome[: at * 400 + 1]
+        assert canonical_rotation(reverse_complement(turned)) == canonical_rotation(genome)
+    assert len({canonical_rotation(genome) for genome in real_genomes}) == len(set(real_genomes)) == 40
+
+
+def test_one_base_all_round_and_no_base() -> None:
+    assert canonical_rotation("T" * 16_569) == "A" * 16_569
+    assert canonical_rotation("") == ""
+
+
+@each_row("foreign", ["-", "X", "\ufffd"])
+def test_other_symbols_are_refused(foreign: str) -> None:
+    with pytest.raises(SequenceError):
+        canonical_rotation(f"ACG{foreign}T")

@@ -15,6 +15,7 @@ from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.differences import Difference, names_of, parse_names
 from genolewm_assets.mito.genomes.haplogroups import call_branch, is_rcrs, majors
 from genolewm_assets.mito.genomes.split import SplitPolicy, least_distance, near_clusters, split_genomes
+from genolewm_assets_tests.rows import each_row
 
 _ENTRY = st.builds(
     lambda start, size, base: Difference(start, start + size, base if size < 2 else "") if size + len(base) else None,
@@ -125,7 +126,7 @@ def test_the_audit_sees_a_pair_that_was_parted() -> None:
     assert least_distance([(Difference(3, 4, "R"),), ()], [train, test]) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "distance"),
     [
         (["309d"], ["308-309d"], 1),
@@ -154,7 +155,7 @@ def test_a_genome_may_have_the_name_of_a_haplogroup() -> None:
     assert len(found.split) == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     "given",
     [
         {"validation": 0.5, "test": 0.5},

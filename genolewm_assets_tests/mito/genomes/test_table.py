@@ -25,6 +25,7 @@ from genolewm_assets.mito.genomes.table import (
     place_genomes,
     reject_table,
 )
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.mito.genome_world import (
     GENOMES,
     MISFIT_REASONS,
@@ -166,7 +167,7 @@ def test_without_rcrs_a_haplogroup_is_stated_or_none(placed: PlacedCollection) -
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("names", "stated", "expected"),
     [
         ("", None, ("H", "called")),

@@ -29,6 +29,7 @@ from genolewm_assets.mito.tokens.tokenize import tokenize_sequence
 from genolewm_assets.mito.tokens.vocabulary import UNK_ID
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.arrays.report import verify_array_store
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.mito.genome_world import GENOMES, QC, REFERENCE
 
 ROWS, SPELLING, POSITIONS, LEVELS = TOKEN_CHECKS
@@ -167,7 +168,7 @@ def of_side(dataset: mito.MtDNADataset) -> list[dict[str, object]]:
     return [cast("dict[str, object]", item) for item in map(dataset.__getitem__, range(len(dataset)))]
 
 
-@pytest.mark.parametrize("side", [*SIDES, None])
+@each_row("side", [*SIDES, None])
 def test_a_side_is_what_its_genomes_give_directly(
     store: Path, table: pa.Table, vocabulary: KmerVocabulary, side: str | None
 ) -> None:

@@ -11,6 +11,7 @@ from genolewm_assets.errors import ConfigurationError, InputError, SequenceError
 from genolewm_assets.genome import encode_sequence
 from genolewm_assets.mito import KmerVocabulary, decode_tokens, tokenize_batch, tokenize_sequence
 from genolewm_assets_tests.referees.rcrs import RCRS_IDS_SHA256
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import circular_genomes
 
 KEYS = ["input_ids", "attention_mask", "position_ids", "het_values"]
@@ -207,7 +208,7 @@ def test_het_is_a_mean_or_the_level_of_the_first_base(vocabulary):
     assert tokenize_sequence("ACG", vocabulary, het_levels=[0, 0, 1], circular=False)["het_values"].shape == (0,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("levels", "message"),
     [
         ([0, 0.5, 1.01, 0, 0, 0, 0, 0], r"base 2 .*heteroplasmy level out of range: expected 0 to 1, got 1.01"),
@@ -226,13 +227,13 @@ def test_impossible_het_levels(vocabulary, levels, message):
         tokenize_batch(["ACGTACGT"] * 2, vocabulary, het_levels=[None, levels])
 
 
-@pytest.mark.parametrize("coordinates", [np.arange(7), np.arange(8.0), np.arange(8) - 1, 3, np.arange(8) + 2**31])
+@each_row("coordinates", [np.arange(7), np.arange(8.0), np.arange(8) - 1, 3, np.arange(8) + 2**31])
 def test_impossible_coordinates(vocabulary, coordinates):
     with pytest.raises(InputError, match="genome, coordinates: not one coordinate per base"):
         tokenize_sequence("ACGTACGT", vocabulary, coordinates=coordinates)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "error", "message"),
     [
         ({"stride": 0}, SequenceError, "stride out of range"),

@@ -12,6 +12,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Mis
 from genolewm_assets.genome import encode_sequence
 from genolewm_assets.mito import KmerVocabulary
 from genolewm_assets.mito.tokens.vocabulary import SPECIAL_TOKENS
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import circular_genomes
 
 
@@ -22,7 +23,7 @@ def test_the_example_of_the_specification(vocabulary):
     assert vocabulary.encode("uacgtn"[:5] + "a") == vocabulary.encode("TACGTA")
 
 
-@pytest.mark.parametrize("k", range(1, 9))
+@each_row("k", range(1, 9))
 def test_ids_are_those_of_the_sorted_list_of_all_kmers(k):
     vocabulary = KmerVocabulary.build(k)
     kmers = sorted("".join(kmer) for kmer in product("ACGT", repeat=k))
@@ -52,7 +53,7 @@ def test_decoding_inverts_encoding(k, data):
     assert vocabulary.encode(vocabulary.decode(token_id)) == token_id
 
 
-@pytest.mark.parametrize("k", [0, 9, -1, 6.0, True, "6", None])
+@each_row("k", [0, 9, -1, 6.0, True, "6", None])
 def test_k_out_of_range(k):
     with pytest.raises(ConfigurationError, match="k out of range: expected a whole number from 1 to 8"):
         KmerVocabulary.build(k)

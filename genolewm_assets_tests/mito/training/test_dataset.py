@@ -6,19 +6,22 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genolewm_assets import mito
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, SequenceError, WindowError
 from genolewm_assets.mito import KmerVocabulary, tokenize_sequence
 from genolewm_assets.mito.tokens.rows import N_TOKENS, K, stored_row, token_arrays
 from genolewm_assets.mito.training.masking import MaskingCollator, MaskingRules
+from genolewm_assets.mito.training.windows import WindowTiling
 from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.rows import each_row
 
 torch = Late("torch")
 torch_data = Late("torch.utils.data")
-
 KEYS = ("input_ids", "attention_mask", "position_ids", "het_values")
 
 
@@ -161,7 +164,7 @@ def test_workers_give_the_same_windows(genomes, store, vocabulary, kind):
         assert all(torch.equal(left[key], right[key]) for key in (*KEYS, "window_index"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_spawned_workers_give_the_same_masked_windows(store, vocabulary):
     dataset, collator = (
         mito.MtDNADataset.from_store(store, vocabulary),
@@ -228,7 +231,6 @@ def test_a_flipped_bit_in_a_store_is_seen(tmp_path, genomes, levels, vocabulary)
         list(mito.MtDNADataset.from_store(directory, vocabulary))
 
 
-@pytest.mark.slow
 def test_the_package_imports_neither_dagster_nor_pysam_and_torch_with_the_data_sets():
     code = (
         "import sys, genolewm_assets.mito as m; from genolewm_assets.mito.training import masking;"
@@ -238,3 +240,48 @@ def test_the_package_imports_neither_dagster_nor_pysam_and_torch_with_the_data_s
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["[]", "True False"]
+
+
+LENGTH = 16_569
+
+
+def test_ids_of_the_windows_of_rcrs():
+    tiling, places = WindowTiling(), np.arange(LENGTH)
+    assert tiling.count(LENGTH) == 65
+    assert tiling.cut(places, 64 * 256).tolist() == [*range(16_384, LENGTH), *range(327)]
+    coverage = tiling.coverage(LENGTH)
+    assert coverage.min() == 2
+    assert (coverage == 3).sum() == 142
+    assert coverage.sum() == 65 * 512
+
+
+@given(st.integers(1, 300), st.integers(1, 40), st.data())
+def test_every_token_is_seen_and_only_short_genomes_have_short_windows(n_tokens, size, data):
+    stride = data.draw(st.integers(1, size))
+    circular = data.draw(st.booleans())
+    tiling, tokens = WindowTiling(size, stride, circular), np.arange(n_tokens)
+    windows = [tiling.cut(tokens, stride * number) for number in range(tiling.count(n_tokens))]
+    assert set(np.concatenate(windows).tolist()) == set(range(n_tokens))
+    assert tiling.coverage(n_tokens).tolist() == np.bincount(np.concatenate(windows)).tolist()
+    for number, window in enumerate(windows):
+        whole = [(stride * number + at) % n_tokens for at in range(size)]
+        if n_tokens < size:
+            assert window.tolist() == list(range(n_tokens))
+        elif circular:
+            assert window.tolist() == whole
+        else:
+            assert window.tolist() == whole[: n_tokens - stride * number]
+            assert len(window) == size or number == len(windows) - 1
+    if circular and n_tokens >= size:
+        assert len(windows) == -(-n_tokens // stride)
+
+
+@each_row("sizes", [(0, 1), (4, 0), (4, 5)])
+def test_impossible_sizes(sizes):
+    with pytest.raises(WindowError, match="1 <= stride_tokens <= window_tokens"):
+        WindowTiling(*sizes)
+
+
+def test_a_genome_without_tokens_has_no_window():
+    with pytest.raises(WindowError, match="the genome has no token"):
+        WindowTiling().count(0)

@@ -11,6 +11,7 @@ import pytest
 
 from genolewm_assets.mito.variants.checks import VARIANT_CHECKS, check_variants
 from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.mito.genome_world import REFERENCE
 from genolewm_assets_tests.worlds.mito.mito_alleles import Allele, clinvar, gnomad
 
@@ -122,7 +123,7 @@ def test_rows_of_one_allele_are_no_loss() -> None:
     assert found.failed() == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fault",
     [
         lambda j: replace(j, variants=j.variants.drop_columns(["max_hl"])),
@@ -153,7 +154,7 @@ def test_a_ref_that_the_circle_does_not_have(joined: Joined) -> None:
     assert BASES in past.failed()
 
 
-@pytest.mark.parametrize("row", [0, 2, -1])
+@each_row("row", [0, 2, -1])
 def test_a_row_that_was_lost(joined: Joined, row: int) -> None:
     kept = [n for n in range(joined.variants.num_rows) if n != row % joined.variants.num_rows]
     variants = joined.variants.take(pa.array(kept))
@@ -175,7 +176,7 @@ def test_an_exchange_that_keeps_the_counts(joined: Joined) -> None:
     assert JOINED in changed.failed()
 
 
-@pytest.mark.parametrize("count", ["alleles", "gnomad.rows", "clinvar.rows", "gnomad.merged", "clinvar.merged"])
+@each_row("count", ["alleles", "gnomad.rows", "clinvar.rows", "gnomad.merged", "clinvar.merged"])
 def test_a_wrong_count(joined: Joined, count: str) -> None:
     for wrong in (joined.counts[count] + 1, joined.counts[count] - 1):
         assert replace(joined, counts={**joined.counts, count: wrong}).failed() == {JOINED}
@@ -186,7 +187,7 @@ def test_a_shard_with_more_rows_than_were_joined(joined: Joined) -> None:
     assert replace(joined, gnomad=more).failed() == {JOINED}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("site", "level"),
     [(100, 0.25), (100, 0.75), (200, 0.0), (700, 0.9), (2_500, 0.1), (1, 1.0)],
     ids=["too low", "too high", "lost", "of a failed allele", "of none", "more than an indel's"],

@@ -18,6 +18,7 @@ from genolewm_assets.mito.variants.circular_alleles import (
     normalise_on_circle,
 )
 from genolewm_assets_tests.referees.bcftools import bcftools_norm, read_alleles, write_fasta
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import circular_genomes, sequences, variants
 
 
@@ -85,7 +86,7 @@ def on_circle(draw: st.DrawFn) -> tuple[str, Variant]:
     return reference, Variant("chrM", (found.pos - 1 + origin) % len(reference) + 1, found.ref, found.alt)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("reference", "longest_ref", "longest_alt"),
     [
         ("AACAC", 3, 3),
@@ -177,7 +178,7 @@ def test_changed_bases_spell_the_allele_also_over_a_placeholder(case: tuple[str,
     assert not any(place == placeholder and (nth or base) for place, nth, base in changes)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pos", "ref", "alt", "changes"),
     [
         (9, "A", "G", [(8, 0, "G")]),
@@ -193,7 +194,7 @@ def test_changed_bases_by_name(pos: int, ref: str, alt: str, changes: list[tuple
     assert list(changed_bases(Variant("chrM", pos, ref, alt), b"GATTCCCTAN")) == changes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pos", "ref", "alt", "normal"),
     [
         # G ATTC CCCT A
@@ -213,7 +214,7 @@ def test_normal_forms_round_the_origin(pos: int, ref: str, alt: str, normal: tup
     assert key(normalise_on_circle(Variant("chrM", pos, ref, alt), b"GATTCCCTA")) == normal
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pos", "ref", "alt", "error", "message"),
     [
         (10, "A", "C", IntervalError, "chrM:10: pos is beyond the circle: expected 1 to 9, got 10"),

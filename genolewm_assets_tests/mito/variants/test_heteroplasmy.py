@@ -14,6 +14,7 @@ from genolewm_assets.mito.genomes.differences import CirclePlacement, Difference
 from genolewm_assets.mito.variants.circular_alleles import normalise_on_circle
 from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
 from genolewm_assets_tests.mito.judged import levels_on_reference
+from genolewm_assets_tests.rows import each_row
 
 #: 1-based: G1 A2 T3 T4 C5 C6 C7 T8 A9; base 10 is a placeholder.
 CIRCLE = "GATTCCCTAN"
@@ -73,7 +74,7 @@ def test_base_that_no_call_names_differs_in_the_copies_of_the_others() -> None:
     assert levels(genome(Difference(1, 2, "R")), call(2, "A", "G", 0.4)) == changed(9, b1=0.4)
 
 
-@pytest.mark.parametrize("spelt", [(4, "TC", "T"), (6, "CC", "C"), (5, "CCC", "CC"), (7, "CT", "T")])
+@each_row("spelt", [(4, "TC", "T"), (6, "CC", "C"), (5, "CCC", "CC"), (7, "CT", "T")])
 def test_deletion_stands_where_names_put_it_however_it_is_spelt(spelt: tuple[int, str, str]) -> None:
     assert levels(REFERENCE, call(*spelt, 0.25)) == changed(9, b6=0.25)
     lacking = genome(Difference(6, 7, ""))
@@ -81,7 +82,7 @@ def test_deletion_stands_where_names_put_it_however_it_is_spelt(spelt: tuple[int
     assert levels(lacking, call(*spelt, 0.75)) == changed(8, b5=0.25)
 
 
-@pytest.mark.parametrize("spelt", [(4, "T", "TC"), (7, "C", "CC"), (6, "CC", "CCC")])
+@each_row("spelt", [(4, "T", "TC"), (7, "C", "CC"), (6, "CC", "CCC")])
 def test_insertion_is_of_its_base_where_carried_else_of_the_base_before(spelt: tuple[int, str, str]) -> None:
     assert levels(REFERENCE, call(*spelt, 0.25)) == changed(9, b6=0.25)
     carrying = genome(Difference(7, 7, "C"))
@@ -163,7 +164,7 @@ def test_what_does_not_count_is_counted_by_reason() -> None:
     assert dropped == {CallDrop.FILTERED: 1, CallDrop.NOT_A_SEQUENCE: 4, CallDrop.DUPLICATE: 1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wrong", "message"),
     [
         (call(2, "A", "G", 1.01), "sample 'S1', 2 A>G: heteroplasmy level out of range: expected 0 to 1, got 1.01."),
@@ -182,7 +183,7 @@ def test_calls_that_cannot_be(wrong: HeteroplasmyCall, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("coordinates", "insertion", "message"),
     [
         ([0, 1], [0, 0, 0], "not one place per base"),
@@ -215,7 +216,7 @@ def test_poly_c_of_rcrs_meets_the_names_of_the_field(rcrs: str) -> None:
     assert found[before_gap] == 0.25
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_real_genomes_differ_from_themselves_where_they_differ_from_rcrs(rcrs: str, real_genomes: list[str]) -> None:
     """Call all that alignment finds at 0.875, left-aligned as VCF has it: 0.125 there and nowhere else."""
     aligner, bases = CircularAligner(rcrs), rcrs.encode()

@@ -18,6 +18,7 @@ from genolewm_assets.lewm.edits.rules import SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,
@@ -78,7 +79,7 @@ def test_edited_windows_are_those_of_bcftools(tmp_path):
         assert haplotype.edited.sequence != window.sequence
 
 
-@pytest.mark.parametrize("policy", ["right_flank", "left_flank", "opposite"])
+@each_row("policy", ["right_flank", "left_flank", "opposite"])
 def test_edits_stay_clear_of_both_ends_in_normal_form(policy):
     for window, haplotype in draw(policy=policy, multi_edit_share=0.3):
         for edit, allele in zip(haplotype.edited.edits, haplotype.alleles, strict=True):
@@ -278,7 +279,7 @@ def test_draws_depend_on_the_key_alone():
     assert len(places[0] | places[1]) > 12
 
 
-@pytest.mark.parametrize("rules", [{"multi_edit_share": 1.1}, {"min_left_context_bp": -1}, {"policy": "middle"}])
+@each_row("rules", [{"multi_edit_share": 1.1}, {"min_left_context_bp": -1}, {"policy": "middle"}])
 def test_impossible_rules_are_refused(rules):
     with pytest.raises(ConfigurationError, match=r"edit sampling|length policy"):
         SamplingRules(**rules)

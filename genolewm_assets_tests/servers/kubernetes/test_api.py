@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kubernetes.client.rest import ApiException
 
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.kubernetes.access import Access
 from genolewm_assets_tests.servers.kubernetes.api import api_server
 from genolewm_assets_tests.servers.kubernetes.cluster import Cluster
@@ -36,9 +37,7 @@ def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kube]:
         yield Kube(cluster, url)
 
 
-@pytest.mark.parametrize(
-    ("account", "status"), [("guessed", 401), ("", 401), ("genolewm-webserver", 403), ("genolewm-daemon", 200)]
-)
+@each_row(("account", "status"), [("guessed", 401), ("", 401), ("genolewm-webserver", 403), ("genolewm-daemon", 200)])
 def test_reading_jobs_takes_a_token_and_a_rule(kube: Kube, account: str, status: int) -> None:
     if status == 200:
         kube.batch(account).list_namespaced_job(NAMESPACE)

@@ -90,6 +90,7 @@ def test_any_prefix_is_listed() -> None:
         assert file.read() == b"x"
 
 
+@pytest.mark.nightly
 def test_a_prefix_of_an_s3_bucket_is_listed(tmp_path: Path) -> None:
     with running_s3() as s3:
         s3.mkdir("pub")

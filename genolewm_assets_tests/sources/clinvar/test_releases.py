@@ -297,7 +297,7 @@ def test_a_file_without_a_published_checksum_is_known_by_its_etag(root: Path, si
         find_release(root, site.url("data"), "2026-02-26.2")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_object_of_a_bucket_that_is_replaced(root: Path) -> None:
     with running_s3() as s3:
         s3.mkdir("pub")

@@ -16,6 +16,7 @@ import pytest
 from genolewm_assets.errors import InputError, UnknownContigError, UnknownTermError, VcfError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, contig_file, read_release_date
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.clinvar_records import INFO, TOY, build, record
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
@@ -315,7 +316,7 @@ def test_real_changes_between_releases(shards: dict[str, tuple[Path, Mapping[str
     assert sum(texts[0][key] != texts[1][key] for key in real_alt) == 5238
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("release", "day"),
     [("20201107", date(2020, 11, 7)), ("20260226", date(2026, 2, 26)), ("20220525.chrM", date(2022, 5, 25))],
 )

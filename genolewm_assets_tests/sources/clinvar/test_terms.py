@@ -4,9 +4,10 @@ import pytest
 
 from genolewm_assets.errors import UnknownTermError, VcfError
 from genolewm_assets.sources.clinvar.terms import label_of, parse_genes, stars_of
+from genolewm_assets_tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("clnsig", "label"),
     [
         (None, "OTHER"),
@@ -54,14 +55,14 @@ def test_label(clnsig: str | None, label: str) -> None:
     assert label_of(clnsig, where="") == label
 
 
-@pytest.mark.parametrize("clnsig", ["Pathogenicish", "Pathogenic|Bening", "Pathogenic||Benign", "5", "Likely"])
+@each_row("clnsig", ["Pathogenicish", "Pathogenic|Bening", "Pathogenic||Benign", "5", "Likely"])
 def test_unknown_classification_is_named(clnsig: str) -> None:
     with pytest.raises(UnknownTermError, match=r"a\.vcf, line 7: CLNSIG term .* is not in the vocabulary") as caught:
         label_of(clnsig, where="a.vcf, line 7")
     assert repr(clnsig) in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "stars"),
     [
         (None, 0),
@@ -88,7 +89,7 @@ def test_unknown_review_status_is_named() -> None:
         stars_of("reviewed_by_someone", where="")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "genes"),
     [
         (None, ((), ())),
@@ -103,7 +104,7 @@ def test_genes(text: str | None, genes: tuple[tuple[str, ...], tuple[int | None,
     assert parse_genes(text, where="") == genes
 
 
-@pytest.mark.parametrize("text", ["BRCA1:x", ":672", "BRCA1:672|", "BRCA1:"])
+@each_row("text", ["BRCA1:x", ":672", "BRCA1:672|", "BRCA1:"])
 def test_malformed_genes_are_named(text: str) -> None:
     with pytest.raises(VcfError, match="line 7: INFO/GENEINFO cannot be read"):
         parse_genes(text, where="a.vcf, line 7")

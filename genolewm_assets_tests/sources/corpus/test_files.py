@@ -178,7 +178,7 @@ REAL = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("source", CorpusSource)
 def test_the_real_sequences(
     source: CorpusSource, shared_data: Path, sliced_fasta: Path, sliced_contigs: ContigSet, tmp_path: Path

@@ -9,6 +9,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets.sources.corpus.files import read_records
 from genolewm_assets.sources.corpus.layouts import find_layout
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus_files import gene_row, text_row, write_rows
 
 GENES, MRNA, SPLICED = (
@@ -142,7 +143,7 @@ def test_an_impossible_row_is_named(tmp_path: Path, row: dict[str, object], mess
     assert str(raised.value).startswith(f"{path} (row 2): {message}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         pa.schema([]),

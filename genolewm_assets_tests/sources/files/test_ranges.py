@@ -380,7 +380,7 @@ def test_a_local_file_that_changed(tmp_path: Path) -> None:
             file.read(10)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_s3() -> None:
     with running_s3() as s3:
         s3.mkdir("bucket")

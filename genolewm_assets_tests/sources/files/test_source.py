@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 from collections.abc import Callable
@@ -10,9 +11,12 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from genolewm_assets.errors import FetchError, InputError
+from genolewm_assets.errors import FetchError, InputError, VcfError
+from genolewm_assets.sources.files.compression import BGZF_END, Compression, detect_compression, has_bgzf_end
+from genolewm_assets.sources.files.local import check_local_file
 from genolewm_assets.sources.files.source import PUBLISHED, SourceFile
 from genolewm_assets_tests.servers.web_server import running_server
+from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
 CONTENT = b"ACGT" * 1000
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -200,3 +204,69 @@ def test_a_file_of_another_protocol_is_told_by_what_the_place_says(remote: str, 
     assert first == SourceFile(remote, None, tmp_path).identity()
     fsspec.filesystem("memory").pipe("/server/file.vcf.gz", CONTENT + b"A")
     assert SourceFile(remote, None, tmp_path).stated_identity() != first
+
+
+PACKED = {"plain": Compression.PLAIN, "gzip": Compression.GZIP, "bgzip": Compression.BGZF}
+
+
+@pytest.mark.parametrize("how", PACKED)
+@pytest.mark.parametrize("text", ["", "x", "ACGT" * 50_000])
+def test_packing_is_told_by_the_first_bytes(tmp_path: Path, how: str, text: str) -> None:
+    with write_text(tmp_path / "a.txt", text, how).open("rb") as file:
+        assert detect_compression(file) is PACKED[how]
+        assert has_bgzf_end(file) is (how == "bgzip")
+        assert file.tell() == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (BGZF_END[:17], Compression.GZIP),
+        (BGZF_END[:18], Compression.BGZF),
+        (b"\x1f", Compression.PLAIN),
+        (gzip.compress(b"x")[:3], Compression.GZIP),
+        (BGZF_END[:12] + b"XX" + BGZF_END[14:], Compression.GZIP),
+    ],
+)
+def test_borders(tmp_path: Path, data: bytes, expected: Compression) -> None:
+    with write_text(tmp_path / "a.txt", data).open("rb") as file:
+        assert detect_compression(file) is expected
+        assert not has_bgzf_end(file) or data == BGZF_END
+
+
+def test_a_file_is_measured_also_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"ACGT")
+    (tmp_path / "link").symlink_to("file")
+    assert check_local_file(tmp_path / "file") == check_local_file(tmp_path / "link") == 4
+
+
+PLACES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "nothing": (lambda path: None, "does not exist: expected a file|does not exist"),
+    "a directory": (Path.mkdir, "is a directory"),
+    "a pipe": (os.mkfifo, "is not a regular file"),
+    "a device": (lambda path: path.symlink_to("/dev/null"), "is not a regular file"),
+    "a link to nothing": (lambda path: path.symlink_to("gone"), "does not exist"),
+    "a link to itself": (lambda path: path.symlink_to(path.name), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("case", PLACES)
+@pytest.mark.timeout(10)
+def test_what_is_no_local_file_is_named(case: str, tmp_path: Path) -> None:
+    make, problem = PLACES[case]
+    make(tmp_path / "place")
+    with pytest.raises(InputError, match=problem) as raised:
+        check_local_file(tmp_path / "place")
+    assert str(raised.value).startswith(f"{tmp_path / 'place'}: ")
+    with pytest.raises(VcfError):
+        check_local_file(tmp_path / "place", error=VcfError)
+
+
+def test_a_path_through_a_file_and_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"ACGT")
+    with pytest.raises(InputError, match="does not exist"):
+        check_local_file(tmp_path / "file" / "more")
+    if os.geteuid():
+        (tmp_path / "file").chmod(0)
+        with pytest.raises(InputError, match=r"cannot be read \(Permission denied\)"):
+            check_local_file(tmp_path / "file")

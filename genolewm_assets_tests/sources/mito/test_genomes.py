@@ -277,7 +277,7 @@ def test_a_line_of_a_genbank_record_has_an_end(tmp_path: Path) -> None:
         assert record.problem == problem
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("ends", "pieces"), [(b"", 64), (b"\n", 2)])
 def test_memory_is_bounded_for_a_gigabase(tmp_path: Path, ends: bytes, pieces: int) -> None:
     piece = gzip.compress((b"ACGT" * 20 + ends) * 200_000, compresslevel=1)

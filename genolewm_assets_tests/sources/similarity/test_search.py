@@ -14,6 +14,7 @@ from genolewm_assets.lewm.holdouts import Query, Similarity, SimilarReason
 from genolewm_assets.lewm.holdouts.similar import WindowKey
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
+from genolewm_assets_tests.rows import each_row
 
 WINDOW_BP = 12_544
 #: Held out: two genes of chr17 with sequence between them that is not held out.
@@ -66,8 +67,8 @@ def query(name: str, bases: bytes, *, transcribed: bool = False) -> Query:
     return Query(WindowKey("eukaryote_generator", record_id=name), bases, transcribed)
 
 
-@pytest.mark.parametrize("strand", ["+", "-"])
-@pytest.mark.parametrize("identity", [1.0, 0.95, 0.948, 0.92, 0.90, 0.85])
+@each_row("strand", ["+", "-"])
+@each_row("identity", [1.0, 0.95, 0.948, 0.92, 0.90, 0.85])
 def test_copies_of_a_window_are_found(fasta: Path, contigs: dict[str, bytes], identity: float, strand: str) -> None:
     rng = np.random.default_rng(int(identity * 1_000))
     copy = changed(rng, contigs["chr17"][50_000 : 50_000 + WINDOW_BP], identity)
@@ -82,7 +83,7 @@ def test_copies_of_a_window_are_found(fasta: Path, contigs: dict[str, bytes], id
     assert found.share > 0.95
 
 
-@pytest.mark.parametrize("identity", [1.0, 0.95, 0.92])
+@each_row("identity", [1.0, 0.95, 0.92])
 def test_a_copy_of_1000_bp_among_other_sequence_is_found(
     fasta: Path, contigs: dict[str, bytes], identity: float
 ) -> None:
@@ -101,8 +102,8 @@ def test_a_chimera_of_train_and_held_out_is_found(fasta: Path, contigs: dict[str
     assert found.places[0][:3] == ("chr17", 130_000, 136_000)
 
 
-@pytest.mark.parametrize("strand", ["+", "-"])
-@pytest.mark.parametrize("identity", [1.0, 0.949])
+@each_row("strand", ["+", "-"])
+@each_row("identity", [1.0, 0.949])
 def test_a_spliced_transcript_is_found(fasta: Path, contigs: dict[str, bytes], identity: float, strand: str) -> None:
     spliced = b"".join(contigs["chr17"][start:end] for start, end in EXONS)
     spliced = changed(np.random.default_rng(9), spliced if strand == "+" else reverse_complement(spliced), identity)
@@ -118,7 +119,7 @@ def test_a_short_sequence_of_one_exon_is_found(fasta: Path, contigs: dict[str, b
     assert "exon" in search(fasta, [query("exon", exon, transcribed=True)])
 
 
-@pytest.mark.parametrize("bp", [60, 100, 300])
+@each_row("bp", [60, 100, 300])
 def test_equal_bases_that_an_audit_counts_are_found(fasta: Path, contigs: dict[str, bytes], bp: int) -> None:
     rng = np.random.default_rng(bp)
     window = random_bases(rng, 8_000) + contigs["chr17"][70_000 : 70_000 + bp] + random_bases(rng, 4_000)

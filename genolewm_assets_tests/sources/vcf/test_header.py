@@ -1,14 +1,36 @@
+"""Assemblies that a header states, against the genome; the header lines are those of released files.
+
+A header is read up to a number of lines and bytes, whatever way the file is opened.
+"""
+
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from datetime import date
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
+import pysam
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from genolewm_assets.errors import UnknownContigError, VcfError
+from genolewm_assets.genome import GRCH38, Contig, ContigSet
+from genolewm_assets.sources.vcf.assembly import check_assembly
+from genolewm_assets.sources.vcf.contig_names import ContigNames, is_assembly_contig
 from genolewm_assets.sources.vcf.header import parse_file_date, parse_header
+from genolewm_assets.sources.vcf.header_size import MAX_HEADER_BYTES, MAX_HEADER_LINES, check_header_size
+from genolewm_assets.sources.vcf.index import VariantIndex
+from genolewm_assets.sources.vcf.remote import RemoteVcf
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets_tests.worlds.sources.vcf_files import COLUMNS, write_text
+from genolewm_assets.sources.vcf.source import VcfSource
+from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.servers.web_server import WebServer
+from genolewm_assets_tests.worlds.sources.scanned_vcf import one_block, scan
+from genolewm_assets_tests.worlds.sources.vcf_files import COLUMNS, vcf_text, write_text
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -36,12 +58,12 @@ def test_header(tmp_path: Path, end: str) -> None:
     assert header.samples == ("HG1", "HG2")
 
 
-@pytest.mark.parametrize(("text", "day"), [("2026-02-26", date(2026, 2, 26)), ("yesterday", None), ("", None)])
+@each_row(("text", "day"), [("2026-02-26", date(2026, 2, 26)), ("yesterday", None), ("", None)])
 def test_file_date(text: str, day: date | None) -> None:
     assert parse_file_date(text) == day
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("version", "encoded"),
     [("v4.0", False), ("v4.2", False), ("v4.3", True), ("v4.4", True), ("v5.0", True), ("4.3", False), ("", False)],
 )
@@ -50,7 +72,7 @@ def test_values_are_percent_encoded_from_4_3_on(version: str, encoded: bool) -> 
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "##INFO=<" + "a" * 1_000_000 + ">",
@@ -66,7 +88,7 @@ def test_a_long_header_line_costs_no_more_than_its_length(line: str) -> None:
     assert set(header.contigs.values()) <= {None}
 
 
-@pytest.mark.parametrize("attribute", ["a=,", 'a="",', '\\"'])
+@each_row("attribute", ["a=,", 'a="",', '\\"'])
 def test_a_long_header_line_takes_little_memory(attribute: str) -> None:
     """Attributes that are not read are not kept, and a text in quotation marks is not remembered letter by letter."""
     line = '##INFO=<ID=AF,x="' + attribute * ((1 << 18) // len(attribute)) + ">"
@@ -81,3 +103,267 @@ def test_a_long_header_line_takes_little_memory(attribute: str) -> None:
 
 def test_a_version_of_many_digits_is_no_version() -> None:
     assert not parse_header(["##fileformat=VCFv" + "9" * 5000 + ".3"], ()).percent_encoded
+
+
+GRCH37_CHR17 = ContigSet([replace(GRCH38["chr17"], length=81_195_210, md5=None)])
+TOY = ContigSet([Contig("chr17", 2_000, aliases=("17",)), replace(GRCH38["chrM"], md5=None)])
+#: Header of a file that CrossMap lifted over; it keeps the reference of the source.
+CROSSMAP = [
+    "##reference=ftp://ftp.1000genomes.ebi.ac.uk/hs37d5.fa.gz",
+    "##contig=<ID=chr17,length=83257441,assembly=hg38.fa>",
+    "##liftOverProgram=CrossMap(https://sourceforge.net/projects/crossmap/)",
+]
+
+
+def check(*lines: str, genome: ContigSet = GRCH38) -> None:
+    check_assembly(parse_header(list(lines), ()), genome, where="a.vcf")
+
+
+@each_row(
+    "lines",
+    [
+        ["##reference=GRCh38", "##contig=<ID=17>"],
+        ["##contig=<ID=chr1,length=248956422,assembly=GRCh38>", "##contig=<ID=chr1_KI270706v1_random,length=175055>"],
+        ["##reference=GRCh38 (lifted from b37; contig header rewritten)", "##contig=<ID=17,length=83257441>"],
+        # gnomAD v3.1, chrM: GRCh37 and GRCh38 have the same chrM.
+        ["##contig=<ID=MT,length=16569,assembly=GRCh37>"],
+        ["##reference=file:///refs/b37.fasta", "##contig=<ID=MT,length=16569,assembly=b37>"],
+        [*CROSSMAP, "##new_reference_genome=/refs/hg38.fa"],
+        [*CROSSMAP, "##targetRefGenome=</refs/hg38.fa>"],
+        ["##reference=/data/reference.fa", "##contig=<ID=17x,length=1,assembly=in-house>"],
+        [],
+    ],
+)
+def test_a_header_that_agrees_or_states_nothing_passes(lines: list[str]) -> None:
+    check(*lines)
+
+
+@each_row(
+    ("lines", "message"),
+    [
+        (["##reference=GRCh37"], "in ##reference: expected GRCh38, got 'GRCh37'. Use the file for GRCh38, or a lift"),
+        (["##reference=file:///seq/Homo_sapiens_assembly19.fasta"], "in ##reference: expected GRCh38, got 'file:"),
+        (["##reference=GRCh37", "##contig=<ID=chrM,length=16569>", "##contig=<ID=chr1>"], "in ##reference"),
+        (["##contig=<ID=17,assembly=b37>"], "in ##contig of '17': expected GRCh38, got 'b37'"),
+        (["##contig=<ID=1,assembly=GRCh38>", "##contig=<ID=2,assembly=hg19>"], "in ##contig of '2'"),
+        (["##reference=GRCh38", "##contig=<ID=17,length=83257441,assembly=GRCh37>"], "in ##contig of '17'"),
+        (["##contig=<ID=chrM,length=16569,assembly=T2T-CHM13v2.0>"], "in ##contig of 'chrM'"),
+        ([*CROSSMAP, "##new_reference_genome=/refs/chm13v2.0.fa"], "in ##new_reference_genome"),
+        (CROSSMAP, "in ##reference"),
+        (["##contig=<ID=17,length=81195210>"], "'17' the length of another assembly: expected 83257441 bp, got 8119"),
+        (["##contig=<ID=22,length=51304566>"], r"expected 50818468 bp, got 51304566 bp \(GRCh37\)"),
+        (["##contig=<ID=chrM,length=16571>"], "expected 16569 bp, got 16571 bp"),
+    ],
+)
+def test_a_header_that_states_another_assembly_is_refused(lines: list[str], message: str) -> None:
+    with pytest.raises(VcfError, match=rf"^a\.vcf: the header .*{message}"):
+        check(*lines)
+
+
+def test_lengths_are_compared_on_contigs_that_the_genome_lacks() -> None:
+    only_17 = ContigSet([GRCH38["chr17"]])
+    check("##contig=<ID=chr22,length=50818468>", "##contig=<ID=chr21,length=7>", genome=only_17)
+    with pytest.raises(VcfError, match=r"'chr22' .*: expected 50818468 bp, got 51304566 bp \(GRCh37\)"):
+        check("##contig=<ID=chr22,length=51304566>", genome=only_17)
+
+
+def test_the_assembly_expected_is_that_of_the_genome() -> None:
+    check("##reference=GRCh37", "##contig=<ID=22,length=51304566>", genome=GRCH37_CHR17)
+    with pytest.raises(VcfError, match=r"expected GRCh37, got 'GRCh38'\. Use the file for GRCh37"):
+        check("##reference=GRCh38", genome=GRCH37_CHR17)
+    # A miniature is one of GRCh38, whose contig names and rules it has.
+    check("##reference=simulated, not GRCh38", "##contig=<ID=chr17,length=2000>", genome=TOY)
+    with pytest.raises(VcfError, match="expected GRCh38, got 'GRCh37'"):
+        check("##reference=GRCh37", "##contig=<ID=chr17,length=2000>", genome=TOY)
+
+
+RECORD = "chr17\t3\t.\tG\tT\t.\tPASS\tAF=0.5\n"
+FIRST = "##fileformat=VCFv4.2\n"
+LAST = f"{COLUMNS}\n{RECORD}"
+TOO_MANY = r", line 100001: the header is too large: expected at most 100,000 lines and 16 MiB, got more\. Check that"
+
+
+def header(lines: int, line: str = "##x=y") -> str:
+    """Return a VCF whose header has ``lines`` lines."""
+    return FIRST + f"{line}\n" * (lines - 2) + LAST
+
+
+def write_indexed(path: Path, text: str) -> Path:
+    write_text(path, text, "bgzip")
+    pysam.tabix_index(str(path), preset="vcf", force=True)
+    return path
+
+
+@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
+def test_lines_are_bounded(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "a.vcf"
+    assert len(scan(write_text(path, header(MAX_HEADER_LINES), how))) == 1
+    with path.open("rb") as file:
+        check_header_size(file, label="a.vcf")
+    write_text(path, header(MAX_HEADER_LINES + 1), how)
+    with pytest.raises(VcfError, match=f"{path}{TOO_MANY}"):
+        scan(path)
+    with pytest.raises(VcfError, match=rf"^a\.vcf{TOO_MANY}"), path.open("rb") as file:
+        check_header_size(file, label="a.vcf")
+
+
+@pytest.mark.parametrize("line", ["##x=" + "y" * 999, "##x=" + "y" * ((6 << 20) - 1)])
+def test_bytes_are_bounded(tmp_path: Path, line: str) -> None:
+    most = (MAX_HEADER_BYTES - len(FIRST) - len(COLUMNS) - 1) // (len(line) + 1)
+    path = tmp_path / "a.vcf"
+    assert len(scan(write_text(path, header(most + 2, line), "gzip"))) == 1
+    write_text(path, header(most + 3, line), "gzip")
+    message = rf"a\.vcf, line {most + 2}: the header is too large"
+    with pytest.raises(VcfError, match=message):
+        scan(path)
+    with pytest.raises(VcfError, match=message), path.open("rb") as file:
+        check_header_size(file, label="a.vcf")
+
+
+def test_sample_names_are_bounded(tmp_path: Path) -> None:
+    names = "\tFORMAT" + "\tS1" * (MAX_HEADER_BYTES // 3)
+    with pytest.raises(VcfError, match=r"a\.vcf, line 2: the header is too large"):
+        scan(write_text(tmp_path / "a.vcf", FIRST + COLUMNS + names + "\n" + RECORD, "gzip"))
+
+
+def test_an_indexed_file_and_a_remote_file_have_the_same_bounds(tmp_path: Path, site: WebServer) -> None:
+    vcf = write_indexed(tmp_path / "all.vcf.gz", header(MAX_HEADER_LINES + 1))
+    site.files.update({"all.vcf.gz": vcf.read_bytes(), "all.vcf.gz.tbi": Path(f"{vcf}.tbi").read_bytes()})
+    for source in (vcf, RemoteVcf(site.url("all.vcf.gz"))):
+        with pytest.raises(VcfError, match=rf"all\.vcf\.gz{TOO_MANY}"):
+            scan(source, contig=GRCH38["chr17"])
+
+
+class Lines(BytesIO):
+    """A file in memory that knows how much of it was read."""
+
+    taken_bytes = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.taken_bytes += len(data)
+        return data
+
+
+class InMemory(VcfSource):
+    """A VCF in memory, without an index."""
+
+    name = label = "lines.vcf"
+
+    def __init__(self, file: Lines) -> None:
+        self.file = file
+
+    def open(self) -> tuple[BinaryIO, int]:
+        return self.file, len(self.file.getbuffer())
+
+    def index(self) -> VariantIndex | None:
+        return None
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_rest_of_an_endless_header_is_not_read(threads: int) -> None:
+    file = Lines((FIRST + "##x=y\n" * 10_000_000).encode())
+    with pytest.raises(VcfError, match=TOO_MANY):
+        VcfScanner(InMemory(file), threads=threads)
+    assert file.taken_bytes < 24 << 20
+
+
+def test_the_headers_of_cohorts_pass(tmp_path: Path) -> None:
+    """Contigs with decoys and HLA alleles, a thousand INFO fields with VEP's format, a caller's command, samples."""
+    consequences = "|".join(f"field_{number}" for number in range(300))
+    lines = [f"##contig=<ID=HLA-{number},length=3000,assembly=GRCh38>" for number in range(3_366)]
+    lines += [f'##INFO=<ID=vep{at},Number=.,Type=String,Description="Format: {consequences}">' for at in range(1_000)]
+    lines += [
+        '##GATKCommandLine=<ID=GenotypeGVCFs,CommandLine="' + "--variant gs://cohort/sample.g.vcf " * 50_000 + '">'
+    ]
+    samples = "\tFORMAT" + "".join(f"\tHG{number:07}" for number in range(100_000))
+    text = FIRST + "\n".join(lines) + f"\n{COLUMNS}{samples}\n" + RECORD[:-1] + "\tGT" + "\t0|1" * 100_000 + "\n"
+    with VcfScanner(write_text(tmp_path / "a.vcf", text, "bgzip")) as scanner:
+        assert (len(scanner.header.contigs), len(scanner.header.info)) == (3_366, 1_000)
+        assert len(scanner.header.samples) == 100_000
+        assert sum(len(block) for block in scanner) == 1
+
+
+def test_real_headers_are_far_below_the_bounds(shared_data: Path) -> None:
+    found = [path for path in shared_data.rglob("*.vcf*") if path.suffix in {".vcf", ".gz", ".bgz"}]
+    assert found
+    for path in found:
+        with VcfScanner(path) as scanner:
+            assert scanner.header.version
+            assert 10 * len(scanner.header.contigs) < MAX_HEADER_LINES
+
+
+TOY_CONTIGS = Contig("chr1", 19, aliases=("1",))
+CONTIGS = ContigSet([TOY_CONTIGS, Contig("chr2", 10)])
+
+
+@each_row(
+    ("name", "known"),
+    [
+        ("chr5", True),
+        ("MT", True),
+        ("NC_000003.12", True),
+        ("NW_009646201.1", True),
+        ("NT_187633.1", True),
+        ("KI270706.1", True),
+        ("GL000194.1", True),
+        ("chr1_KI270706v1_random", True),
+        ("chrUn_GL000195v1", True),
+        ("chr6_GL000250v2_alt", True),
+        ("chrUn_JTFH01000001v1_decoy", True),
+        ("HLA-A*01:01:01:01", True),
+        ("chrEBV", True),
+        ("chr99", False),
+        ("scaffold_1", False),
+        ("BRCA1", False),
+        ("chr17x", False),
+    ],
+)
+def test_assembly_contigs(name: str, known: bool) -> None:
+    assert is_assembly_contig(name) is known
+
+
+def test_contig_names(tmp_path: Path) -> None:
+    text = vcf_text([(name, 3, ".", "G", "C", "PASS", ".") for name in ("1", "chr1", "chr7", "chr99")])
+    names = ContigNames(CONTIGS)
+    block = one_block(write_text(tmp_path / "a.vcf", text))
+    assert [names.resolve(name, block.where) for name in ("1", "chr1", "chr7")] == [TOY_CONTIGS, TOY_CONTIGS, None]
+    names.check_met(CONTIGS, where="a.vcf")
+    message = r"^a\.vcf: no record is on a requested contig: expected 'chr2', got '1', 'chr1', 'chr7'\."
+    with pytest.raises(VcfError, match=message):
+        names.check_met([CONTIGS["chr2"]], where="a.vcf")
+    with pytest.raises(UnknownContigError, match=r"a\.vcf, line 6: .*'chr99'"):
+        names.resolve("chr99", block.take(slice(3, 4)).where)
+
+
+@given(st.lists(st.sampled_from(["1", "chr1", "chr2", "chr7", "HLA-A*01:01", "KI270706.1"]), min_size=1, max_size=30))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_block_is_divided_by_contig_and_not_by_spelling(tmp_path: Path, spellings: list[str]) -> None:
+    text = vcf_text([(name, at, ".", "G", "C", "PASS", f"X={at}") for at, name in enumerate(spellings, 1)])
+    block = one_block(write_text(tmp_path / "a.vcf", text))
+    expected: dict[Contig | None, list[tuple[int, str, str]]] = {}
+    for at, name in enumerate(spellings, 1):
+        contig = {"1": TOY_CONTIGS, "chr1": TOY_CONTIGS, "chr2": CONTIGS["chr2"]}.get(name)
+        expected.setdefault(contig, []).append((at, name, str(at)))
+    found = {
+        contig: list(zip(part.pos.tolist(), part.chroms().to_pylist(), part.strings_of("X").to_pylist(), strict=True))
+        for contig, part in ContigNames(CONTIGS).divide(block)
+    }
+    assert list(found.items()) == list(expected.items())
+
+
+def test_an_unknown_name_is_told_with_its_first_line(tmp_path: Path) -> None:
+    names = ["1", "chr1", "chr7", "1", "chr99", "chr1", "chr99"]
+    text = vcf_text([(name, 3, ".", "G", "C", "PASS", ".") for name in names])
+    with pytest.raises(UnknownContigError, match=r"a\.vcf, line 7: .*'chr99'"):
+        next(ContigNames(CONTIGS).divide(one_block(write_text(tmp_path / "a.vcf", text))))
+
+
+@pytest.mark.timeout(20)
+@each_row("name", ["chr" + "_v1" * 300_000 + "!", "chr" + "v" * 1_000_000, "HLA-" + "x" * 1_000_000, "x" * 1_000_000])
+def test_an_endless_name_is_no_contig(name: str) -> None:
+    assert not is_assembly_contig(name)
+    with pytest.raises(UnknownContigError) as raised:
+        ContigNames(CONTIGS).resolve(name, lambda _: "a.vcf, line 3")
+    assert str(raised.value).startswith("a.vcf, line 3: not a contig of this genome")
+    assert len(str(raised.value)) < 300

@@ -231,7 +231,7 @@ def write_long_plain(path: Path, head: str) -> None:
         file.truncate(GIGABYTE)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("what", ["scan", "count"])
 @pytest.mark.parametrize("write", [write_long_bgzf, write_long_gzip, write_long_plain])
 def test_a_line_of_a_gigabyte_takes_little_memory(
@@ -246,7 +246,7 @@ def test_a_line_of_a_gigabyte_takes_little_memory(
         assert str(answer).startswith(f"{path}, after line 6: a line is too long: expected at most 32 MiB")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_gigabyte_of_text_in_a_few_megabytes_of_file_takes_little_memory(tmp_path: Path) -> None:
     lines = (RECORD[:-1] + ";X=" + "A" * 32_000 + "\n") * 2
     blocks = GIGABYTE // len(lines)
@@ -258,7 +258,7 @@ def test_a_gigabyte_of_text_in_a_few_megabytes_of_file_takes_little_memory(tmp_p
     assert str(work_in_a_child("scan", path)).startswith(f"{path}, line 7: wrong number of columns")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_blocks_of_one_byte_and_of_none_take_little_memory(tmp_path: Path) -> None:
     path = write_bgzf(tmp_path / "tiny.vcf.gz", HEAD + RECORD, b"A", 300_000)
     assert str(work_in_a_child("scan", path)).startswith(f"{path}, line 7: wrong number of columns")

@@ -22,6 +22,7 @@ from genolewm_assets.sources.vcf.index import (
     read_index,
     split_region,
 )
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.index_files import (
     bgzip,
     contig_bins,
@@ -122,6 +123,7 @@ def vcfs(draw: st.DrawFn) -> bytes:
     return vcf_text(records).encode()
 
 
+@pytest.mark.nightly
 @given(vcfs(), st.sampled_from([(False, 14), (True, 14), (True, 9), (True, 12)]))
 def test_made_files(tmp_path_factory: pytest.TempPathFactory, text: bytes, how: tuple[bool, int]) -> None:
     vcf = write_text(tmp_path_factory.mktemp("made") / "made.vcf.gz", text, "bgzip")
@@ -186,7 +188,7 @@ def test_an_index_without_counts(end: bytes) -> None:
     assert (index.lines_before("chr1"), index.lines_before("chr2")) == (0, None)
 
 
-@pytest.mark.parametrize(("depth", "pseudo_bin"), [(0, 2), (5, 37450), (6, 299594), (10, 1227133514)])
+@each_row(("depth", "pseudo_bin"), [(0, 2), (5, 37450), (6, 299594), (10, 1227133514)])
 def test_the_pseudo_bin_follows_the_depth(depth: int, pseudo_bin: int) -> None:
     bins = [(0, [(60, 90)]), (pseudo_bin, [(60, 90), (3, 1)])]
     content = csi(["chr1"], [contig_bins(bins, is_csi=True)], depth=depth)
@@ -261,7 +263,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("which", WRONG)
+@each_row("which", WRONG)
 def test_wrong_content_is_one_error_and_little_memory(which: str) -> None:
     content, message = WRONG[which]
     packed = bgzip(content)

@@ -193,7 +193,7 @@ def test_no_rows_and_no_text() -> None:
     assert counts.tolist() == [3, 4, 2, 1]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_loop_reads_or_writes_outside_an_array(tmp_path: Path) -> None:
     """Compiled loops do not check indices; the tests of what they do are run again with loops that do."""
     here = Path(__file__).parent

@@ -130,7 +130,7 @@ def differences(path: Path) -> Iterator[str]:
         yield f"{compared} records, not {len(theirs)}"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("index", range(REAL))
 def test_real_files_equal_htslib_field_by_field(shared_data: Path, index: int) -> None:
     assert list(differences(real_files(shared_data)[index])) == []
@@ -145,7 +145,7 @@ def test_every_line_of_the_real_files_becomes_a_record(shared_data: Path) -> Non
         assert count_records(path) == len(records)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_real_files_say_the_same_however_they_are_read(
     shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,7 +88,6 @@ def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("no_waiting_for_the_disk")
 def test_killed_at_every_call(tmp_path: Path, kill_points: KillPoints) -> None:
     """Readers see before or after; the next build goes on from what was committed and ends as an undisturbed one."""
@@ -121,7 +120,6 @@ def test_killed_at_every_call(tmp_path: Path, kill_points: KillPoints) -> None:
     assert set(written) == {6, 2, 0}
 
 
-@pytest.mark.slow
 def test_readers_during_rebuilds_see_the_old_or_the_new(cache_dir: Path, files: dict[str, Path]) -> None:
     data, looks = cache_dir.parent / "data", cache_dir.parent / "looks"
     looks.mkdir()

@@ -122,7 +122,6 @@ def specs() -> st.SearchStrategy[list[ArraySpec]]:
     return st.lists(arrays, min_size=1, max_size=4, unique_by=lambda spec: spec.name)
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(data=st.data(), arrays=specs(), n_rows=st.integers(0, 7), commit_rows=st.integers(1, 3))
 def test_every_dtype_shape_and_name(
@@ -245,7 +244,6 @@ def test_remains_are_swept_but_not_under_a_living_writer(store: Path, tmp_path: 
     assert names(tmp_path) == sorted([alive.name, other.name, "out"])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("before", [None, b"old"])
 def test_killed_anywhere_it_leaves_what_was_there(
     before: bytes | None, store: Path, tmp_path: Path, kill_points: KillPoints

@@ -91,6 +91,7 @@ READS: dict[str, Callable[[ArrayStoreReader, int], object]] = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", READS)
 @pytest.mark.parametrize("check", [False, True])
 def test_pages_of_all_readers_together_are_given_back(

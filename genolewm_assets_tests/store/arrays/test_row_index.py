@@ -110,7 +110,6 @@ def test_the_beginning_of_a_hash_will_do(root: Root) -> None:
     stores=st.dictionaries(st.sampled_from(["a", "b/c", "d"]), st.lists(st.binary(min_size=32, max_size=32))),
     at_once=st.integers(1, 9),
 )
-@pytest.mark.slow
 def test_any_hashes_sorted_in_any_number_of_pieces(
     stores: Hashes, at_once: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -265,7 +264,6 @@ def test_no_file_says_how_to_get_one(tmp_path: Path) -> None:
         RowIndex(tmp_path / "none").find(bytes(32))
 
 
-@pytest.mark.slow
 def test_no_flipped_bit_leads_to_a_wrong_row(root: Root) -> None:
     path, places = publish(root), expected(STORES)
     whole, draw, outcomes = path.read_bytes(), random.Random(6), Counter[str]()
@@ -311,7 +309,6 @@ def test_a_full_disk_keeps_the_former_index(tmp_path: Path) -> None:
     assert on_small_disk(tmp_path / "disk", rebuild) == "[RowAddress(store='embeddings/a', row=3)]"
 
 
-@pytest.mark.slow
 def test_killed_anywhere_readers_have_the_old_one_or_the_new(tmp_path: Path, kill_points: KillPoints) -> None:
     roots: list[Root] = []
     fresh = {"embeddings/a": [make_hash(77)]}

@@ -15,6 +15,7 @@ from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.artefacts.differences import find_differences
 from genolewm_assets.store.artefacts.manifest import InputRef, Manifest
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.store.plans import LOCATION, flip, make_plan
 
 A, B = "a" * 64, "b" * 64
@@ -34,7 +35,7 @@ def manifest(
 GENOME = InputRef("reference/genome", None, A)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "found", "said"),
     [
         (manifest(code_version="2"), manifest(), "code version: built by 1, now 2"),

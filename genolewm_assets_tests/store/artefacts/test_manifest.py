@@ -21,6 +21,7 @@ from genolewm_assets.store.artefacts.manifest import (
     read_manifest,
 )
 from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets_tests.rows import each_row
 
 A, B = "a" * 64, "b" * 64
 MANIFEST = Manifest(
@@ -89,7 +90,7 @@ def test_any_recipe_survives(recipe: dict[str, Any]) -> None:
     assert parse_manifest(manifest.to_bytes(), "test") == manifest
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), b"bytes", {1, 2}, Path("/x"), {1: "a"}, "\ud800"])
+@each_row("value", [float("nan"), float("inf"), b"bytes", {1, 2}, Path("/x"), {1: "a"}, "\ud800"])
 def test_what_is_not_json_is_refused(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="cannot be written as JSON"):
         replace(MANIFEST, recipe={"x": [value]})

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
-from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.build import BuildRejectedError, build, write_provenance
+from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories
+from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.artefacts.published import (
     ArtefactId,
     find_damage,
@@ -15,8 +19,10 @@ from genolewm_assets.store.artefacts.published import (
     list_files,
     measure_file,
 )
+from genolewm_assets.store.artefacts.rejected import clear_rejected, rejection_reason
 from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets_tests.worlds.store.plans import CONTENT, flip, make_plan
+from genolewm_assets.store.files.generations import is_linked, link_of_generation
+from genolewm_assets_tests.worlds.store.plans import CONTENT, LOCATION, failing_plan, flip, make_plan
 
 
 def test_artefacts_are_named_as_in_messages() -> None:
@@ -66,3 +72,106 @@ def test_a_file_that_the_manifest_does_not_list_cannot_be_asked_for(root: Root) 
     for name in ("manifest.json", "../x", "gone"):
         with pytest.raises(MissingResourceError, match="the manifest does not list this file"):
             published.file(name)
+
+
+def test_the_reason_is_told_as_far_as_it_is_known(root: Root) -> None:
+    with pytest.raises(VcfError):
+        build(root, failing_plan())
+    assert rejection_reason(root, LOCATION) == "in.vcf:3: is malformed. Correct it."
+    (root.path / "rejected" / LOCATION / "failure.json").write_bytes(b"{")
+    assert rejection_reason(root, LOCATION) == f"see {root.path}/rejected/{LOCATION}"
+    with pytest.raises(BuildRejectedError):
+        build(root, make_plan(passed=False))
+    assert (
+        rejection_reason(root, LOCATION)
+        == "failed checks ['content_is_right'] (content_is_right: bad [1, 2], share 0.25)"
+    )
+
+
+def test_clearing_takes_the_marker_of_one_location_only(root: Root) -> None:
+    other = LOCATION.replace("chr21", "chr21.x")
+    for location in (LOCATION, other):
+        with pytest.raises(BuildRejectedError):
+            build(root, make_plan(passed=False, location=location))
+    clear_rejected(root, LOCATION)
+    clear_rejected(root, LOCATION)
+    assert not root.is_rejected(LOCATION)
+    assert (
+        rejection_reason(root, other) == "failed checks ['content_is_right'] (content_is_right: bad [1, 2], share 0.25)"
+    )
+
+
+NAME, DIGEST, OTHER = "a/b", "0123456789ab", "ba9876543210"
+RESUMED = resumable_name(DIGEST)
+
+
+def publish(site: LockedLocation, digest12: str, text: str) -> Path:
+    work = site.work_dir()
+    (work / "f").write_text(text)
+    return site.publish(work, digest12)
+
+
+def test_what_was_left_unlinked_is_offered_after_what_is_linked_and_can_be_adopted(root: Root) -> None:
+    with locked_location(root, NAME, resumed=RESUMED) as site:
+        assert list(site.generations()) == []
+        former, latest = publish(site, OTHER, "former"), publish(site, DIGEST, "latest")
+        assert list(site.generations()) == [latest, former]
+        site.work_dir()
+        assert site.adopt(former) == former
+        assert list(site.generations()) == [former, latest]
+    assert (root.link_of(NAME) / "f").read_text() == "former"
+    assert root.leftovers(NAME) == []
+
+
+def test_locking_sweeps_what_cannot_be_gone_on_with(root: Root) -> None:
+    for name in (RESUMED, resumable_name(OTHER), None):
+        with root.lock(NAME) as lease:
+            root.work_dir(NAME, lease, name=name)
+    with locked_location(root, NAME, resumed=RESUMED) as site:
+        work = site.work_dir()
+        assert list(work.parent.glob("*.*.*")) == [work]
+    with locked_location(root, NAME, resumed=None):
+        assert not work.exists()
+
+
+def test_what_cannot_be_healed_is_not_gone_on_with(root: Root) -> None:
+    with locked_location(root, NAME, resumed=RESUMED) as site:
+        generation = publish(site, DIGEST, "whole")
+        (generation / "f").write_text("damaged")
+        assert publish(site, DIGEST, "whole") == generation
+        assert (site.link / "f").read_text() == "whole"
+        root.link_of(NAME).unlink()
+        root.link_of(NAME).touch()
+        with pytest.raises(CorruptResourceError, match="in the place of the published link"):
+            publish(site, DIGEST, "whole")
+    assert root.leftovers(NAME) == []
+    with pytest.raises(CorruptResourceError), locked_location(root, NAME, resumed=RESUMED):
+        pass
+
+
+def test_links_and_generations_are_found_at_any_depth_and_nothing_of_the_store_s_own(root: Root) -> None:
+    (root.path / "dagster" / ".gen" / "x.0123456789ab").mkdir(parents=True)
+    (root.path / "dagster" / "link").symlink_to("/")
+    old = build(root, make_plan(location="a"))
+    new = build(root, make_plan(location="a", code_version="2"))
+    deep = build(root, make_plan(location="b/c/d", artefact=ArtefactId("x"), surface=True))
+    assert list(generations(root.path)) == [*sorted([old.directory, new.directory]), deep.directory]
+    names = ["d", "manifest.json", "provenance.json", "rejects.bin", "sub", "variants.bin"]
+    assert list(links(root.path)) == [root.path / "a", *(root.path / "b" / "c" / name for name in names)]
+    assert [is_linked(p.directory) for p in (old, new, deep)] == [False, True, True]
+    assert link_of_generation(old.directory) == root.path / "a"
+    assert list(plain_directories(root.path)) == []
+
+
+def test_a_folder_that_does_not_exist_holds_nothing(root: Root) -> None:
+    assert list(links(root.path)) == []
+    assert list(generations(root.path)) == []
+
+
+def test_what_differs_between_two_runs_is_recorded(tmp_path: Path) -> None:
+    write_provenance(tmp_path, run_id=None, duration_s=1.23456)
+    record = json.loads((tmp_path / "provenance.json").read_bytes())
+    assert (record["duration_s"], record["run_id"]) == (1.235, None)
+    age = datetime.now(UTC) - datetime.fromisoformat(record["built_at"])
+    assert 0 <= age.total_seconds() < 60
+    assert set(record) == {"built_at", "duration_s", "host", "platform", "python", "run_id", "version"}

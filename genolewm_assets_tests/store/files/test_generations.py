@@ -7,6 +7,7 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.store.files.atomic import remove_tree
 from genolewm_assets.store.files.generations import publish_generation, resolve_generation, split_generation_name
+from genolewm_assets_tests.rows import each_row
 
 pytestmark = pytest.mark.disk
 
@@ -171,7 +172,7 @@ def test_a_generation_that_became_a_link_out_is_refused(tmp_path: Path) -> None:
         resolve_generation(tmp_path / "a")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "parts"),
     [
         (f"chr21.{DIGEST}", ("chr21", DIGEST)),

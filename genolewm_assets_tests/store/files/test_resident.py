@@ -18,7 +18,10 @@ KEPT_BYTES, UNSEEN_BYTES = 4 << 20, 1 << 20
 #: The count of a process is exact but for the pages that its processors have not reported yet.
 UNREPORTED_BYTES = 1 << 20
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident pages are known on Linux only")
+pytestmark = [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="resident pages are known on Linux only"),
+]
 
 
 @pytest.fixture(scope="module")

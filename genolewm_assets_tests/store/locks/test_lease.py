@@ -300,7 +300,7 @@ def take_after(delay_s: float, folder: Path, flags: Path, takers: int) -> None:
     lease.check_held()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("former", VOID)
 def test_of_many_takers_one_wins(tmp_path: Path, former: str) -> None:
     draw = random.Random(20_260_226)
@@ -316,7 +316,6 @@ def test_of_many_takers_one_wins(tmp_path: Path, former: str) -> None:
         assert len(list(flags.glob("won*"))) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("former", VOID)
 def test_killed_at_any_call_of_acquire_and_release_the_lock_is_free_at_once(
     tmp_path: Path, former: str, kill_points: KillPoints

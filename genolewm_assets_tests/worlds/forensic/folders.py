@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from genolewm_assets.forensic import HIDDataset, RunFolderStrategy, ScalingStrategy
+from genolewm_assets import forensic
+from genolewm_assets.forensic import RunFolderStrategy, ScalingStrategy
 from genolewm_assets_tests.worlds.forensic.runs import (
     GENOTYPE,
     KIT,
@@ -66,7 +67,7 @@ def scaling_of(panel_paths: tuple[Path, ...], **changes: Any) -> ScalingStrategy
     return ScalingStrategy(panel_paths, **{"start_bp": 70, "end_bp": 400, "scanpoint_resolution": 1_024, **changes})
 
 
-def open_dataset(root: Path, panel_paths: tuple[Path, ...], cache_dir: Path, **changes: Any) -> HIDDataset:
+def open_dataset(root: Path, panel_paths: tuple[Path, ...], cache_dir: Path, **changes: Any) -> forensic.HIDDataset:
     """Open the data set of a folder; named arguments replace the usual ones."""
     settings: dict[str, Any] = {
         "scaling_strategy": scaling_of(panel_paths),
@@ -74,4 +75,4 @@ def open_dataset(root: Path, panel_paths: tuple[Path, ...], cache_dir: Path, **c
         "cache_dir": cache_dir,
         **changes,
     }
-    return HIDDataset(root, **settings)
+    return forensic.HIDDataset(root, **settings)

@@ -1,13 +1,17 @@
-"""A tiny world in which everything is built, and copies of it that tests may change.
+"""The one built world: everything of a tiny catalogue built once in a run of tests, and copies that tests may change.
 
 Its instance lies on disk, so that a copy takes the whole history along.
+``python -m genolewm_assets_tests.worlds.graph.built_world FOLDER`` builds it.
 """
 
 from __future__ import annotations
 
 import copy
 import functools
+import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -22,6 +26,7 @@ from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.operations.jobs import JOBS
 from genolewm_assets.defs.runtime.automation import cpu_automation_sensor, gpu_automation_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
+from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.forensic.run_folders import NAME, write_run
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld, simulate_genome
 from genolewm_assets_tests.worlds.once import built_once
@@ -135,14 +140,32 @@ def _copy_settled(source: str, target: str) -> None:
 
 def everything_built(factory: pytest.TempPathFactory) -> BuiltWorld:
     """Return a world in which everything is built, for this run of pytest; tests work on a copy."""
+    return BuiltWorld.opened(built_once(factory, "everything_built", _build_in_a_process))
 
-    def build(folder: Path) -> None:
-        world = BuiltWorld(folder)
-        world.keep_history()
-        world.build()
-        world.instance.dispose()
 
-    return BuiltWorld.opened(built_once(factory, "everything_built", build))
+def copied_world(factory: pytest.TempPathFactory, folder: Path) -> TinyWorld:
+    """Return a copy of the built world without its history, in a folder that does not exist yet."""
+    history = shutil.ignore_patterns("history")
+    shutil.copytree(everything_built(factory).folder, folder, symlinks=True, ignore=history)
+    return TinyWorld(folder)
+
+
+def forget(root: Path, asset: str, partition: str) -> None:
+    """Remove what is published of a partition, so that it has to be built."""
+    for link in [path for path in root.rglob("*") if path.is_symlink() and (path / "manifest.json").is_file()]:
+        manifest = json.loads((link / "manifest.json").read_text())
+        if (manifest["asset"], manifest["partition"]) == (asset, partition):
+            shutil.rmtree(link.resolve())
+            link.unlink()
+            return
+    raise AssertionError(f"{asset}[{partition}] is not published")
+
+
+def _build_in_a_process(folder: Path) -> None:
+    """Build in a process of its own, because :mod:`quick_dagster` changes Dagster."""
+    command = [sys.executable, "-m", __name__, str(folder)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout[-3_000:]}\n{done.stderr[-6_000:]}"
 
 
 class Automation:
@@ -184,3 +207,15 @@ class Automation:
             for asset, partitions in requested.items()
             for partition in sorted(partitions, key=str)
         ]
+
+
+if __name__ == "__main__":
+    from genolewm_assets.defs.runtime import run_log
+    from genolewm_assets_tests.worlds.graph.quick_dagster import install
+
+    install()
+    run_log.INTERVAL_S = 0.0  # all progress is said
+    made = BuiltWorld(Path(sys.argv[1]))
+    made.keep_history()
+    made.build()
+    made.instance.dispose()

@@ -6,12 +6,11 @@ import errno
 import json
 from pathlib import Path
 
-import pytest
-
 from genolewm_assets.defs.engines.slurm.job_messages import as_failure, failure_in, outcome_in
 from genolewm_assets.errors import DeviceError, FetchError, GenoLeWMError, ResourceError, VcfError
 from genolewm_assets.store.artefacts import BuildRejectedError, CheckResult
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets_tests.rows import each_row
 
 BUILT = {"outcome": "built", "reused": False}
 
@@ -22,7 +21,7 @@ def crossed(err: GenoLeWMError) -> GenoLeWMError:
     return found
 
 
-@pytest.mark.parametrize("kind", [VcfError, DeviceError, FetchError, ResourceError])
+@each_row("kind", [VcfError, DeviceError, FetchError, ResourceError])
 def test_an_error_keeps_its_class_and_its_facts(kind: type[GenoLeWMError]) -> None:
     err = kind("file.vcf", "is wrong", expected="'A'", got=None, remedy="Look at it")
     again = crossed(err)
@@ -49,7 +48,7 @@ def test_a_failure_of_the_storage_is_still_one(tmp_path: Path) -> None:
         assert root.is_storage_error(crossed(err)) is root.is_storage_error(err) is ours
 
 
-@pytest.mark.parametrize(
+@each_row(
     "messages",
     [
         [],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.defs.engines.slurm.job_states import PHASES, Phase, parse_job
+from genolewm_assets_tests.rows import each_row
 
 #: ``squeue(1)`` of Slurm 25.05, "Job state codes", and what each has to mean.
 DOCUMENTED = {
@@ -57,7 +57,7 @@ def test_the_table_is_the_one_of_the_documentation() -> None:
     assert dict(STATES) == PHASES
 
 
-@pytest.mark.parametrize(("state", "phase"), STATES)
+@each_row(("state", "phase"), STATES)
 def test_a_state_has_one_meaning(state: str, phase: Phase) -> None:
     view = parse_job(shown(state))
     assert view is not None
@@ -65,7 +65,7 @@ def test_a_state_has_one_meaning(state: str, phase: Phase) -> None:
     assert view.succeeded is (state == "COMPLETED")
 
 
-@pytest.mark.parametrize("exit_code", ["1:0", "0:9", "0:15", "127:0", "1:9"])
+@each_row("exit_code", ["1:0", "0:9", "0:15", "127:0", "1:9"])
 def test_completed_with_an_exit_code_is_no_success(exit_code: str) -> None:
     view = parse_job(shown("COMPLETED", exit_code))
     assert view is not None
@@ -80,7 +80,7 @@ def test_a_job_that_was_requeued_has_failed_whatever_became_of_it() -> None:
         assert not view.succeeded
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

@@ -165,6 +165,7 @@ NO_ANSWERS = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=list(NO_ANSWERS))
 def test_without_an_answer_a_job_is_given_up_in_the_end(cluster: Cluster, answer: tuple[str, str, int]) -> None:
     def silence() -> None:
