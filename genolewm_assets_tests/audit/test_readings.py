@@ -1,7 +1,4 @@
-"""Names of contigs, normal forms of alleles, and classes of ClinVar, against what the rest of the house knows.
-
-``genolewm audit`` and ``genolewm audit plant``: what they print and exit with.
-"""
+"""The audit's own readings against what the rest of the house knows, and its commands."""
 
 from __future__ import annotations
 

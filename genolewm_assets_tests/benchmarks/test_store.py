@@ -1,9 +1,4 @@
-"""What is measured of the array store is the same work for all, and right.
-
-What is measured of instrument files is the work that it is said to be.
-
-A step of the graph takes memory by the piece, not by the base; its inputs are what they claim to be.
-"""
+"""What is measured of array stores, instrument files and steps is the work that it is said to be."""
 
 from __future__ import annotations
 

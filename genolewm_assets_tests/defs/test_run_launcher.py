@@ -1,7 +1,4 @@
-"""A started run is known by its process.
-
-Runs and events lie under the root, whether or not ``DAGSTER_HOME`` is set.
-"""
+"""A started run is known by its process; runs and events lie under the root, whatever ``DAGSTER_HOME`` is."""
 
 from __future__ import annotations
 

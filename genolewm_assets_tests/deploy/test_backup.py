@@ -23,6 +23,7 @@ from genolewm_assets.errors import RejectedResourceError
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.deploy.installation import REPOSITORY, Installation
+from genolewm_assets_tests.live.harness import wait_until
 from genolewm_assets_tests.servers.postgres import PostgresServer
 from genolewm_assets_tests.worlds.graph import small_root
 from genolewm_assets_tests.worlds.graph.small_root import LOCATIONS
@@ -43,11 +44,17 @@ def complete(installation: Installation) -> list[Path]:
     return sorted(path for path in installation.backups.iterdir() if path.name.endswith("Z"))
 
 
+def wait_for_next_second() -> None:
+    """Backups are named by the second."""
+    now = int(time.time())
+    wait_until(lambda: int(time.time()) > now, "the next second", every_s=0.02)
+
+
 def back_up(installation: Installation, **more: str) -> Path:
     """Make a backup and return it."""
     before = complete(installation)
     if before:
-        time.sleep(1.1)  # they are named by the second
+        wait_for_next_second()
     done = installation.run("backup", **more)
     assert done.returncode == 0, done.stdout + done.stderr
     (new,) = set(complete(installation)) - set(before)
@@ -193,7 +200,7 @@ def flip(file: Path, *, keep_time: bool) -> None:
 def test_damaged_root_is_said_and_no_good_backup_lost_for_it(small: Installation) -> None:
     good = back_up(small)
     flip(small.root / LOCATIONS[0] / "table.txt", keep_time=False)
-    time.sleep(1.1)
+    wait_for_next_second()
     done = small.run("backup", GENOLEWM_BACKUPS_KEEP="1")
     assert done.returncode == 4
     assert f"{LOCATIONS[0]}/table.txt" in done.stdout

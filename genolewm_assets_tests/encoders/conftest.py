@@ -11,6 +11,7 @@ import pytest
 from genolewm_assets import encoders
 from genolewm_assets.genome import RelEdit
 from genolewm_assets_tests.encoders.hybrid_model import write_hybrid_fixture
+from genolewm_assets_tests.worlds.once import built_once
 
 WINDOW_BP = 12_288
 
@@ -18,17 +19,13 @@ WINDOW_BP = 12_288
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the sample encoder; tests that change files work on a copy."""
-    folder = tmp_path_factory.mktemp("models") / encoders.TINY_LLAMA
-    encoders.write_tiny_llama(folder)
-    return folder
+    return built_once(tmp_path_factory, encoders.TINY_LLAMA, encoders.write_tiny_llama)
 
 
 @pytest.fixture(scope="session")
 def hybrid_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of an encoder with Carbon's shape of vocabulary."""
-    folder = tmp_path_factory.mktemp("models") / "hybrid"
-    write_hybrid_fixture(folder)
-    return folder
+    return built_once(tmp_path_factory, "hybrid", write_hybrid_fixture)
 
 
 @pytest.fixture

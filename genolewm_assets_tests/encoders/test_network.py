@@ -1,9 +1,4 @@
-"""The network: precision, block means on the device, compiled layers, and errors of accelerators.
-
-Batches whose size follows the memory of a device that a fake stands for.
-
-The cut model against the whole one, for every hidden state.
-"""
+"""The network: precision, block means, compiled layers, batches that follow the memory, cut models, device errors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The figures of SAMPLE_FACTS, counted again from the files.
-
-Further releases in the listing of the sample.
-"""
+"""The figures of SAMPLE_FACTS, counted again from the files, and further releases in the listing of the sample."""
 
 from __future__ import annotations
 

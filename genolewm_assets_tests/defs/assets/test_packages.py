@@ -1,7 +1,4 @@
-"""A package with planted leaks: the run fails, and the pages of its checks show what leaked and what holds it out.
-
-What people see of the holdouts where a catalogue leaves something out.
-"""
+"""What people see of holdouts, and of a package with planted leaks: its run fails and shows what leaked."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Hours of states, where the history holds more steps than are read.
-
-What moved, where more was built than is looked at.
-"""
+"""Hours of states and what moved, where the history holds more than is read."""
 
 from __future__ import annotations
 

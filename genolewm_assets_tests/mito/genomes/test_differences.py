@@ -1,9 +1,4 @@
-"""Names of differences, and genomes laid out from them.
-
-Branches of the tree: each is reached by what defines it and what leads to it, and by nothing less.
-
-A genome that does not align stands in the way of no other.
-"""
+"""Names of differences, genomes laid out from them, branches of the tree, and genomes that do not align."""
 
 from __future__ import annotations
 
