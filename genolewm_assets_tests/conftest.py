@@ -195,8 +195,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark a test with its kind."""
+    """Mark a test with its kind, and with the tier of its module."""
     item.add_marker(kind_of(item))
+    if is_nightly(item.path):
+        item.add_marker("nightly")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
