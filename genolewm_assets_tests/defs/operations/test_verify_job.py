@@ -212,9 +212,8 @@ def test_memory_does_not_grow_with_the_files(world: BuiltWorld) -> None:
     plan = BuildPlan(artefact, corpus_windows.location(world.workspace(), artefact.partition), "1", {}, (), write)
     build(world.workspace().root, plan)
     tracemalloc.start()
-    result, evaluations = verify(world)
+    _, evaluations = verify(world)
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert result.success
     assert evaluations["corpus/windows", "mrna_evo2"].passed
     assert peak_bytes < size_bytes / 3
