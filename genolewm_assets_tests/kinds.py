@@ -62,7 +62,7 @@ def is_spread(path: Path) -> bool:
 def kind_of(item: pytest.Item) -> Kind:
     """Return the kind of a test: the one it is marked with, or what follows from its module."""
     for marker in item.iter_markers():
-        if marker.name in BUDGET_S:
+        if marker.name in KINDS:
             return cast("Kind", marker.name)
     kind = module_kind(item.path)
     drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
