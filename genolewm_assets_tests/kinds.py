@@ -38,7 +38,7 @@ _USES: tuple[tuple[str, Kind], ...] = (
     (r"\b(kill_points|KillPoints|LossyDisk|on_refusing_disk|on_small_disk)\b", "crash"),
     (r"^import dagster\b|\b(tiny_world|command_line)\b|_assets\.(defs|definitions|cli)\b", "graph"),
     (r"^ *(import|from) (torch|transformers|datasets)\b|importorskip|_assets\.encoders\b", "model"),
-    (r"\bLate\(|\bimport encoders\b", "model"),
+    (r"\bLate\(|\bimport encoders\b|\bopen_dataset\b", "model"),
     (r"\b(MtDNA|GenoLeWM|HID)\w*Dataset\b|PreTrained", "model"),
 )
 
