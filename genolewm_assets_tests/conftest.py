@@ -24,6 +24,7 @@ from genolewm_assets_tests.kinds import (
     KINDS,
     heavy_imports,
     is_nightly,
+    is_slow,
     is_spread,
     kind_of,
     module_kind,
@@ -199,6 +200,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker(kind_of(item))
     if is_nightly(item.path):
         item.add_marker("nightly")
+    if is_slow(item.path):
+        item.add_marker("slow")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

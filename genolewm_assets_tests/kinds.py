@@ -20,6 +20,11 @@ BUDGET_S = {"test-fast": 60, "test": 540, "test-nightly": 5_400}
 
 #: The live test of `make test`; all others of these folders run nightly.
 SMOKE = TESTS / "live/test_smoke.py"
+#: Folders whose unit tests build or compile too much for `make test-fast`.
+_SLOW_FOLDERS = (
+    "lewm/mapped/", "lewm/package_build/", "lewm/packages/", "lewm/sampler/", "rooms/", "sample/", "sources/clinvar/",
+    "sources/files/", "sources/similarity/", "store/hosts/",
+)  # fmt: skip
 _NIGHTLY_FOLDERS = ("benchmarks", "browser", "deploy", "live", "real")
 
 #: What no unit test imports: seconds each, in every worker.
@@ -75,6 +80,11 @@ def is_nightly(path: Path) -> bool:
     if path.relative_to(TESTS).parts[0] in _NIGHTLY_FOLDERS:
         return path != SMOKE and path not in SMOKE.parents
     return path.is_file() and re.search(r"^pytestmark = .*\bnightly\b", path.read_text(), re.MULTILINE) is not None
+
+
+def is_slow(path: Path) -> bool:
+    """Tell whether `make test-fast` runs no test of a module."""
+    return path.relative_to(TESTS).as_posix().startswith(_SLOW_FOLDERS)
 
 
 def tier_of(config: pytest.Config) -> str | None:

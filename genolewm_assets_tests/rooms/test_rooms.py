@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from genolewm_assets_tests import rooms as house
+from genolewm_assets_tests.kinds import kind_of
 from genolewm_assets_tests.mutants.drawing import draw
 from genolewm_assets_tests.places import REPOSITORY
 
@@ -61,3 +64,10 @@ def test_a_mutant_is_the_source_with_one_fault() -> None:
         assert faulty == source[:start] + mutant.after.encode() + source[end:], mutant
         assert ast.dump(ast.parse(faulty)) != ast.dump(ast.parse(source)), mutant
         assert mutant.applied(b"# A line more.\n" + source) == b"# A line more.\n" + faulty
+
+
+def test_a_mark_decides_the_kind_of_a_test() -> None:
+    marked = SimpleNamespace(
+        iter_markers=lambda: [pytest.mark.nightly.mark, pytest.mark.model.mark], path=Path(__file__)
+    )
+    assert kind_of(cast("pytest.Item", marked)) == "model"
