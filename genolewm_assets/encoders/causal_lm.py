@@ -68,7 +68,8 @@ class CausalLMStateEncoder:
         Threads of a forward pass on the CPU. With one, the default, the bits of the states do not depend on the number
         of cores, and processes that share the cores do not slow each other down.
     compiler
-        Backend of ``torch.compile``, such as ``inductor``, for an accelerator; None: layers are not compiled.
+        Backend of ``torch.compile``, such as ``inductor``, that makes one kernel of each element-wise part of the
+        layers of a Llama on an accelerator; None: nothing is compiled.
     window_bp
         Bases of the longest window that will be encoded; the model is not loaded if its context is shorter. None: the
         length of each window is compared when it is encoded.

@@ -303,13 +303,21 @@ def test_what_the_machine_does_not_have_is_refused(parameters: dict[str, Any], t
 
 
 @pytest.mark.gpu
-def test_the_accelerator_agrees_with_the_processor(tiny_folder: Path, encoder: encoders.CausalLMStateEncoder) -> None:
+@pytest.mark.parametrize("compute", ["float32", "bfloat16"])
+@pytest.mark.parametrize("compiler", [None, "inductor"])
+def test_the_accelerator_agrees_with_the_processor(
+    compiler: str | None, compute: str, tiny_folder: Path, encoder: encoders.CausalLMStateEncoder
+) -> None:
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     windows = random_windows(11)
-    there = encoders.CausalLMStateEncoder(tiny_folder, device="cuda", dtype="float16")
-    np.testing.assert_allclose(there.encode_windows(windows), encoder.encode_windows(windows), rtol=2e-3, atol=2e-3)
-    assert null_edit_ratio(there, windows, random_snvs(windows)) < 0.02
+    options = {"dtype": "float16", "compute": compute, "compiler": compiler}
+    there = encoders.CausalLMStateEncoder(tiny_folder, device="cuda", **options)
+    bound = 2e-3 if compute == "float32" else 0.05
+    np.testing.assert_allclose(there.encode_windows(windows), encoder.encode_windows(windows), rtol=bound, atol=bound)
+    # A null edit, computed from a shared prefix, has the bits of the whole window.
+    assert there.full_path_reason is None
+    assert null_edit_ratio(there, windows, random_snvs(windows)) == 0
 
 
 def test_states_are_stored_in_the_asked_dtype() -> None:

@@ -67,7 +67,7 @@ def configured_batch() -> dict[str, Any]:
     """Return how an accelerator encodes windows, as arguments of ``CausalLMStateEncoder``; states do not depend on it.
 
     ``GENOLEWM_BATCH_WINDOWS`` is the largest number of windows per pass, ``GENOLEWM_COMPILER`` the backend of
-    ``torch.compile``, such as ``inductor``.
+    ``torch.compile`` for the element-wise work of layers, such as ``inductor``.
 
     Raises
     ------

@@ -2,8 +2,9 @@
 
 A token attends to two intervals of its row: the tokens of the reference before its segment, and its own segment up to
 itself. On the CPU the row goes through the model in pieces whose intermediate results stay in the processor's caches,
-and keys and values are kept in one buffer per layer; on an accelerator the row goes through at once, and one
-FlexAttention kernel skips the blocks outside of the two intervals. Neither copies keys of the reference for an edit.
+and keys and values are kept in one buffer per layer, so that no key of the reference is copied for an edit. On a CUDA
+device the row goes through at once; the keys of each segment are gathered, and one kernel attends to sequences of all
+lengths. It gives a token the bits that it has in a whole window.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
@@ -29,8 +29,8 @@ _NAME = "genolewm_packed"
 _PIECE_TOKENS = 1_024
 #: Tokens that attend at once there: with more, more keys are multiplied that the mask then hides.
 _PART_TOKENS = 320
-#: Tokens of a block of FlexAttention, and the sizes to which rows are rounded up there, so that few kernels are built.
-_FLEX_BLOCK, _FLEX_ROW = 128, 1_024
+#: Name of the mask of the kernel for float32 in which the last query attends to all keys.
+_CAUSAL_FROM_THE_END = 2
 #: Keywords that attention may get without a change of its result.
 _HARMLESS = {"position_ids", "use_cache", "output_attentions", "output_hidden_states", "return_dict", "is_causal"}
 
@@ -77,7 +77,7 @@ def packed_states(
     device
         Device of the model.
     fused
-        Whether one FlexAttention kernel computes the attention of the row; by default on every device but the CPU.
+        Whether one kernel computes the attention of the row; by default on a CUDA device.
 
     Returns
     -------
@@ -90,15 +90,12 @@ def packed_states(
         If the model's attention has a part that is not computed here: a sliding window, sinks, a bias, dropout.
     """
     if fused is None:
-        fused = device.type != "cpu"
+        fused = device.type == "cuda"
     ids, positions = (torch.from_numpy(values).to(device)[None] for values in (row.ids, row.positions))
     with _exchanged_attention(model):
         if fused:
-            size = -(-len(row.ids) // _FLEX_ROW) * _FLEX_ROW
-            padding = (0, size - len(row.ids))
-            ids, positions = (torch.nn.functional.pad(values, padding) for values in (ids, positions))
-            with _attending(_Fused(row, size, device)):
-                return forward(ids, positions)[0, : len(row.ids)]
+            with _attending(_AtOnce(row, device)):
+                return forward(ids, positions)[0]
         pieces, n_slots = _cut(row.segments)
         buffers = dict[int, _KeysAndValues]()
         states = []
@@ -189,78 +186,69 @@ class _ByPart:
         return self._masks[part.start]
 
 
-class _Fused:
-    """Attention of a whole row by FlexAttention, for any number of edits and windows."""
+class _AtOnce:
+    """Attention of a whole row in one call, for any number of edits and windows: each segment is a sequence.
 
-    def __init__(self, row: PackedRow, size: int, device: torch.device) -> None:
-        self._mask = flex_mask(row.segments, size, device)
+    The queries of a sequence are the tokens of its segment; its keys are those of the reference before it and its own.
+    """
+
+    def __init__(self, row: PackedRow, device: torch.device) -> None:
+        segments = row.segments
+        keys = [
+            np.concatenate((np.arange(one.reference, one.reference + one.first), np.arange(one.start, one.stop)))
+            for one in segments
+        ]
+        sizes = np.array([[one.stop - one.start for one in segments], [len(each) for each in keys]])
+        self._keys = torch.from_numpy(np.concatenate(keys)).to(device)
+        ends = torch.from_numpy(np.pad(sizes.cumsum(axis=1), ((0, 0), (1, 0))).astype(np.int32)).to(device)
+        self._sequences = Sequences(ends[0], ends[1], *sizes.max(axis=1).tolist())
 
     def __call__(
         self, module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
     ) -> torch.Tensor:
         """Return the attention of the row: shape (1, n_tokens, heads, head size)."""
         del module
-        result = _compiled_flex()(
-            query, key, value, block_mask=self._mask, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
-        )
-        return result.transpose(1, 2)
+        keys, values = (each[0].transpose(0, 1).index_select(0, self._keys) for each in (key, value))
+        return attend_sequences(query[0].transpose(0, 1).contiguous(), keys, values, self._sequences, scale)[None]
 
 
-def flex_mask(segments: Sequence[Segment], size: int, device: torch.device) -> BlockMask:
-    """Return the mask of a row for FlexAttention, made on the level of blocks: no matrix of tokens is ever held.
+class Sequences(NamedTuple):
+    """Where sequences end among all their tokens, and the longest.
 
-    Parameters
+    Attributes
     ----------
-    segments
-        Segments of the row.
-    size
-        Tokens of the row with those that fill it up, a multiple of the block; the latter see themselves.
-    device
-        Device of the mask.
+    query_ends, key_ends
+        int32, shape (n_sequences + 1,), on the device: 0, then the number of queries or keys up to each sequence's end.
+    longest_query, longest_key
+        Queries and keys of the longest sequences.
     """
-    lengths = torch.tensor([segment.stop - segment.start for segment in segments], device=device)
-    columns = torch.tensor([(one.start, one.reference, one.reference + one.first) for one in segments], device=device)
-    filled = torch.arange(segments[-1].stop, size, device=device)
-    own, shared, shared_stop = (
-        torch.cat((column.repeat_interleave(lengths), filled)).to(torch.int32) for column in columns.unbind(1)
-    )
 
-    def attends(batch: Any, head: Any, query: Any, key: Any) -> Any:
-        del batch, head
-        return ((key >= shared[query]) & (key < shared_stop[query])) | ((key >= own[query]) & (key <= query))
-
-    after = torch.arange(1, size + 1, device=device, dtype=torch.int32)
-    blocks = torch.arange(size // _FLEX_BLOCK, device=device, dtype=torch.int32)
-    touched, covered = (
-        _blocks_in(blocks, shared, shared_stop, whole=whole) | _blocks_in(blocks, own, after, whole=whole)
-        for whole in (False, True)
-    )
-    by_block = (-1, _FLEX_BLOCK, len(blocks))
-    some, every = touched.view(by_block).any(dim=1), covered.view(by_block).all(dim=1)
-    listed = [_list_blocks(chosen) for chosen in (some & ~every, every)]
-    return BlockMask.from_kv_blocks(
-        *listed[0], *listed[1], BLOCK_SIZE=_FLEX_BLOCK, mask_mod=attends, seq_lengths=(size, size)
-    )
+    query_ends: torch.Tensor
+    key_ends: torch.Tensor
+    longest_query: int
+    longest_key: int
 
 
-def _blocks_in(blocks: torch.Tensor, start: torch.Tensor, stop: torch.Tensor, *, whole: bool) -> torch.Tensor:
-    """Return which blocks lie in intervals, wholly or with a token: bool, shape (n_intervals, n_blocks)."""
-    first, last = blocks * _FLEX_BLOCK, (blocks + 1) * _FLEX_BLOCK
-    if whole:
-        return (first >= start[:, None]) & (last <= stop[:, None])
-    return (first < stop[:, None]) & (last > start[:, None]) & (start < stop)[:, None]
+def attend_sequences(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, sequences: Sequences, scale: float | None
+) -> torch.Tensor:
+    """Return the attention of sequences of all lengths on a CUDA device: shape (n_queries, heads, head size).
 
-
-def _list_blocks(chosen: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return number and places of the chosen blocks of every row, in the form of ``BlockMask``."""
-    order = chosen.to(torch.int8).argsort(dim=1, descending=True, stable=True)
-    return chosen.sum(dim=1).to(torch.int32)[None, None], order.to(torch.int32)[None, None]
-
-
-@cache
-def _compiled_flex() -> Callable[..., torch.Tensor]:
-    """Compile FlexAttention, once in a process; without compilation it would hold a matrix of tokens."""
-    return torch.compile(flex_attention, dynamic=True)
+    The last query of a sequence attends to all its keys, each one before it to one key less. ``query`` has the shape of
+    the result, ``key`` and ``value`` (n_keys, key heads, head size). PyTorch's ``varlen_attn`` calls the same kernel
+    for bfloat16, but its parameters differ between the releases supported here, and float32 has no public function.
+    """
+    if query.dtype is torch.float32:
+        shared = query.shape[1] // key.shape[1]
+        keys, values = (each.repeat_interleave(shared, dim=1) if shared > 1 else each for each in (key, value))
+        attended: torch.Tensor = torch.ops.aten._efficient_attention_forward(
+            query[None], keys[None], values[None], None, *sequences, 0.0, _CAUSAL_FROM_THE_END, scale=scale
+        )[0][0]
+    else:
+        attended = torch.ops.aten._flash_attention_forward(
+            query, key, value, *sequences, 0.0, is_causal=True, return_debug_mask=False, scale=scale
+        )[0]
+    return attended
 
 
 def _attend(
@@ -293,25 +281,17 @@ def _attend(
 
 @contextmanager
 def _exchanged_attention(model: Any) -> Iterator[None]:
-    """Make every layer of a model use the attention of this module; transformers then makes no mask.
-
-    Compiled layers run as they are written: their code is of another attention and of other shapes.
-    """
+    """Make every layer of a model use the attention of this module; transformers then makes no mask."""
     AttentionInterface.register(_NAME, _attend)
     configs = {id(part.config): part.config for part in model.modules() if hasattr(part, "config")}.values()
     former = [config._attn_implementation for config in configs]
-    compiled = {part: part._compiled_call_impl for part in model.modules() if part._compiled_call_impl is not None}
     try:
         for config in configs:
             config._attn_implementation = _NAME
-        for part in compiled:
-            part._compiled_call_impl = None
         yield
     finally:
         for config, name in zip(configs, former, strict=True):
             config._attn_implementation = name
-        for part, call in compiled.items():
-            part._compiled_call_impl = call
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from genolewm_assets_tests.late import Late
 
 torch = Late("torch")
 transformers = Late("transformers")
-flex = Late("torch.nn.attention.flex_attention")
+functional = Late("torch.nn.functional")
+attention = Late("torch.nn.attention")
 packed_attention = Late("genolewm_assets.encoders.edits.packed_attention")
 
 
@@ -88,34 +90,55 @@ def test_pieces_of_any_size_give_the_states_of_the_mask(
     assert model.config._attn_implementation == "sdpa"
 
 
-@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-def test_one_kernel_for_the_row_gives_the_states_of_the_mask(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genolewm_assets.encoders.edits.packed_attention._compiled_flex", lambda: flex.flex_attention)
-    row = a_row()
+def attend_one_by_one(query: Any, key: Any, value: Any, sequences: Any, scale: float | None) -> Any:
+    """Do as the kernel of a CUDA device does, one sequence after the other, with a mask of its tokens."""
+    queries, keys = (pairwise(ends.tolist()) for ends in (sequences.query_ends, sequences.key_ends))
+    results, sizes = [], []
+    for here, seen in zip(queries, keys, strict=True):
+        parts = ((query, here), (key, seen), (value, seen))
+        own, *theirs = (each[slice(*part)].transpose(0, 1) for each, part in parts)
+        n_queries, n_keys = own.shape[1], theirs[0].shape[1]
+        mask = torch.ones(n_queries, n_keys, dtype=torch.bool).tril(n_keys - n_queries)
+        options = {"attn_mask": mask, "scale": scale, "enable_gqa": True}
+        results.append(functional.scaled_dot_product_attention(own, *theirs, **options).transpose(0, 1))
+        sizes.append((n_queries, n_keys))
+    assert tuple(map(max, zip(*sizes, strict=True))) == sequences[2:]
+    return torch.cat(results)
+
+
+@pytest.mark.parametrize("sizes", [(260, 150), (500, 31, 400)])
+def test_a_row_at_once_has_the_states_of_the_mask(
+    sizes: tuple[int, ...], model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("genolewm_assets.encoders.edits.packed_attention.attend_sequences", attend_one_by_one)
+    row = a_row(sizes, n_edits=4)
     torch.testing.assert_close(states_of(model, row, fused=True), dense_states(model, row), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore")
-def test_the_compiled_kernel_skips_the_right_blocks(model: Any) -> None:
-    for row in (a_row(), a_row((500, 31, 400), n_edits=4)):
-        torch.testing.assert_close(states_of(model, row, fused=True), dense_states(model, row), rtol=1e-4, atol=1e-5)
-
-
-def test_blocks_of_the_mask_are_those_of_the_tokens() -> None:
-    row = a_row((500, 400), n_edits=4)
-    size = -(-len(row.ids) // 1_024) * 1_024
-    mask = packed_attention.flex_mask(row.segments, size, torch.device("cpu"))
-    seen = seen_tokens(row, size)
-    places = torch.arange(size)
-    assert np.array_equal(mask.mask_mod(None, None, places[:, None], places[None]).numpy(), seen)
-    by_block = seen.reshape(size // 128, 128, size // 128, 128)
-    some, every = by_block.any(axis=(1, 3)), by_block.all(axis=(1, 3))
-    for block in range(size // 128):
-        partial = set(mask.kv_indices[0, 0, block, : mask.kv_num_blocks[0, 0, block]].tolist())
-        whole = set(mask.full_kv_indices[0, 0, block, : mask.full_kv_num_blocks[0, 0, block]].tolist())
-        assert whole == set(np.flatnonzero(every[block]).tolist())
-        assert partial == set(np.flatnonzero(some[block] & ~every[block]).tolist())
+@pytest.mark.gpu
+@pytest.mark.parametrize("key_heads", [2, 4])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_sequence_has_the_bits_of_a_whole_window(dtype: str, key_heads: int) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    n, prefixes = 2_050, (0, 1, 100, 777, 1_500)
+    torch.manual_seed(0)
+    drawn = [torch.randn(n, heads, 64, device="cuda").to(getattr(torch, dtype)) for heads in (4, key_heads, key_heads)]
+    whole = [each.transpose(0, 1)[None] for each in drawn]
+    if dtype == "float32":
+        whole[1:] = [each.repeat_interleave(4 // key_heads, dim=1) for each in whole[1:]]
+    kernels = [attention.SDPBackend.FLASH_ATTENTION, attention.SDPBackend.EFFICIENT_ATTENTION]
+    with attention.sdpa_kernel(kernels, set_priority=True):
+        expected = functional.scaled_dot_product_attention(*whole, is_causal=True, enable_gqa=dtype != "float32")
+    ends = torch.tensor([[n - each for each in prefixes], [n for _ in prefixes]], device="cuda").cumsum(dim=1)
+    starts = torch.nn.functional.pad(ends, (1, 0)).to(torch.int32)
+    tails = torch.cat([drawn[0][prefix:] for prefix in prefixes])
+    keys, values = (each.repeat(len(prefixes), 1, 1) for each in drawn[1:])
+    found = packed_attention.attend_sequences(
+        tails, keys, values, packed_attention.Sequences(starts[0], starts[1], n, n), None
+    )
+    wanted = torch.cat([expected[0].transpose(0, 1)[prefix:] for prefix in prefixes])
+    assert torch.equal(found, wanted)
 
 
 def test_attention_with_an_unknown_part_is_refused(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,22 +148,6 @@ def test_attention_with_an_unknown_part_is_refused(model: Any, monkeypatch: pyte
     with torch.no_grad(), pytest.raises(ConfigurationError, match=r"packed attention.*sinks"):
         packed_attention.packed_states(model, forward, a_row(), torch.device("cpu"))
     assert model.config._attn_implementation == "sdpa"
-
-
-def test_compiled_layers_run_as_written_and_stay_compiled(model: Any) -> None:
-    row = a_row()
-    expected = states_of(model, row, fused=False)
-
-    def compiled(*args: object, **kwargs: object) -> Any:
-        raise AssertionError("the compiled code ran")
-
-    layer = model.layers[0]
-    layer._compiled_call_impl = compiled
-    try:
-        assert torch.equal(states_of(model, row, fused=False), expected)
-        assert layer._compiled_call_impl is compiled
-    finally:
-        layer._compiled_call_impl = None
 
 
 IDS = st.lists(st.integers(0, 2), min_size=2, max_size=12).map(lambda ids: np.array(ids, dtype=np.int64))
