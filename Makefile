@@ -14,13 +14,15 @@ FUZZ_SECONDS ?= 300
 FUZZ_SEED ?= 1
 SEED ?= 17
 COUNT ?= 24
+MINUTES ?= 20
+GPU_PYTHON_VERSION ?= 3.12
 PYTEST := $(BIN)/python -m pytest --dist loadgroup --durations=30
 HERE := not gpu and not network
 # Without compiled files every process that a test starts compiles the package again, and each run all test modules.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui check format test test-fast test-nightly fuzz mutants golden bench docs clean
+.PHONY: help setup demo ui check format test test-fast test-nightly fuzz mutants golden bench gpu gpu-wheels docs clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -81,6 +83,14 @@ golden: $(STAMP)  ## Rewrite the golden files after a deliberate change
 
 bench: $(STAMP)  ## Measure against the peers (see benchmarks/README.md)
 	$(BIN)/python -m benchmarks
+
+gpu-wheels: $(STAMP)  ## Collect what a bare CUDA image (Python 3.12) lacks, for `make gpu` there
+	$(BIN)/python -m benchmarks.gpu.wheels gpu_wheels --python $(GPU_PYTHON_VERSION)
+
+gpu:  ## Measure all about states on a card, with .venv or a bare image's PyTorch and gpu_wheels (MINUTES=20)
+	test -x $(BIN)/python || $(PYTHON) -m pip install --quiet --no-index --no-deps --no-compile --upgrade \
+		--target gpu_wheels/site gpu_wheels/*.whl
+	PYTHONPATH=gpu_wheels/site $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m benchmarks gpu --minutes $(MINUTES)
 
 docs: $(STAMP)  ## Generate docs/data_model.md
 	$(BIN)/python docs/build.py

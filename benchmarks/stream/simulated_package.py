@@ -15,7 +15,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +26,14 @@ from benchmarks.stream.jobs import RELEASE
 from benchmarks.stream.simulated_encoder import SimulatedEncoder
 from benchmarks.vcf.memory_tables import write_fasta
 from benchmarks.vcf.simulated_genome import simulate_contig
+from genolewm_assets.encoders import state_config, write_states
+from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.genome import GRCH38, PROFILES, Contig, ContigSet, genome_digest
 from genolewm_assets.lewm.corpus import CorpusSource
 from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.lewm.holdouts import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HoldoutPolicy
 from genolewm_assets.lewm.package_build import SHARD_COLUMNS, PackageSources, write_package
 from genolewm_assets.lewm.packages import POSSIBLE, CacheRef, PackageMix, VariantSource, window_shares
-from genolewm_assets.lewm.states import cache_config
 from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter, compute_fingerprint, compute_key
@@ -66,7 +66,7 @@ class PackageShape:
     gnomad_per_mbp
         Common alleles per million bases.
     hidden
-        Values of a block state; 0: no states are cached.
+        Values of a random block state; 0: no random states are cached.
     held_alleles
         Alleles on all contigs that a package may hold out.
     """
@@ -115,8 +115,11 @@ class TablesOnDemand(Mapping[str, pa.Table]):
         return len(self._files)
 
 
-def write_inputs(folder: Path, shape: PackageShape) -> None:
-    """Write genome and tables into a new folder, contig by contig, and publish states of all windows in its root."""
+def write_inputs(folder: Path, shape: PackageShape, encoder: StateEncoder | None = None) -> None:
+    """Write genome and tables into a new folder, contig by contig, and publish states of all windows in its root.
+
+    The states are those of ``encoder``; without one they are random, of the length that the shape states.
+    """
     for name in ("windows", "gnomad", "clinvar", "held", "corpus"):
         (folder / name).mkdir(parents=True)
     known: list[Contig] = []
@@ -131,7 +134,8 @@ def write_inputs(folder: Path, shape: PackageShape) -> None:
     root.claim("simulated", genome_digest(_contigs(folder)))
     tables = [folder / "windows" / f"{each.name}.parquet" for each in known]
     tables += [folder / "corpus" / f"{source}.parquet" for source in _SOURCES]
-    caches = [_publish_states(root, table, shape.hidden) for table in tables if shape.hidden]
+    states = SimulatedEncoder(shape.hidden) if encoder is None and shape.hidden else encoder
+    caches = [] if states is None else [_publish_states(folder, table, states) for table in tables]
     (folder / "caches.json").write_text(json.dumps([asdict(cache) for cache in caches]))
 
 
@@ -235,21 +239,37 @@ def _in_span(alleles: pa.Table, role: str) -> pa.Table:
     return pa.table({each.name: arrays.get(each.name, pa.nulls(n, each.type)) for each in schema}).cast(schema)
 
 
-def _publish_states(root: Root, table: Path, hidden: int) -> CacheRef:
-    """Publish an array store of random block states, float16, of the windows of a table."""
-    identity = SimulatedEncoder(hidden).identity
-    shape = identity.row_shape(PROFILE.window_bp)
+def _publish_states(folder: Path, table: Path, encoder: StateEncoder | SimulatedEncoder) -> CacheRef:
+    """Publish an array store of the block states of the windows of a table, float16."""
     n, digest = pq.ParquetFile(table).metadata.num_rows, hashlib.sha256(table.read_bytes()).hexdigest()
-    config = cache_config(identity.as_recipe(), windows_sha256=digest, row_shape=shape)
+    config = state_config(encoder.identity, windows_sha256=digest, window_bp=PROFILE.window_bp)
     key = compute_key(config)
-    write = partial(_write_states, shape=shape, n=n, config=config)
+
+    def write(work: Path) -> BuildReport:
+        if isinstance(encoder, SimulatedEncoder):
+            return _write_random(work, shape=encoder.identity.row_shape(PROFILE.window_bp), n=n, config=config)
+        keys, sources = [str(row) for row in range(n)], {"windows": digest}
+        bases = _bases_of(folder, table)
+        return write_states(
+            work, config, encoder, keys=keys, sequences=bases, window_bp=PROFILE.window_bp, sources=sources
+        )
+
     asset = "embeddings/cache" if table.parent.name == "windows" else "embeddings/corpus"
     location = f"embeddings/{key}"
-    published = build(root, BuildPlan(ArtefactId(asset, table.stem), location, "1", config, (), write))
+    published = build(_root(folder), BuildPlan(ArtefactId(asset, table.stem), location, "1", config, (), write))
     return CacheRef(table.stem, key, n, digest, published.manifest.sha256, location)
 
 
-def _write_states(work: Path, *, shape: tuple[int, int], n: int, config: Mapping[str, JsonValue]) -> BuildReport:
+def _bases_of(folder: Path, table: Path) -> list[str]:
+    """Return the bases of the windows of a table of a folder, in row order."""
+    if table.parent.name == "corpus":
+        return pq.read_table(table, columns=["sequence"])["sequence"].to_pylist()
+    bases = simulate_contig(_contigs(folder)[table.stem])
+    rows = pq.read_table(table, columns=["start", "end"])
+    return [bases[start:end].decode() for start, end in zip(*(each.to_pylist() for each in rows), strict=True)]
+
+
+def _write_random(work: Path, *, shape: tuple[int, int], n: int, config: Mapping[str, JsonValue]) -> BuildReport:
     rng = np.random.default_rng(3)
     with ArrayStoreWriter(work, [ArraySpec("states", shape, "float16")], key_config=config) as writer:
         for first in range(0, n, _STATES_ROWS):

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders.batches import Batches
 from genolewm_assets.encoders.context import check_window_fits, context_tokens, longest_window_bp
 from genolewm_assets.encoders.edits import PrefixEncoder
 from genolewm_assets.encoders.identity import Compute, EncoderIdentity, StateDtype, identify
 from genolewm_assets.encoders.model_files import locate_model
 from genolewm_assets.encoders.model_loading import is_causal, usable_device
 from genolewm_assets.encoders.model_tokenizer import check_model_tokenizer
-from genolewm_assets.encoders.network import StateNetwork
+from genolewm_assets.encoders.network import Batches, StateNetwork
 from genolewm_assets.encoders.throughput import describe_run
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.encoders.vocabularies import read_tokens

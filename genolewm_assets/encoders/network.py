@@ -1,6 +1,6 @@
-"""The layers of a model up to one hidden state, on a device; imports torch and transformers.
+"""The layers of a model up to one hidden state, on a device, and passes over batches that its memory holds.
 
-Not here: tokens (``tokens``), windows (``causal_lm``), loading and cutting (``model_loading``).
+Imports torch and transformers. Not here: tokens (``tokens``), windows (``causal_lm``), loading (``model_loading``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -47,6 +47,9 @@ _TAGGED = slice(1, -1)
 
 #: Held while the settings of the process are those of a forward pass.
 _PROCESS_SETTINGS = threading.RLock()
+
+#: Starts a forward pass over token ids and returns what waits for its result, one row per row of ids.
+StartPass: TypeAlias = Callable[[NDArray[np.int64]], Callable[[], NDArray[Any]]]
 
 
 class StateNetwork:
@@ -223,6 +226,56 @@ class StateNetwork:
         )
         chosen: torch.Tensor = output.last_hidden_state if self._is_cut else output.hidden_states[self._layer]
         return chosen.to(torch.float32)
+
+
+class Batches:
+    """Runs forward passes over batches of windows, and halves the batch whenever the device runs out of memory.
+
+    Several threads may use it.
+
+    Parameters
+    ----------
+    start
+        Starts one pass; raises ``torch.OutOfMemoryError`` if the memory is too small for it.
+    windows
+        Windows of the first pass.
+    where
+        Start of the error message.
+    """
+
+    def __init__(self, start: StartPass, windows: int, where: str) -> None:
+        self._start, self.windows, self._where = start, windows, where
+
+    def run(self, ids: NDArray[np.int64]) -> NDArray[Any]:
+        """Start the passes over all windows, wait for them, and return their results in order.
+
+        Parameters
+        ----------
+        ids
+            int64, shape (n_windows, n_tokens), at least one window.
+
+        Raises
+        ------
+        DeviceError
+            If the memory is too small for one window.
+        """
+        started, first = list[Callable[[], NDArray[Any]]](), 0
+        while first < len(ids):
+            windows = self.windows
+            try:
+                started.append(self._start(ids[first : first + windows]))
+            except torch.OutOfMemoryError as err:
+                self._lower(windows, err)
+            else:
+                first += windows
+        return np.concatenate([wait() for wait in started])
+
+    def _lower(self, failed: int, err: torch.OutOfMemoryError) -> None:
+        """Halve the batch, for good, after one of ``failed`` windows did not fit."""
+        if failed == 1:
+            raise device_error(self._where, "the accelerator's memory is too small for one window", err) from err
+        # Another thread may have lowered it meanwhile.
+        self.windows = min(self.windows, failed // 2)
 
 
 def tensor_block_means(states: torch.Tensor, block_tokens: int) -> torch.Tensor:

@@ -151,9 +151,6 @@ def test_a_run_that_encoded_nothing_has_no_speed(tiny_folder: Path) -> None:
     assert set(facts) == {"device", "compute", "torch", "transformers"}
 
 
-batches = Late("genolewm_assets.encoders.batches")
-
-
 class SmallDevice:
     """A device with memory for some windows; the result of a window is its ids times two."""
 
@@ -173,7 +170,7 @@ class SmallDevice:
 )
 def test_the_batch_is_lowered_for_good(room: int, passes: list[int], left: int) -> None:
     device = SmallDevice(room)
-    some, ids = batches.Batches(device.start, 16, "encoder x"), np.arange(60).reshape(20, 3)
+    some, ids = network.Batches(device.start, 16, "encoder x"), np.arange(60).reshape(20, 3)
     np.testing.assert_array_equal(some.run(ids), ids * 2)
     assert (device.passes, some.windows) == (passes, left)
     some.run(ids[:2])
@@ -181,7 +178,7 @@ def test_the_batch_is_lowered_for_good(room: int, passes: list[int], left: int) 
 
 
 def test_a_device_without_room_for_one_window_is_the_machine_s_fault() -> None:
-    some = batches.Batches(SmallDevice(0).start, 4, "encoder x")
+    some = network.Batches(SmallDevice(0).start, 4, "encoder x")
     with pytest.raises(
         DeviceError, match=r"encoder x: the accelerator's memory is too small for one window \(CUDA out"
     ):
@@ -189,7 +186,7 @@ def test_a_device_without_room_for_one_window_is_the_machine_s_fault() -> None:
 
 
 def test_threads_share_the_batch() -> None:
-    some, ids = batches.Batches(SmallDevice(3).start, 64, "encoder x"), np.arange(400).reshape(200, 2)
+    some, ids = network.Batches(SmallDevice(3).start, 64, "encoder x"), np.arange(400).reshape(200, 2)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(some.run, [ids] * 8):
             np.testing.assert_array_equal(found, ids * 2)

@@ -17,6 +17,10 @@ class Shape:
         Rows of the embedding; the last 4,107 ids are the DNA tokens.
     windows, edited
         Windows of 12,288 bp of one run, and windows of which eight edits are encoded.
+    stored
+        Windows of the cache that is written from end to end.
+    frozen_bp, frozen_corpus
+        Bases of the contig, and corpus windows, of the package of frozen epochs.
     matrix
         Rows and columns of the matrices whose product gives the machine's rate.
     copied_bytes
@@ -30,6 +34,9 @@ class Shape:
     vocabulary: int
     windows: int
     edited: int
+    stored: int
+    frozen_bp: int
+    frozen_corpus: int
     matrix: int
     copied_bytes: int
 
@@ -39,10 +46,14 @@ class Shape:
         return 2.0 * weights * n_tokens + 2.0 * self.layers * n_tokens**2 * self.hidden
 
 
-#: ``carbon-500m`` has the size, width and vocabulary of Carbon-500M: 500 million parameters.
+#: ``carbon-500m`` has the size, width and vocabulary of Carbon-500M, 500 million parameters; ``smallest`` shows that
+#: all parts run.
 SHAPES = {
-    "tiny": Shape(6, 256, 768, 4, 4_224, windows=8, edited=4, matrix=1_024, copied_bytes=1 << 28),
-    "carbon-500m": Shape(25, 1_024, 3_072, 16, 155_776, windows=512, edited=64, matrix=8_192, copied_bytes=1 << 32),
+    "smallest": Shape(2, 64, 128, 2, 4_224, 4, 1, 8, 100_000, 12, matrix=256, copied_bytes=1 << 20),
+    "tiny": Shape(6, 256, 768, 4, 4_224, 8, 4, 32, 200_000, 24, matrix=1_024, copied_bytes=1 << 28),
+    "carbon-500m": Shape(
+        25, 1_024, 3_072, 16, 155_776, 512, 64, 2_048, 800_000, 80, matrix=8_192, copied_bytes=1 << 32
+    ),
 }
 
 _DNA_IDS = 4_107
