@@ -16,8 +16,11 @@ import pytest
 import yaml
 from dagster._cli.utils import get_possibly_temporary_instance_for_cli
 from dagster._core.instance.ref import InstanceRef
-from dagster._core.launcher import WorkerStatus
+from dagster._core.launcher import CheckRunHealthResult, WorkerStatus
+from dagster_k8s import K8sRunLauncher
+from dagster_k8s.job import get_job_name_from_run_id
 
+from genolewm_assets.defs.engines.k8s_launcher import KubernetesRunLauncher
 from genolewm_assets.defs.instance import RootInstance
 from genolewm_assets.defs.run_launcher import MachineRunLauncher
 from genolewm_assets.defs.runtime.failure_hook import report_failure
@@ -181,3 +184,24 @@ def test_an_instance_with_a_folder_of_its_own_stays_there(checkout: Path, tmp_pa
     ref = InstanceRef.from_dir(str(home))
     assert str(home) in ref.local_artifact_storage_data.config_yaml
     assert not (checkout / "data").exists()
+
+
+def test_a_run_of_kubernetes_is_lost_when_its_job_is_and_not_when_nobody_answers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = dg.DagsterRun("job", "1" * 8)
+    launcher = KubernetesRunLauncher.__new__(KubernetesRunLauncher)
+    answers = {
+        f"Job {get_job_name_from_run_id(run.run_id)} could not be found": WorkerStatus.UNKNOWN,
+        "no route to host": WorkerStatus.RUNNING,
+    }
+    for message, status in answers.items():
+        unknown = CheckRunHealthResult(WorkerStatus.UNKNOWN, message)
+        monkeypatch.setattr(K8sRunLauncher, "check_run_worker_health", lambda self, run, unknown=unknown: unknown)
+        assert launcher.check_run_worker_health(run).status is status
+    (warning,) = caplog.messages
+    assert warning.endswith("no route to host")
+    for status in (WorkerStatus.FAILED, WorkerStatus.RUNNING):
+        known = CheckRunHealthResult(status)
+        monkeypatch.setattr(K8sRunLauncher, "check_run_worker_health", lambda self, run, known=known: known)
+        assert launcher.check_run_worker_health(run) is known

@@ -31,6 +31,15 @@ def test_hours_of_more_steps_than_are_read_are_told_as_at_least(
     assert "4 steps at least" in as_markdown(status)
 
 
+def test_a_section_of_one_row_is_a_table(built: BuiltWorld) -> None:
+    status = read_status(built.workspace(), built.instance, PUBLISHING)
+    page = as_markdown(replace(status, moved=status.moved[:1]))
+    _, _, head, rule, row, after, *_ = page[page.index("### Moved in the last 24 h") :].splitlines()
+    assert status.moved[0].asset in row
+    assert head.count("|") == rule.count("|") == row.count("|")
+    assert after == ""
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["_COMPARED", "_LOOK_BACK"])
 def test_more_builds_than_are_looked_at_are_told_as_at_least(

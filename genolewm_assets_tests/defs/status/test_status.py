@@ -167,35 +167,21 @@ def test_a_failure_of_a_contig_that_left_the_catalogue_is_no_longer_said(world: 
     assert read(world).troubles
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("status", "days", "told_as"),
-    [
-        (InstigatorStatus.RUNNING, 1, {"failed": {"sensor old_sensor": "no listing"}}),
-        (InstigatorStatus.STOPPED, 1, {}),
-        (InstigatorStatus.RUNNING, 9, {}),
-    ],
-)
-def test_a_failed_tick_is_said_of_what_still_ticks(
-    world: BuiltWorld, status: InstigatorStatus, days: int, told_as: dict[str, dict[str, str]]
-) -> None:
+def test_a_failed_tick_is_said_of_what_still_ticks(world: BuiltWorld) -> None:
     location = RemoteRepositoryOrigin(RegisteredCodeLocationOrigin("genolewm_assets.definitions"), "__repository__")
-    origin = RemoteInstigatorOrigin(location, "old_sensor")
-    state = InstigatorState(origin, InstigatorType.SENSOR, status, SensorInstigatorData())
-    world.instance.add_instigator_state(state)
     error = SerializableErrorInfo("no listing", [], "FetchError")
-    world.instance.create_tick(
-        TickData(
-            origin.get_id(),
-            "old_sensor",
-            InstigatorType.SENSOR,
-            TickStatus.FAILURE,
-            time.time() - days * 86_400,
-            error=error,
-            selector_id=state.selector_id,
-        )
-    )
-    assert told(read(world)) == told_as
+    for name, status, days in (
+        ("fails", InstigatorStatus.RUNNING, 1),
+        ("stopped", InstigatorStatus.STOPPED, 1),
+        ("failed_long_ago", InstigatorStatus.RUNNING, 9),
+    ):
+        origin = RemoteInstigatorOrigin(location, name)
+        state = InstigatorState(origin, InstigatorType.SENSOR, status, SensorInstigatorData())
+        world.instance.add_instigator_state(state)
+        at, kind = time.time() - days * 86_400, InstigatorType.SENSOR
+        options = {"error": error, "selector_id": state.selector_id}
+        world.instance.create_tick(TickData(origin.get_id(), name, kind, TickStatus.FAILURE, at, **options))
+    assert told(read(world)) == {"failed": {"sensor fails": "no listing"}}
 
 
 @pytest.mark.nightly
