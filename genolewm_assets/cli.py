@@ -43,7 +43,7 @@ from genolewm_assets.run_databases import check_databases
 from genolewm_assets.status_command import status
 from genolewm_assets.surroundings import check_arguments, enter_utf8, errors_in_one_line
 from genolewm_assets.ui_server import check_can_serve
-from genolewm_assets.variants import MIN_AF
+from genolewm_assets.variants import MIN_AF, MIN_AN_FRACTION
 
 if TYPE_CHECKING:
     from genolewm_assets.defs.operations import Demo, PartitionResult, Steps
@@ -302,6 +302,15 @@ def prepare_gnomad(
         ),
     ] = None,
     min_af: Annotated[float, typer.Option("--min-af", help="Lowest allele frequency kept.", min=0, max=1)] = MIN_AF,
+    min_an_fraction: Annotated[
+        float,
+        typer.Option(
+            "--min-an-fraction",
+            help="Lowest AN kept, as a share of the contig's largest; of a joint file in one of both assays.",
+            min=0,
+            max=1,
+        ),
+    ] = MIN_AN_FRACTION,
     reference: ReferenceOption = None,
     root: GenomeRootOption = None,
     catalog: GenomeCatalogOption = None,
@@ -322,6 +331,7 @@ def prepare_gnomad(
             output,
             release=release,
             min_af=min_af,
+            min_an_fraction=min_an_fraction,
             accept_unfiltered=accept_unfiltered,
             reference=reference,
             root=root,

@@ -24,8 +24,8 @@ CONTIG_MD5: Mapping[str, str] = MappingProxyType(
 #: themselves would depend on the build of zlib and the release of the Parquet library.
 CONTENT_MD5: Mapping[str, str] = MappingProxyType(
     {
-        "releases/clinvar_20240107.vcf.gz": "bc9385bb4a7a304e82855b0ec93ba8ff",
-        "releases/clinvar_20250105.vcf.gz": "fed24e76f09614fc053cba5870f7e6e1",
+        "releases/clinvar_20240107.vcf.gz": "47006733fb48cf909ef1df3c6d37161a",
+        "releases/clinvar_20250105.vcf.gz": "8bac75ffc72a5cf5592cde01e820016e",
         "corpus/eukaryote_generator/part-00000.parquet": "d4a9d7ea380aa61d10c37c43fe40ad9d",
         "corpus/mrna_evo2/part-00000.parquet": "71e2059d72e90cecfcbfc08eb9a87033",
         "corpus/mrna_splice_evo2/part-00000.parquet": "aacb15fad614ce6032e2fcc6ff413119",
@@ -47,7 +47,7 @@ CONTENT_MD5: Mapping[str, str] = MappingProxyType(
         "gnomad/gnomad.genomes.v3.1.2.sites.chr20.vcf.bgz": "35fe957db4a0c46644c5602d8fb47551",
         "gnomad/gnomad.genomes.v3.1.sites.chrM.vcf.bgz": "c6de47516de887ea90d0b34bcce0901c",
         "gnomad/gnomad.genomes.v4.1.sites.chr21.vcf.bgz": "22f34ea4b44185479e63bf6484ba4559",
-        "gnomad/gnomad.joint.v4.1.sites.chr17.vcf.bgz": "4cf78923ddc9dbfffe9cd4f8e15232e8",
+        "gnomad/gnomad.joint.v4.1.sites.chr17.vcf.bgz": "890267086f07bc1b0defe47d597a2391",
         "mtdna/genomes.fa.gz": "96efa6a08cd0f42d5ed414d84cbdff95",
         "mtdna/genomes.gb.gz": "c303009b1df1af4296e5143f79481592",
         "mtdna/heteroplasmy_af.vcf.gz": "6933a2beaf36531a224921fd6f859da0",
@@ -76,7 +76,8 @@ class GnomadFacts:
 
     Every allele counts in exactly one of ``rejects``, ``failed``, ``low_af``, ``low_an`` and ``kept``, tested in this
     order: ``failed`` did not pass FILTER, ``low_af`` has AF below 1 %, ``low_an`` has an AN below half of the file's
-    maximum. On chrM all alleles but the rejects are kept. ``irregular`` alleles are not in normal form.
+    maximum, of the joint file in both assays. On chrM all alleles but the rejects are kept. ``irregular`` alleles are
+    not in normal form.
     """
 
     records: int
@@ -224,9 +225,9 @@ SAMPLE_FACTS = SampleFacts(
                 irregular=56,
                 rejects=MappingProxyType({"duplicate": 3, "ref_mismatch": 4, "spanning_deletion": 2}),
                 failed=1095,
-                low_af=5182,
+                low_af=5172,
                 low_an=101,
-                kept=1487,
+                kept=1497,
             ),
             "chr20": GnomadFacts(
                 records=8604,
@@ -267,7 +268,7 @@ SAMPLE_FACTS = SampleFacts(
         {
             "2024-01-07": ClinvarFacts(
                 records=3007,
-                labels=MappingProxyType({"B": 295, "LB": 815, "LP": 339, "OTHER": 385, "P": 428, "VUS": 745}),
+                labels=MappingProxyType({"B": 297, "LB": 818, "LP": 340, "OTHER": 386, "P": 425, "VUS": 741}),
                 rejects=MappingProxyType({"duplicate": 3, "iupac": 4, "missing_alt": 3, "ref_mismatch": 2}),
                 other_contig=3,
                 kept=2992,
@@ -275,7 +276,7 @@ SAMPLE_FACTS = SampleFacts(
             ),
             "2025-01-05": ClinvarFacts(
                 records=3858,
-                labels=MappingProxyType({"B": 405, "LB": 1033, "LP": 505, "OTHER": 547, "P": 539, "VUS": 829}),
+                labels=MappingProxyType({"B": 403, "LB": 1036, "LP": 507, "OTHER": 549, "P": 537, "VUS": 826}),
                 rejects=MappingProxyType({"duplicate": 3, "iupac": 5, "missing_alt": 3, "ref_mismatch": 2}),
                 other_contig=3,
                 kept=3842,
@@ -286,8 +287,8 @@ SAMPLE_FACTS = SampleFacts(
     changes=ChangeFacts(
         added=898,
         removed=48,
-        text_changed=547,
-        class_changed=300,
+        text_changed=544,
+        class_changed=297,
         id_changed=2,
     ),
     corpus=MappingProxyType(

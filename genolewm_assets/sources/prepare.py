@@ -35,16 +35,18 @@ from genolewm_assets.store.locks import locked_folder
 from genolewm_assets.variants import (
     MAX_REF_MISMATCH_FRACTION,
     MIN_AF,
+    MIN_AN_FRACTION,
     ReleaseKey,
     ShardReport,
     TableCheck,
     audit_shard,
     check_clinvar_table,
+    check_filters_spare,
     state_origin,
 )
 
 #: Code version in the manifests of prepared shards.
-CODE_VERSION = "2"
+CODE_VERSION = "3"
 
 _ACCEPT = "If the file is published unfiltered, give --accept-unfiltered"
 #: Prefix of the temporary roots of commands.
@@ -60,6 +62,7 @@ def prepare_gnomad(
     *,
     release: str | None = None,
     min_af: float = MIN_AF,
+    min_an_fraction: float = MIN_AN_FRACTION,
     accept_unfiltered: bool = False,
     reference: Path | None = None,
     root: Path | None = None,
@@ -78,6 +81,8 @@ def prepare_gnomad(
         Name of the release, used as a folder name; the header may not contradict it. None: read from the header.
     min_af
         Lowest allele frequency kept, 0 to 1.
+    min_an_fraction
+        Lowest AN kept, 0 to 1, as a share of the contig's largest; of a joint file in one of both assays.
     accept_unfiltered
         Whether FILTER ``.`` passes; only for a file that is published unfiltered.
     reference, root, catalog
@@ -96,7 +101,7 @@ def prepare_gnomad(
     _check_local(vcf, reference)
     release = read_gnomad_release(vcf) if release is None else release
     genome = open_genome(reference, root=root, catalog=catalog, output=output, progress=progress)
-    params = GnomadParams(min_af=min_af, accept_unfiltered=accept_unfiltered)
+    params = GnomadParams(min_af=min_af, min_an_fraction=min_an_fraction, accept_unfiltered=accept_unfiltered)
 
     recipe = {**_recipe(vcf, genome.fasta), **asdict(params)}
 
@@ -113,7 +118,8 @@ def prepare_gnomad(
             progress=progress,
         )
         check_filters_applied(report, where=str(vcf), remedy=_ACCEPT)
-        return _report_with_checks(report, work, check_table=params.check_table, genome=genome)
+        checked = _report_with_checks(report, work, check_table=params.check_table, genome=genome)
+        return replace(checked, checks=(*checked.checks, check_filters_spare(report.counts)))
 
     return _publish(vcf, output, domain="gnomad", release=release, recipe=recipe, write=write)
 

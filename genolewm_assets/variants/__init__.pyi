@@ -10,6 +10,7 @@ from .changes import transitions as transitions
 from .checks import CLINVAR_CHECKS as CLINVAR_CHECKS
 from .checks import GNOMAD_CHECKS as GNOMAD_CHECKS
 from .checks import check_clinvar_table as check_clinvar_table
+from .checks import check_filters_spare as check_filters_spare
 from .checks import check_gnomad_table as check_gnomad_table
 from .ledger import RAW_FIELDS as RAW_FIELDS
 from .ledger import AlleleLedger as AlleleLedger

@@ -30,9 +30,13 @@ _SHARED_CHECKS = (
 _ACCOUNT_CHECKS = ("ref_mismatches_rare", "every_record_accounted_for")
 _OWN_GNOMAD_CHECKS = ("frequencies_consistent", "kept_alleles_pass_filters")
 #: Names of the checks of a gnomAD shard, in order; ``ref_agrees_with_genome`` is absent without a reference.
-GNOMAD_CHECKS = (*_SHARED_CHECKS, *_OWN_GNOMAD_CHECKS, *_ACCOUNT_CHECKS)
+GNOMAD_CHECKS = (*_SHARED_CHECKS, *_OWN_GNOMAD_CHECKS, *_ACCOUNT_CHECKS, "filters_spare_most")
 #: Names of the checks of a ClinVar shard, in order; ``ref_agrees_with_genome`` is absent without a reference.
 CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", *_ACCOUNT_CHECKS)
+
+#: Filters of alleles that passed the bound of AF, with the setting of each; they may remove half of so many and more.
+_FILTERS_AFTER_AF = {"low_an": "min_an_fraction"}
+_FEW_ALLELES = 20
 
 _AMBIGUOUS = np.frombuffer(b"RYSWKMBDHV", dtype=np.uint8)
 
@@ -259,6 +263,26 @@ def _unfit(reject: Mapping[str, str | int | None]) -> dict[str, object]:
     expected = str(reject.get("detail") or "").removeprefix("the reference has ")
     shown = {name: reject.get(name) for name in ("chrom", "pos", "ref")}
     return {**shown, "expected": expected, **{name: reject.get(name) for name in ("alt", "line", "record_id", "file")}}
+
+
+def check_filters_spare(counts: Mapping[str, int]) -> CheckResult:
+    """Check that no filter removes over half of the alleles that passed the bound of AF, of at least 20."""
+    taken = {reason: counts.get(f"filtered.{reason}", 0) for reason in _FILTERS_AFTER_AF}
+    examined = counts["kept"] + counts["rejected"] + sum(taken.values())
+    rows = [
+        {
+            "filter": reason,
+            "removed": n,
+            "of": examined,
+            "expected": "at most half of the alleles that passed AF",
+            "remedy": f"Look at AN in the file; {_FILTERS_AFTER_AF[reason]} lowers the bound",
+        }
+        for reason, n in taken.items()
+        if examined >= _FEW_ALLELES and n > examined / 2
+    ]
+    figures: dict[str, JsonValue] = {"passed_af": examined, **taken}
+    result = CheckResult("filters_spare_most", passed=not rows, figures=figures, rows=rows)
+    return stating_compared(result, examined, "no allele passed the bound of AF", declared=True)
 
 
 def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, alleles_in_source: int) -> CheckResult:

@@ -84,6 +84,8 @@ GNOMAD_VARIANTS = TableSchema(
             nullable(
                 "non_par", pa.bool_(), "outside the pseudo-autosomal regions; null where the release has no such flag"
             ),
+            nullable("not_called_in_exomes", pa.bool_(), "outside of exome calling; null where the file is not joint"),
+            nullable("not_called_in_genomes", pa.bool_(), "not called in genomes; null where the file is not joint"),
         ]
     ),
     ALLELE_KEY,

@@ -96,7 +96,8 @@ def count_gnomad(path: Path, name: str, sequence: str) -> GnomadFacts:
     seen: set[tuple[int, str, str]] = set()
     records = alleles = multiallelic = irregular = 0
     suffix = "_joint" if "joint" in path.name else ""
-    most = max(int(info[f"AN{suffix}"]) for _, info in read_rows(path))
+    fields = ("AN_exomes", "AN_genomes") if suffix else ("AN",)
+    most = {field: max(int(info.get(field, 0)) for _, info in read_rows(path)) for field in fields}
     for columns, info in read_rows(path):
         pos, ref, alts = int(columns[1]), columns[3], columns[4].split(",")
         records += 1
@@ -118,7 +119,8 @@ def count_gnomad(path: Path, name: str, sequence: str) -> GnomadFacts:
             elif float(info[f"AF{suffix}"].split(",")[index]) < 0.01:
                 fate["low_af"] += 1
             else:
-                fate["kept" if int(info[f"AN{suffix}"]) >= most / 2 else "low_an"] += 1
+                enough = any(int(info.get(field, 0)) >= most[field] / 2 for field in fields)
+                fate["kept" if enough else "low_an"] += 1
     figures = (fate["failed"], fate["low_af"], fate["low_an"], fate["kept"])
     return GnomadFacts(records, alleles, multiallelic, irregular, dict(rejects), *figures)
 

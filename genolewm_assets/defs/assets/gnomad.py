@@ -33,7 +33,7 @@ from genolewm_assets.sources.gnomad import (
 from genolewm_assets.sources.vcf import LocalVcf, RemoteVcf, VcfSource
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.variants import GNOMAD_CHECKS, GNOMAD_VARIANTS, audit_shard, state_origin
+from genolewm_assets.variants import GNOMAD_CHECKS, GNOMAD_VARIANTS, audit_shard, check_filters_spare, state_origin
 
 _NO_SOURCE = f"{NO_SOURCE}: the catalogue names no gnomAD file of the contig"
 _ACCEPT = "If the file is published unfiltered, write gnomad.sources.{}.accept_unfiltered: true in the catalogue"
@@ -92,7 +92,8 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
             no_source=_NO_SOURCE if source is None else None,
         )
-        return BuildReport(counts=report.counts, rows=report.rows, checks=(checksum, *checks))
+        spared = check_filters_spare(report.counts)
+        return BuildReport(counts=report.counts, rows=report.rows, checks=(checksum, *checks, spared))
 
     return Plan(recipe=recipe, inputs=(genome,), write=write)
 
@@ -130,7 +131,7 @@ gnomad_shard = GatedAsset(
     reason; alleles that are not usable sequence variants are listed in `rejects.parquet` with the reason.
     """,
     kinds={"parquet", "vcf"},
-    code_version="4",
+    code_version="5",
     place=lambda workspace, contig: f"gnomad/{workspace.gnomad_release(contig)}/{contig}",
     deps=(on_every_partition(reference_genome), on_same_key(gnomad_source)),
     partitions=BY_CONTIG,

@@ -35,6 +35,9 @@ _SHARDS: Mapping[str, str] = {
     "frequencies_consistent": (
         "All frequencies are between 0 and 1, AC is between 0 and AN, and AF equals AC / AN within the printed digits."
     ),
+    "filters_spare_most": (
+        "No filter removes over half of the alleles that passed the bound of AF, where these are 20 or more."
+    ),
     "kept_alleles_pass_filters": (
         "Every kept allele has an accepted FILTER value and at least the minimum AF; circular contigs are exempt."
     ),

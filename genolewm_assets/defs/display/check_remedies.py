@@ -51,6 +51,10 @@ _SHARDS: Mapping[str, str] = {
         "The source states frequencies that contradict its counts. Look up the rows in the VCF; if it says the same, "
         "take the file of another release, or report the fault to its publisher."
     ),
+    "filters_spare_most": (
+        "Look at the INFO fields AN in the VCF: many common alleles have few genotypes. Where that is how the file was "
+        "made, lower gnomad.min_an_fraction in the catalogue, or --min-an-fraction."
+    ),
     "kept_alleles_pass_filters": _FAULT_OF_THE_CODE,
     "labels_follow_clnsig": (
         "ClinVar uses words for which the rules of the classes are not made. Compare the column clnsig of the rows "

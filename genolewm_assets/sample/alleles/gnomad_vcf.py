@@ -6,7 +6,7 @@ Field names and number formats follow the public files. All values are simulated
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -127,29 +127,36 @@ def genome_fields(counts: Counts, layout: Layout) -> list[Field]:
 def data_type_fields(counts: Counts, *, key: int) -> list[Field]:
     """Return the additional fields of the joint layout: filters and counts of exomes and genomes.
 
-    AC and AN of exomes and genomes add up to those of the joint fields.
+    AC and AN of exomes and genomes add up to those of the joint fields; where exomes are not called, they have none.
     """
     draws = Draws(key, 40)
     ac, an, nhomalt = counts.ac.sum(0), counts.an.sum(0), counts.nhomalt.sum(0)
-    an_genomes = 2 * (an * _GENOME_INDIVIDUALS // counts.callset.most_alleles)
+    an_genomes = np.where(counts.outside, an, 2 * (an * _GENOME_INDIVIDUALS // counts.callset.most_alleles))
     an_exomes = an - an_genomes
     share = (ac * (an_genomes / an) + draws.uniform(ac.size)).astype(np.int64)
     ac_genomes = np.clip(share, np.maximum(ac - an_exomes, 0), np.minimum(ac, an_genomes))
     hom_genomes = np.minimum(nhomalt * an_genomes // an, ac_genomes // 2)
     hom_exomes = np.minimum(nhomalt - hom_genomes, (ac - ac_genomes) // 2)
     failed = [draws.below(2, ac.size).tolist() for _ in range(2)]
+    # No field of exomes is written where they are not called.
+    in_exomes = _count_fields("_exomes", " in the exomes", ac - ac_genomes, np.maximum(an_exomes, 1), hom_exomes)
+    called = (~counts.outside).tolist()
     fields = [
-        *_count_fields("_exomes", " in the exomes", ac - ac_genomes, an_exomes, hom_exomes),
+        *(
+            replace(each, values=[v if c else None for v, c in zip(each.values, called, strict=True)])
+            for each in in_exomes
+        ),
         *_count_fields("_genomes", " in the genomes", ac_genomes, an_genomes, hom_genomes),
     ]
     for number, data in enumerate(("EXOMES", "GENOMES")):
         hit = [f in (f"{data}_FILTERED", "BOTH_FILTERED") for f in counts.filters]
         texts = [("AS_VQSR", "AC0")[k] if h else "PASS" for k, h in zip(failed[number], hit, strict=True)]
-        name = f"{data.lower()}_filters"
-        fields.append(Field(name, ".", "String", f"Filters in the {data.lower()}", texts))
+        name, shown = f"{data.lower()}_filters", called if data == "EXOMES" else [True] * ac.size
+        values = [text if there else None for text, there in zip(texts, shown, strict=True)]
+        fields.append(Field(name, ".", "String", f"Filters in the {data.lower()}", values))
     absent = ac_genomes == 0
     fields.append(_flag("not_called_in_genomes", absent))
-    fields.append(_flag("not_called_in_exomes", (ac == ac_genomes) & ~absent))
+    fields.append(_flag("not_called_in_exomes", counts.outside | ((ac == ac_genomes) & ~absent)))
     return fields
 
 

@@ -21,6 +21,7 @@ _CHROMOSOMES = 400_000
 _COMMON_FROM = 4_000
 _LOW_CALL_SHARE = 0.07
 _FULL_CALL_SHARE = 0.15
+_OUTSIDE_SHARE = 0.6
 #: Drift of each group from the ancestral frequency, as Wright's F_ST.
 _DRIFT = {"afr": 0.12, "ami": 0.2, "amr": 0.06, "asj": 0.1, "eas": 0.14, "fin": 0.08, "mid": 0.05, "nfe": 0.03}
 _DRIFT_ELSE = 0.05
@@ -31,12 +32,14 @@ class Callset:
     """Genetic ancestry groups of a call set, their numbers of individuals, and FILTER values with weights.
 
     The numbers of individuals are even, so that half of each group's alleles belong to a whole number of individuals.
-    The first FILTER value is PASS.
+    The first FILTER value is PASS. ``genomes`` are those among the individuals of a joint call set whose genome was
+    sequenced; where exomes are not called, only they have genotypes. Otherwise it is empty.
     """
 
     groups: tuple[str, ...]
     individuals: tuple[int, ...]
     filters: tuple[tuple[str, int], ...]
+    genomes: tuple[int, ...] = ()
 
     @property
     def most_alleles(self) -> int:
@@ -55,6 +58,7 @@ JOINT_V4 = Callset(
     _V4_GROUPS,
     (37_544, 456, 30_018, 14_804, 22_448, 32_026, 3_030, 590_030, 31_256, 45_546),
     _JOINT_FILTERS,
+    GENOMES_V4.individuals,
 )
 
 
@@ -64,7 +68,7 @@ class Counts:
 
     ``ac``, ``an`` and ``nhomalt`` are int64, shape (groups, alleles); ``filters`` has one text per allele. ``borders``
     are the indices of four alleles at thresholds: AF exactly 1 %, one copy less, AN exactly half of the largest
-    possible, two less.
+    possible (of a joint call set in both assays), just less. ``outside`` tells which alleles only genomes have.
     """
 
     callset: Callset
@@ -73,6 +77,7 @@ class Counts:
     nhomalt: I64
     filters: tuple[str, ...]
     borders: tuple[int, ...]
+    outside: NDArray[np.bool_]
 
     @property
     def af(self) -> F64:
@@ -82,7 +87,8 @@ class Counts:
     def well_called(self) -> NDArray[np.bool_]:
         """Return the alleles with PASS, AF > 2 % and AN > 80 % of the largest possible, as bool, shape (alleles,)."""
         passing = np.array([f == "PASS" for f in self.filters])
-        mask = passing & (self.af > 0.02) & (self.an.sum(axis=0) > 0.8 * self.callset.most_alleles)
+        most = np.where(self.outside, 2 * sum(self.callset.genomes), self.callset.most_alleles)
+        mask = passing & (self.af > 0.02) & (self.an.sum(axis=0) > 0.8 * most)
         mask[list(self.borders)] = False
         return np.asarray(mask, dtype=np.bool_)
 
@@ -98,7 +104,9 @@ def simulate_counts(sites: Sites, head: I64, callset: Callset, *, key: int) -> C
     """
     draws = Draws(key, 20)
     n = len(sites.alleles)
-    an = _allele_numbers(n, callset, draws)[:, head]
+    # Most of a genome is outside of exome calling.
+    outside = (Draws(key, 21).uniform(n) < _OUTSIDE_SHARE)[head] & bool(callset.genomes)
+    an = _allele_numbers(outside, callset, draws)[:, head]
     frequency = _group_frequencies(sites, callset, draws)[:, sites.background]
     frequency *= 0.92 + 0.08 * draws.uniform(n)
     ac = (an * frequency + draws.uniform(an.size).reshape(an.shape)).astype(np.int64)
@@ -112,18 +120,25 @@ def simulate_counts(sites: Sites, head: I64, callset: Callset, *, key: int) -> C
     ac[:, [names[f].startswith("AC0") for f in drawn.tolist()]] = 0
     borders = _set_borders(ac, an, sites, head, callset)
     drawn[list(borders)] = 0
+    outside[list(borders)] = False
+    if callset.genomes:
+        drawn[outside & (drawn != 0)] = names.index("GENOMES_FILTERED")
     expected = ac * ac / (2.0 * an) + draws.uniform(ac.size).reshape(ac.shape)
     nhomalt = np.minimum(expected.astype(np.int64), ac // 2)
-    return Counts(callset, ac, an, nhomalt, tuple(names[f] for f in drawn.tolist()), borders)
+    return Counts(callset, ac, an, nhomalt, tuple(names[f] for f in drawn.tolist()), borders, outside)
 
 
-def _allele_numbers(n: int, callset: Callset, draws: Draws) -> I64:
+def _allele_numbers(outside: NDArray[np.bool_], callset: Callset, draws: Draws) -> I64:
     """Return AN, int64, shape (groups, alleles): 90-100 % of individuals called, all at 15 %, under half at 7 %."""
+    n = outside.size
     kind = draws.uniform(n)
     rate = 0.9 + 0.1 * draws.uniform(n)
     low = 0.03 + 0.44 * draws.uniform(n)
     rate = np.where(kind < _LOW_CALL_SHARE, low, np.where(kind > 1 - _FULL_CALL_SHARE, 1.0, rate))
-    people = np.array(callset.individuals, dtype=np.float64)[:, None] * rate[None, :]
+    inside, genomes = (np.array(each, dtype=np.float64) for each in (callset.individuals, callset.genomes))
+    people = inside[:, None] * rate
+    if genomes.size:
+        people[:, outside] = (genomes[:, None] * rate)[:, outside]
     return 2 * np.maximum(people.astype(np.int64), 1)
 
 
@@ -174,6 +189,7 @@ def _set_borders(ac: I64, an: I64, sites: Sites, head: I64, callset: Callset) ->
     ac[largest, below] -= 1
     for i in (half, less):
         an[:, i] = people
-    an[largest, less] -= 2
+    # Of a joint call set, two less in each assay.
+    an[largest, less] -= 4 if callset.genomes else 2
     ac[:, [half, less]] = an[:, [half, less]] // 5
     return exact, below, half, less

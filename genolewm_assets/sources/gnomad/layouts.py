@@ -12,14 +12,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.vcf import VcfHeader
 from genolewm_assets.variants import ANCESTRY_GROUPS
 
+#: Key of the sample set that a file describes.
+MAIN = "main"
+
 #: Ancestry group names of old releases, lower case, with the name that the shard uses.
 GROUP_ALIASES: Mapping[str, str] = {"oth": "remaining"}
+#: Alleles of the 76,215 genomes of v4.1.
+_GENOME_ALLELES = 152_430
 _POPULATION_ORDER = re.compile(r"population order: \[([^\]]*)\]")
 
 
@@ -57,11 +62,15 @@ class RegionFlags:
     ----------
     lcr, segdup, non_par
         Low-complexity region, segmental duplication, outside the pseudo-autosomal regions.
+    not_called_in_exomes, not_called_in_genomes
+        Joint files: outside of what was called in that assay.
     """
 
     lcr: str | None = None
     segdup: str | None = None
     non_par: str | None = None
+    not_called_in_exomes: str | None = None
+    not_called_in_genomes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,10 @@ class GnomadLayout:
         Flags of the site.
     passing
         Joint files only: fields of the data type that passes, by the FILTER text that names the other one.
+    assays
+        Joint files only: field of the AN of each assay, by the column of a spooled allele.
+    genome_alleles
+        Joint files only: largest AN of an autosomal site that only the genomes have.
     packed_groups
         chrM only: ancestry groups in the order of the ``|``-separated values of ``pop_AF_hom``, in the shard's names.
     mitochondrial
@@ -88,8 +101,15 @@ class GnomadLayout:
     main: FrequencyFields
     passing: Mapping[str, FrequencyFields] = field(default_factory=dict)
     flags: RegionFlags = RegionFlags()
+    assays: Mapping[str, str] = field(default_factory=dict)
+    genome_alleles: int | None = None
     packed_groups: tuple[str, ...] = ()
     mitochondrial: bool = False
+
+    @property
+    def sample_sets(self) -> Mapping[str, FrequencyFields]:
+        """Fields of every sample set whose frequencies a record may have, by its key."""
+        return {MAIN: self.main, **self.passing}
 
 
 def detect_layout(header: VcfHeader, *, where: str) -> GnomadLayout:
@@ -121,7 +141,8 @@ def detect_layout(header: VcfHeader, *, where: str) -> GnomadLayout:
     if "AF_joint" in declared:
         passing = {"EXOMES_FILTERED": "genomes", "GENOMES_FILTERED": "exomes"}
         rescue = {name: _fields(declared, kind) for name, kind in passing.items() if f"AF_{kind}" in declared}
-        return GnomadLayout("v4.1 joint", _fields(declared, "joint"), rescue, _flags(declared))
+        assays = {f"an_{kind}": f"AN_{kind}" for kind in ("exomes", "genomes") if f"AN_{kind}" in declared}
+        return GnomadLayout("v4.1 joint", _fields(declared, "joint"), rescue, _flags(declared), assays, _GENOME_ALLELES)
     raise VcfError(
         where,
         "the header declares no allele frequency of a known gnomAD layout",
@@ -164,8 +185,10 @@ def _fields(declared: Iterable[str], kind: str) -> FrequencyFields:
 
 def _flags(declared: Iterable[str]) -> RegionFlags:
     names = set(declared)
-    non_par = next((name for name in ("non_par", "nonpar") if name in names), None)
-    return RegionFlags("lcr" if "lcr" in names else None, "segdup" if "segdup" in names else None, non_par)
+    spellings = {each.name: (each.name,) for each in fields(RegionFlags)} | {"non_par": ("non_par", "nonpar")}
+    return RegionFlags(
+        **{flag: next((name for name in known if name in names), None) for flag, known in spellings.items()}
+    )
 
 
 def _release(declared: Mapping[str, object]) -> str:
@@ -186,7 +209,7 @@ def _mitochondrial(header: VcfHeader) -> GnomadLayout:
     declared = header.info
     order = _POPULATION_ORDER.search(declared["pop_AF_hom"].description) if "pop_AF_hom" in declared else None
     groups = [canonical_group(name.strip(" '\"")) for name in order.group(1).split(",")] if order else []
-    fields = FrequencyFields(
+    homoplasmic = FrequencyFields(
         af="AF_hom",
         ac="AC_hom" if "AC_hom" in declared else None,
         an="AN" if "AN" in declared else None,
@@ -196,4 +219,4 @@ def _mitochondrial(header: VcfHeader) -> GnomadLayout:
         af_grpmax=None,
         groups={},
     )
-    return GnomadLayout("chrM", fields, packed_groups=tuple(groups), mitochondrial=True)
+    return GnomadLayout("chrM", homoplasmic, packed_groups=tuple(groups), mitochondrial=True)

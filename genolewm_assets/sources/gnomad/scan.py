@@ -6,6 +6,7 @@ INFO is read in two passes: AF, AC and AN of every record, then the other fields
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import fields as fields_of
 from itertools import zip_longest
 
 import numpy as np
@@ -15,16 +16,22 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import Contig
 from genolewm_assets.sources.gnomad.kept import ENOUGH_BYTES, KeptAlleles
-from genolewm_assets.sources.gnomad.layouts import FrequencyFields, GnomadLayout, canonical_group
+from genolewm_assets.sources.gnomad.layouts import MAIN, FrequencyFields, GnomadLayout, canonical_group
 from genolewm_assets.sources.vcf import AlleleRows, ContigNames, Numbers, VcfBlock
 from genolewm_assets.store.tables import BatchSpool
 from genolewm_assets.variants import ANCESTRY_GROUPS, GNOMAD_VARIANTS, RAW_FIELDS, AlleleLedger, FilterReason
 
 _PAYLOAD = [GNOMAD_VARIANTS.arrow.field(name) for name in GNOMAD_VARIANTS.columns if name not in GNOMAD_VARIANTS.key]
-#: Schema of the rows that a scan spools.
-SPOOLED = pa.schema([*RAW_FIELDS, ("sample_set", pa.string()), *((f.name, f.type) for f in _PAYLOAD)])
-#: Key of the sample set that a file describes.
-MAIN = "main"
+_ASSAYS = ("an_exomes", "an_genomes")
+#: Schema of the rows that a scan spools: the sample set and, of joint files, AN of both assays decide what is kept.
+SPOOLED = pa.schema(
+    [
+        *RAW_FIELDS,
+        ("sample_set", pa.string()),
+        *((name, pa.int64()) for name in _ASSAYS),
+        *((f.name, f.type) for f in _PAYLOAD),
+    ]
+)
 _PACKED_GROUPS = "pop_AF_hom"
 
 _Bools = npt.NDArray[np.bool_]
@@ -62,10 +69,14 @@ class GnomadScan:
     ) -> None:
         self._layout, self._verdicts, self._min_af, self._only = layout, verdicts, min_af, only
         self._ledger, self._spool = ledger, spool
-        self._sets: dict[str, FrequencyFields] = {MAIN: layout.main, **layout.passing}
-        self._sets = {name: fields for name, fields in self._sets.items() if name in {MAIN, *verdicts.values()}}
+        self._sets: dict[str, FrequencyFields] = {
+            name: fields for name, fields in layout.sample_sets.items() if name in {MAIN, *verdicts.values()}
+        }
+        # Each field once, in order: an assay may be a sample set too.
+        named = (*(fields.an for fields in self._sets.values()), *layout.assays.values())
+        self._an_fields = [field for field in dict.fromkeys(named) if field is not None]
         self._kept: dict[tuple[Contig, str], KeptAlleles] = {}
-        #: Largest AN read so far, by contig and sample set, filtered records included.
+        #: Largest AN read so far, by contig and INFO field, filtered records included.
         self.largest_an: dict[tuple[str, str], int] = {}
         #: Names of the requested contigs that have a record.
         self.contigs: set[str] = set()
@@ -95,22 +106,21 @@ class GnomadScan:
                 self._take_records(records, contig)
 
     def _take_records(self, records: VcfBlock, contig: Contig) -> None:
-        records.locate([key for each in self._sets.values() for key in (each.an, each.af, each.ac) if key is not None])
-        numbers = {name: self._allele_numbers(records, contig, name) for name in self._sets}
+        counts = [key for each in self._sets.values() for key in (each.af, each.ac) if key is not None]
+        records.locate([*self._an_fields, *counts])
+        numbers = {field: self._allele_numbers(records, contig, field) for field in self._an_fields}
         verdicts = self._judge(records, contig)
-        for at, (name, an) in enumerate(numbers.items()):
+        for at, (name, fields) in enumerate(self._sets.items()):
             chosen = np.flatnonzero(verdicts == at)
             if len(chosen):
-                self._take_set(records.take(chosen), contig, name, None if an is None else an.take(chosen))
+                an = None if fields.an is None else numbers[fields.an].take(chosen)
+                self._take_set(records.take(chosen), contig, name, an)
 
-    def _allele_numbers(self, records: VcfBlock, contig: Contig, sample_set: str) -> Numbers | None:
-        """Return AN of each record in a sample set, and update ``largest_an``; None if the file has no AN."""
-        field = self._sets[sample_set].an
-        if field is None:
-            return None
+    def _allele_numbers(self, records: VcfBlock, contig: Contig, field: str) -> Numbers:
+        """Return AN of each record in a field, and update ``largest_an``."""
         an = records.counts_of(field)
         if an.there.any():
-            key = contig.name, sample_set
+            key = contig.name, field
             self.largest_an[key] = max(int(an.values[an.there].max()), self.largest_an.get(key, -1))
         return an
 
@@ -156,7 +166,9 @@ class GnomadScan:
         """Spool the buffered alleles of a contig and sample set, with all columns of the shard."""
         rows, af, an = self._kept.pop((contig, sample_set)).take()
         columns = _Columns(rows, contig, self._layout, self._sets[sample_set])
-        figures = [pa.repeat(pa.scalar(sample_set), len(rows)), *columns.site(), af.arrow()]
+        figures = [pa.repeat(pa.scalar(sample_set), len(rows))]
+        figures += [columns.record_counts(self._layout.assays.get(name)) for name in _ASSAYS]
+        figures += [*columns.site(), af.arrow()]
         figures += [columns.counts(columns.fields.ac), pa.nulls(len(rows), pa.int64()) if an is None else an.arrow()]
         self._spool.append(
             contig.name, pa.RecordBatch.from_arrays([*columns.raw(), *figures, *columns.rest()], schema=SPOOLED)
@@ -170,8 +182,9 @@ class _Columns:
         self._rows, self._contig, self._layout, self.fields = rows, contig, layout, fields
         flags = layout.flags
         mitochondrial = ("AC_het", "AF_het", "max_hl") if layout.mitochondrial else ()
-        wanted = (fields.nhomalt, fields.ac_xy, fields.grpmax, fields.af_grpmax, *fields.groups.values(), flags.lcr)
-        wanted = (*wanted, flags.segdup, flags.non_par, *mitochondrial)
+        wanted = (fields.nhomalt, fields.ac_xy, fields.grpmax, fields.af_grpmax, *fields.groups.values())
+        self._flags = [getattr(flags, each.name) for each in fields_of(flags)]
+        wanted = (*wanted, *self._flags, *mitochondrial, *layout.assays.values())
         rows.block.locate([key for key in wanted if key is not None])
 
     def raw(self) -> Iterator[pa.Array]:
@@ -192,7 +205,7 @@ class _Columns:
 
     def rest(self) -> Iterator[pa.Array]:
         """Yield the columns from ``nhomalt`` on."""
-        flags, fields = self._layout.flags, self.fields
+        fields = self.fields
         yield self.counts(fields.nhomalt)
         yield self._hemizygotes()
         yield self._group_of_maximum()
@@ -202,12 +215,18 @@ class _Columns:
         yield self.counts("AC_het" if mitochondrial else None)
         yield self._shares("AF_het" if mitochondrial else None)
         yield self._shares("max_hl" if mitochondrial else None)
-        for flag in (flags.lcr, flags.segdup, flags.non_par):
+        for flag in self._flags:
             yield self._nulls(pa.bool_()) if flag is None else pa.array(self._flag(flag))
 
     def counts(self, field: str | None) -> pa.Array:
         """Return a count field, int64; null everywhere if ``field`` is None."""
         return self._nulls(pa.int64()) if field is None else self._rows.counts_of(field).arrow()
+
+    def record_counts(self, field: str | None) -> pa.Array:
+        """Return a count that a record has once, int64; null everywhere if ``field`` is None."""
+        if field is None:
+            return self._nulls(pa.int64())
+        return self._rows.block.counts_of(field).take(self._rows.record).arrow()
 
     def _shares(self, field: str | None) -> pa.Array:
         return self._nulls(pa.float64()) if field is None else self._rows.shares_of(field).arrow()

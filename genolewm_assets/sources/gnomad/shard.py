@@ -5,7 +5,7 @@ Each allele of the source is counted once, as the first of these that applies:
 1. *filtered*, by the source's data: another contig; a FILTER other than ``PASS`` (or ``.``, if the source is declared
    unfiltered; or the FILTER of a failed data type, with ``joint_rescue``); no AF; AF below the bound; AN below the
    bound. The bound of AN is a share of the contig's largest AN over all records, filtered ones included, so it is known
-   only after the last record.
+   only after the last record; a joint file has one for each assay (``genotypes``).
 2. *rejected*: not a usable sequence variant. Only alleles that pass the filters are checked, so ``rejects.parquet``
    lists alleles that the shard would otherwise contain. An ALT of ``.`` has no AF, passes the filter and is rejected.
 3. *kept*.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -27,9 +28,10 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import ConfigurationError, VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.gnomad.layouts import GnomadLayout, detect_layout
+from genolewm_assets.sources.gnomad.genotypes import have_low_an
+from genolewm_assets.sources.gnomad.layouts import MAIN, GnomadLayout, detect_layout
 from genolewm_assets.sources.gnomad.release import check_gnomad_release
-from genolewm_assets.sources.gnomad.scan import MAIN, SPOOLED, GnomadScan
+from genolewm_assets.sources.gnomad.scan import SPOOLED, GnomadScan
 from genolewm_assets.sources.vcf import ContigNames, LocalVcf, VcfScanner, VcfSource, check_assembly
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.tables import BatchSpool, memory_given_back, write_table
@@ -61,7 +63,8 @@ class GnomadParams:
     min_af
         Smallest allele frequency kept, 0 to 1.
     min_an_fraction
-        Smallest AN kept, 0 to 1, as a share of the contig's largest AN; alleles without an AN are kept and counted.
+        Smallest AN kept, 0 to 1, as a share of the contig's largest AN, of a joint file in one of both assays; alleles
+        without an AN are kept and counted.
     accept_unfiltered
         Whether FILTER ``.`` passes; only for a source that is published unfiltered.
     joint_rescue
@@ -176,7 +179,14 @@ def build_gnomad_shard(
 
         def settled() -> Iterator[pa.Table]:
             for each in wanted:
-                called = _drop_low_an(spool.batches(each.name), each, scan.largest_an, params, ledger)
+                low_an = partial(
+                    have_low_an,
+                    contig=each,
+                    layout=layout,
+                    largest=scan.largest_an,
+                    fraction=params.min_an_fraction,
+                )
+                called = _drop_low_an(spool.batches(each.name), each, low_an, ledger)
                 yield from settle_alleles(
                     called, each, normaliser, ledger, _preference, folder=out_dir, progress=progress
                 )
@@ -223,8 +233,7 @@ def write_empty_shard(out_dir: Path, *, origin: Mapping[str, str] = MappingProxy
 def _drop_low_an(
     batches: Iterator[pa.RecordBatch],
     contig: Contig,
-    largest: Mapping[tuple[str, str], int],
-    params: GnomadParams,
+    low_an: Callable[[pa.RecordBatch], pa.BooleanArray],
     ledger: AlleleLedger,
 ) -> Iterator[pa.RecordBatch]:
     """Filter the alleles of a contig by AN and count them; on a circular contig no allele is filtered."""
@@ -233,23 +242,11 @@ def _drop_low_an(
         return
     ledger.note("an_unknown", 0)
     for batch in batches:
-        low = _low_an(batch, contig, largest, params.min_an_fraction)
+        low = low_an(batch)
         ledger.filter(FilterReason.LOW_AN, pc.sum(low).as_py() or 0)
         kept = batch.filter(pc.invert(low))
         ledger.note("an_unknown", kept["an"].null_count)
         yield kept
-
-
-def _low_an(
-    batch: pa.RecordBatch, contig: Contig, largest: Mapping[tuple[str, str], int], fraction: float
-) -> pa.BooleanArray:
-    """Return whether each allele's AN is below ``fraction`` of the largest AN of its sample set; False without AN."""
-    low = pa.repeat(pa.scalar(False), batch.num_rows)
-    for (name, sample_set), number in largest.items():
-        if name == contig.name:
-            under = pc.fill_null(pc.less(batch["an"], fraction * number), False)
-            low = pc.or_(low, pc.and_(pc.equal(batch["sample_set"], sample_set), under))
-    return low
 
 
 def _preference(row: Mapping[str, object]) -> tuple[object, ...]:

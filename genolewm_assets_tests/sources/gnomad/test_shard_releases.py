@@ -90,7 +90,7 @@ def test_nobody_is_hemizygous_on_an_autosome_or_in_a_pseudo_autosomal_region(tmp
         assert row["hemizygote_count"] == 0
 
 
-JOINT = {"AF_joint": 0.1, "AC_joint": 30, "AN_joint": 300}
+JOINT = {"AF_joint": 0.1, "AC_joint": 30, "AN_joint": 300, "AN_exomes": 200, "AN_genomes": 100}
 JOINT_RECORDS = [
     ("PASS", "A", JOINT),
     ("EXOMES_FILTERED", "C", {**JOINT, "AF_genomes": 0.3, "AC_genomes": 30, "AN_genomes": 100, "AF_genomes_afr": 0.4}),

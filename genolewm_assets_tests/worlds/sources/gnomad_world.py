@@ -19,6 +19,7 @@ TOY = ContigSet(
     [
         Contig("chr17", len(SEQUENCE), aliases=("17",)),
         Contig("chrX", len(SEQUENCE), aliases=("X",)),
+        Contig("chrY", len(SEQUENCE), aliases=("Y",)),
         Contig("chrM", len(SEQUENCE), circular=True, aliases=("MT",)),
     ]
 )
