@@ -12,6 +12,9 @@ from .checks import GNOMAD_CHECKS as GNOMAD_CHECKS
 from .checks import check_clinvar_table as check_clinvar_table
 from .checks import check_filters_spare as check_filters_spare
 from .checks import check_gnomad_table as check_gnomad_table
+from .evidence import evidence_of as evidence_of
+from .evidence import merge_labels as merge_labels
+from .evidence import preference_of as preference_of
 from .ledger import RAW_FIELDS as RAW_FIELDS
 from .ledger import AlleleLedger as AlleleLedger
 from .ledger import FilterReason as FilterReason

@@ -29,6 +29,7 @@ class RejectReason(StrEnum):
     REF_MISMATCH = "ref_mismatch"
     NO_CHANGE = "no_change"
     DUPLICATE = "duplicate"
+    CONFLICTING_RECORDS = "conflicting_records"
 
 
 class Change(StrEnum):

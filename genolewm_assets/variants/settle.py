@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import Contig, parts_around
+from genolewm_assets.genome import Contig, Label, parts_around
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.tables import BatchSpool, number_column, numbers_of, repeated_text, text_column
+from genolewm_assets.variants.evidence import merge_labels, name_record
 from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger
 from genolewm_assets.variants.normal_form import AlleleNormaliser, NormalAllele, Rejection
 from genolewm_assets.variants.order import (
@@ -36,6 +38,21 @@ from genolewm_assets.variants.schema import RejectReason
 #: Sort key among rows of equal normal form: the row with the smallest key is kept.
 Preference = Callable[[Mapping[str, object]], tuple[object, ...]]
 
+#: Evidence of a row for its class, in its column ``label``; that of the smallest counts.
+Evidence = Callable[[Mapping[str, object]], tuple[int, ...]]
+
+
+class _Record(NamedTuple):
+    """A row that shares its normal form with others, and what it states."""
+
+    rank: tuple[object, ...]
+    row: int
+    spelt: str
+    evidence: tuple[int, ...]
+    label: str
+    stated: str
+
+
 #: Rows converted to Python objects at a time.
 _ROWS_AT_ONCE = 4_096
 # Bases that one-pass sorting allows an allele to move left: twice the longest allele. Longer repeats are rare.
@@ -51,6 +68,7 @@ def settle_alleles(
     preference: Preference,
     *,
     folder: Path,
+    evidence: Evidence | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Iterator[pa.Table]:
     """Normalise, sort and de-duplicate the rows of one contig.
@@ -66,6 +84,9 @@ def settle_alleles(
     preference
         Sort key of a row. Of several rows with one normal form the row with the smallest key is kept. If keys are
         equal, the other columns decide, and the line number only between rows that are otherwise identical.
+    evidence
+        Rows with a class and equal evidence contradict each other where their classes differ: the row kept then has
+        the class of both (:func:`~genolewm_assets.variants.evidence.merge_labels`). None: rows have no class.
     folder
         Rows that do not fit in memory are spooled to a temporary folder inside this one.
 
@@ -95,7 +116,9 @@ def settle_alleles(
             normal.append(contig.name, settled)
             done += batch.num_rows
             progress.advance(done, None, f"alleles of {contig.name}")
-        yield from _unique_tables(order_alleles(normal.batches(contig.name), marks), contig, ledger, preference)
+        yield from _unique_tables(
+            order_alleles(normal.batches(contig.name), marks), contig, ledger, preference, evidence
+        )
 
 
 def settle_sorted_alleles(
@@ -104,6 +127,8 @@ def settle_sorted_alleles(
     normaliser: AlleleNormaliser,
     ledger: AlleleLedger,
     preference: Preference,
+    *,
+    evidence: Evidence | None = None,
 ) -> Iterator[pa.Table]:
     """Do the same as :func:`settle_alleles` for nearly sorted rows, in one pass and with a few batches in memory.
 
@@ -121,15 +146,19 @@ def settle_sorted_alleles(
             marks.add(settled)
             yield settled
 
-    yield from _unique_tables(order_alleles(normal(), marks), contig, ledger, preference)
+    yield from _unique_tables(order_alleles(normal(), marks), contig, ledger, preference, evidence)
 
 
 def _unique_tables(
-    batches: Iterable[pa.RecordBatch], contig: Contig, ledger: AlleleLedger, preference: Preference
+    batches: Iterable[pa.RecordBatch],
+    contig: Contig,
+    ledger: AlleleLedger,
+    preference: Preference,
+    evidence: Evidence | None,
 ) -> Iterator[pa.Table]:
     """Yield sorted batches without duplicates, as tables with the column ``chrom``; count the rows kept."""
     for batch in batches:
-        unique = _drop_duplicates(batch, contig, ledger, preference)
+        unique = _drop_duplicates(batch, contig, ledger, preference, evidence)
         ledger.keep(unique.num_rows)
         yield _add_contig_column(unique, contig)
 
@@ -217,26 +246,51 @@ def _replace_rows(
 
 
 def _drop_duplicates(
-    batch: pa.RecordBatch, contig: Contig, ledger: AlleleLedger, preference: Preference
+    batch: pa.RecordBatch, contig: Contig, ledger: AlleleLedger, preference: Preference, evidence: Evidence | None
 ) -> pa.RecordBatch:
-    """Keep one row per normal form of a sorted batch; reject the others in the ledger as duplicates."""
+    """Keep one row per normal form of a sorted batch; reject the others in the ledger."""
     rows, groups = find_repeats(batch)
     if not rows.size:
         return batch
-    best: dict[int, tuple[tuple[object, ...], int, str]] = {}
+    records: dict[int, list[_Record]] = {}
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         table = batch.take(number_column(rows[part])).to_pylist()
         for at, group, row in zip(rows[part].tolist(), groups[part].tolist(), table, strict=True):
             rank = (*preference({**row, "chrom": contig.name}), _text_without_line(row), row["raw_line"])
-            if group not in best or rank < best[group][0]:
-                kept = f"{contig.name}:{row['pos']} as {row['raw_pos']}:{row['raw_ref']}:{row['raw_alt']}"
-                best[group] = (rank, at, f"kept is {kept}"[:120])
-    lost = ~np.isin(rows, [at for _, at, _ in best.values()])
-    raw = pa.Table.from_batches([batch.select(_RAW).take(number_column(rows[lost]))])
-    details = [best[group][2] for group in groups[lost].tolist()]
-    ledger.reject(raw, [RejectReason.DUPLICATE] * len(details), details)
-    return without_rows(batch, rows[lost])
+            spelt = f"{contig.name}:{row['pos']} as {row['raw_pos']}:{row['raw_ref']}:{row['raw_alt']}"
+            stated = ((), "", "") if evidence is None else (evidence(row), row["label"], name_record(row))
+            records.setdefault(group, []).append(_Record(rank, at, spelt, *stated))
+    rejected, labels = dict[int, tuple[RejectReason, str]](), dict[int, str]()
+    for group_records in records.values():
+        kept, *others = sorted(group_records)
+        classes = {each.label for each in group_records if each.evidence == kept.evidence}
+        label = kept.label if evidence is None else merge_labels(classes)
+        if label != kept.label:
+            labels[kept.row] = label
+        contradicted = len(classes) > 1 and label == Label.OTHER
+        for each in others:
+            conflicting = contradicted and each.evidence == kept.evidence
+            reason = RejectReason.CONFLICTING_RECORDS if conflicting else RejectReason.DUPLICATE
+            both = f" ({kept.stated}), this is {each.stated}" if each.stated else ""
+            rejected[each.row] = (reason, f"kept is {kept.spelt}"[:120] + both)
+    lost = np.array(sorted(rejected), np.int64)
+    raw = pa.Table.from_batches([batch.select(_RAW).take(number_column(lost))])
+    ledger.reject(raw, *map(list, zip(*(rejected[row] for row in lost.tolist()), strict=True)))
+    return without_rows(_with_labels(batch, labels), lost)
+
+
+def _with_labels(batch: pa.RecordBatch, labels: Mapping[int, str]) -> pa.RecordBatch:
+    """Return a batch with the classes of some rows replaced."""
+    if not labels:
+        return batch
+    mask = np.zeros(batch.num_rows, dtype=bool)
+    mask[list(labels)] = True
+    values = text_column([labels[row] for row in sorted(labels)])
+    place = batch.schema.get_field_index("label")
+    return batch.set_column(
+        place, batch.schema.field(place), pc.replace_with_mask(batch["label"], number_column(mask), values)
+    )
 
 
 def _text_without_line(row: Mapping[str, object]) -> str:

@@ -210,7 +210,7 @@ clinvar_shard = GatedAsset(
     in `rejects.parquet` with the reason.
     """,
     kinds={"parquet", "vcf"},
-    code_version="3",
+    code_version="4",
     place=lambda _, release: f"clinvar/{release}/shard",
     deps=(on_same_key(clinvar_release), on_every_partition(reference_genome)),
     partitions=BY_RELEASE,

@@ -236,7 +236,7 @@ mito_tokens = GatedAsset(
     `mito/genomes`.
     """,
     kinds={"numpy", "huggingface"},
-    code_version="3",
+    code_version="4",
     place=lambda *_: "mito/tokens",
     deps=(on_every_partition(mito_genomes), on_every_partition(reference_genome), on_every_partition(mito_source)),
     automation=AUTOMATED,

@@ -119,7 +119,7 @@ mito_variants = GatedAsset(
     table has the highest level in the population at every site; it is not the level of any single genome.
     """,
     kinds={"parquet"},
-    code_version="2",
+    code_version="3",
     place=lambda _, release: f"mito/variants/{release}",
     deps=(on_same_key(clinvar_shard), on_circular_contigs(gnomad_shard), on_every_partition(reference_genome)),
     partitions=BY_RELEASE,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from statistics import fmean
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -56,15 +57,17 @@ class CallDrop(StrEnum):
     """Reason why a call does not count.
 
     ``other_contig``: it is not on the mitochondrial contig. ``filtered``: the record or the sample failed a filter.
-    ``not_a_sequence``: ALT is symbolic (``*``, ``<DEL>``), contains an ambiguous base, or equals REF. ``duplicate``: an
-    earlier call of the sample has the same allele, normalised on the circle. ``no_genome``: no genome has the sample's
-    name.
+    ``not_a_sequence``: ALT is symbolic (``*``, ``<DEL>``), contains an ambiguous base, or equals REF. ``duplicate``:
+    another call of the sample has the same allele, normalised on the circle, and the same level.
+    ``conflicting_records``: it has another level; the mean of both counts. ``no_genome``: no genome has the name of the
+    sample.
     """
 
     OTHER_CONTIG = "other_contig"
     FILTERED = "filtered"
     NOT_A_SEQUENCE = "not_a_sequence"
     DUPLICATE = "duplicate"
+    CONFLICTING_RECORDS = "conflicting_records"
     NO_GENOME = "no_genome"
 
 
@@ -141,20 +144,24 @@ def _shares(calls: Iterable[HeteroplasmyCall], reference: bytes) -> tuple[_Share
     """Return the share of the copies that have each called base, by place, and the calls that do not count."""
     shares: _Shares = {}
     dropped: Counter[CallDrop] = Counter()
-    seen: set[Variant] = set()
+    levels: dict[Variant, list[float]] = {}
     sample: str | None = None
     for call in calls:
         sample = call.sample if sample is None else sample
         if call.sample != sample:
             raise InputError("heteroplasmy calls", "are of two samples", expected=repr(sample), got=repr(call.sample))
         allele = _allele(call, reference)
-        if isinstance(allele, CallDrop) or allele in seen:
-            dropped[allele if isinstance(allele, CallDrop) else CallDrop.DUPLICATE] += 1
-            continue
-        seen.add(allele)
+        if isinstance(allele, CallDrop):
+            dropped[allele] += 1
+        else:
+            levels.setdefault(allele, []).append(call.level)
+    for allele, stated in levels.items():
+        if len(stated) > 1:
+            reason = CallDrop.DUPLICATE if len(set(stated)) == 1 else CallDrop.CONFLICTING_RECORDS
+            dropped[reason] += len(stated) - 1
         for place in changed_bases(allele, reference):
             found = shares.setdefault((place.start, place.insertion), {})
-            found[place.base] = found.get(place.base, 0.0) + call.level
+            found[place.base] = found.get(place.base, 0.0) + fmean(stated)
     return shares, dropped
 
 

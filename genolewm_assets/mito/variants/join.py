@@ -19,6 +19,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.genome import HARMFUL, Variant
 from genolewm_assets.mito.variants.circular_alleles import changed_bases, normalise_on_circle
 from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
+from genolewm_assets.variants import evidence_of, merge_labels, preference_of
 
 #: Columns of the joined table that come from gnomAD, and their names in the gnomAD shard.
 FROM_GNOMAD: Mapping[str, str] = {
@@ -33,6 +34,9 @@ FROM_GNOMAD: Mapping[str, str] = {
 
 #: Columns that come from ClinVar, under the same names as in the ClinVar shard.
 FROM_CLINVAR = ("clinvar_id", "label", "stars", "clnsig", "conditions", "gene_symbols")
+
+#: Columns that decide between several ClinVar rows of one allele.
+_EVIDENCE = ["clinvar_id", "label", "stars", "clnsig"]
 
 _UNFILTERED = "PASS"
 _ALLELE = MITO_VARIANTS.key
@@ -61,7 +65,7 @@ def join_variants(
     counts : Counter
         ``gnomad.rows`` = ``gnomad.alleles`` + ``gnomad.merged``, and the same for ``clinvar``; ``respelt``, rows whose
         normal form on the circle differs from the linear one; ``alleles``, rows of the table; ``in_both``, alleles of
-        both sources.
+        both sources; ``clinvar.conflicting``, alleles of which rows of equal evidence state different classes.
 
     Raises
     ------
@@ -72,17 +76,20 @@ def join_variants(
     -----
     If several rows of a source are one allele on the circle, one row is kept. Counts are not summed, because a sample
     may have been counted under both forms. gnomAD: the row with FILTER PASS, then the one with most carriers is kept.
-    ClinVar: the row with most review stars, then the lowest VariationID is kept. Of equal rows the first is kept.
+    ClinVar: the row with most evidence is kept, and rows of equal evidence whose classes differ have the class of both
+    (:mod:`~genolewm_assets.variants.evidence`). Of equal rows the first is kept.
     """
-    gnomad_rows, counts = _rows_of_keys("gnomad", gnomad, _gnomad_preference(gnomad), reference=reference, chrom=chrom)
-    clinvar_rows, further = _rows_of_keys(
-        "clinvar", clinvar, _clinvar_preference(clinvar), reference=reference, chrom=chrom
-    )
+    gnomad_members, counts = _members("gnomad", gnomad, reference=reference, chrom=chrom)
+    clinvar_members, further = _members("clinvar", clinvar, reference=reference, chrom=chrom)
+    gnomad_rows = _kept(gnomad_members, _gnomad_preference(gnomad))
+    clinvar_rows = _kept(clinvar_members, [preference_of(record) for record in clinvar.select(_EVIDENCE).to_pylist()])
     keys = sorted(gnomad_rows.keys() | clinvar_rows.keys())
     counts.update(further)
     counts.update(alleles=len(keys), in_both=len(gnomad_rows.keys() & clinvar_rows.keys()))
     population, clinical = _take(gnomad, gnomad_rows, keys), _take(clinvar, clinvar_rows, keys)
     pos, ref, alt = zip(*keys, strict=True) if keys else ((), (), ())
+    labels = _merged_labels(clinvar, clinvar_members, clinvar_rows)
+    counts.update({"clinvar.conflicting": len(labels)})
     columns = {
         "chrom": [chrom] * len(keys),
         "pos": list(pos),
@@ -93,6 +100,7 @@ def join_variants(
         "in_clinvar": [key in clinvar_rows for key in keys],
         **{name: population[column] for name, column in FROM_GNOMAD.items()},
         **{name: clinical[name] for name in FROM_CLINVAR},
+        "label": [labels.get(key, own) for key, own in zip(keys, clinical["label"].to_pylist(), strict=True)],
     }
     return pa.table([columns[name] for name in MITO_VARIANTS.columns], schema=MITO_VARIANTS.arrow), counts
 
@@ -149,16 +157,11 @@ def tabulate_sites(variants: pa.Table, reference: bytes, *, chrom: str) -> pa.Ta
     return pa.table([columns[name] for name in MITO_SITES.columns], schema=MITO_SITES.arrow)
 
 
-def _rows_of_keys(
-    source: str,
-    table: pa.Table,
-    preference: Sequence[tuple[object, ...]],
-    *,
-    reference: bytes,
-    chrom: str,
-) -> tuple[dict[_Key, int], Counter[str]]:
-    """Return the row that is kept for each normalised allele, and the counts of rows, alleles and merged rows."""
-    rows: dict[_Key, int] = {}
+def _members(
+    source: str, table: pa.Table, *, reference: bytes, chrom: str
+) -> tuple[dict[_Key, list[int]], Counter[str]]:
+    """Return the rows of each normalised allele, and the counts of rows, alleles and merged rows."""
+    members: dict[_Key, list[int]] = {}
     respelt = 0
     for row, variant in enumerate(_variants(table)):
         if variant.chrom != chrom:
@@ -167,29 +170,39 @@ def _rows_of_keys(
             )
         normal = normalise_on_circle(variant, reference)
         respelt += normal != variant
-        key = (normal.pos, normal.ref, normal.alt)
-        best = rows.setdefault(key, row)
-        if (preference[row], row) < (preference[best], best):
-            rows[key] = row
+        members.setdefault((normal.pos, normal.ref, normal.alt), []).append(row)
     counts = {
         f"{source}.rows": table.num_rows,
-        f"{source}.alleles": len(rows),
-        f"{source}.merged": table.num_rows - len(rows),
+        f"{source}.alleles": len(members),
+        f"{source}.merged": table.num_rows - len(members),
         "respelt": respelt,
     }
-    return rows, Counter(counts)
+    return members, Counter(counts)
+
+
+def _kept(members: Mapping[_Key, Sequence[int]], preference: Sequence[tuple[object, ...]]) -> dict[_Key, int]:
+    """Return the row of each allele that is kept: the one with the smallest preference."""
+    return {key: min(rows, key=lambda row: (preference[row], row)) for key, rows in members.items()}
+
+
+def _merged_labels(
+    clinvar: pa.Table, members: Mapping[_Key, Sequence[int]], kept: Mapping[_Key, int]
+) -> dict[_Key, str]:
+    """Return the class of each allele whose rows of equal evidence contradict the row that is kept."""
+    records = clinvar.select(_EVIDENCE).to_pylist()
+    labels: dict[_Key, str] = {}
+    for key, rows in members.items():
+        best = records[kept[key]]
+        peers = {records[row]["label"] for row in rows if evidence_of(records[row]) == evidence_of(best)}
+        if (label := merge_labels(peers)) != best["label"]:
+            labels[key] = label
+    return labels
 
 
 def _gnomad_preference(table: pa.Table) -> list[tuple[object, ...]]:
     """Return a sort key per row: FILTER PASS first, then most carriers."""
     carriers = _numbers(table["ac"]) + _numbers(table["ac_het"])
     return [(text != _UNFILTERED, -n) for text, n in zip(table["filter"].to_pylist(), carriers.tolist(), strict=True)]
-
-
-def _clinvar_preference(table: pa.Table) -> list[tuple[object, ...]]:
-    """Return a sort key per row: most review stars first, then the lowest VariationID."""
-    stars, ids = table["stars"].to_pylist(), table["clinvar_id"].to_pylist()
-    return [(-n, identifier) for n, identifier in zip(stars, ids, strict=True)]
 
 
 def _variants(table: pa.Table) -> Iterable[Variant]:

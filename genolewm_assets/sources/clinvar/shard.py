@@ -33,6 +33,8 @@ from genolewm_assets.variants import (
     FilterReason,
     OutOfOrderError,
     ShardReport,
+    evidence_of,
+    preference_of,
     settle_alleles,
     settle_sorted_alleles,
 )
@@ -203,7 +205,10 @@ def _settle_sorted(
             raise OutOfOrderError
         last = places[name]
         batches = (batch for _, batch in group)
-        yield contigs[name], settle_sorted_alleles(batches, contigs[name], normaliser, ledger, _preference)
+        yield (
+            contigs[name],
+            settle_sorted_alleles(batches, contigs[name], normaliser, ledger, preference_of, evidence=evidence_of),
+        )
 
 
 def _settle_spooled(
@@ -215,7 +220,10 @@ def _settle_spooled(
             spool.append(contig.name, batch)
         for contig in contigs:
             batches = spool.batches(contig.name)
-            yield contig, settle_alleles(batches, contig, normaliser, ledger, _preference, folder=folder)
+            yield (
+                contig,
+                settle_alleles(batches, contig, normaliser, ledger, preference_of, evidence=evidence_of, folder=folder),
+            )
 
 
 def _write(
@@ -291,8 +299,3 @@ def _check_clinvar(scanner: VcfScanner, contigs: ContigSet, where: str) -> None:
             got=", ".join(sorted(scanner.header.info)[:12]) or "no INFO fields",
             remedy="Use ClinVar's VCF (vcf_GRCh38/clinvar.vcf.gz)",
         )
-
-
-def _preference(row: Mapping[str, object]) -> tuple[object, ...]:
-    """Order records of one allele, the one to keep first: more stars, then the smaller VariationID."""
-    return -int(str(row["stars"])), row["clinvar_id"]

@@ -87,7 +87,8 @@ def read_phased(
     """Read the phased genotypes of some alleles of one contig.
 
     Sites with several ALTs are divided into alleles, and each allele is brought into normal form. Of several records of
-    one allele the first in the file counts; the others are rejected as ``duplicate``.
+    one allele with the same genotypes one counts, the others are rejected as ``duplicate``. Where their genotypes
+    differ none counts, and all are rejected as ``conflicting_records``.
 
     Parameters
     ----------
@@ -122,7 +123,8 @@ def read_phased(
     rows = {key: row for row, key in enumerate(keys)}
     names, counts, source = ContigNames(contigs), Counter(dict.fromkeys(_COUNTS, 0)), LocalVcf(vcf)
     alleles = _WantedAlleles(contig, rows, AlleleNormaliser(reference), counts)
-    known = np.zeros(len(rows), dtype=bool)
+    # Records of each allele, and whether two of them have other genotypes.
+    times, conflicting = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=bool)
     with VcfScanner(source, contig=contig, progress=progress) as scanner:
         check_assembly(scanner.header, contigs, where=source.label)
         n_samples = len(scanner.header.samples)
@@ -132,16 +134,20 @@ def read_phased(
         for block in _blocks_on(contig, scanner, names, counts):
             text = block.text.tobytes()
             for record in range(len(block)):
-                found = alleles.find(block, record)
-                used = [(index, row) for index, row in found if not known[row]]
-                counts["rejected.duplicate"] += len(found) - len(used)
-                if not used:
+                if not (found := alleles.find(block, record)):
                     continue
                 copies = _genotypes(text, block, record, n_samples, counts)
-                for index, row in used:
-                    packed[row], known[row] = np.packbits(copies == index), True
-                counts["alleles_used"] += len(used)
+                for index, row in found:
+                    carried = np.packbits(copies == index)
+                    conflicting[row] |= bool(times[row] and (packed[row] != carried).any())
+                    packed[row] = carried
+                    times[row] += 1
         names.check_met([contig], where=source.label)
+    known = (times > 0) & ~conflicting
+    packed[~known] = 0
+    counts["alleles_used"] += int(known.sum())
+    counts["rejected.duplicate"] += int((times[known] - 1).sum())
+    counts["rejected.conflicting_records"] += int(times[conflicting].sum())
     return PhasedFile(PhasedGenotypes(packed, known, n_samples * _COPIES), dict(sorted(counts.items())))
 
 
@@ -151,6 +157,7 @@ _COUNTS = (
     "alleles_in",
     "alleles_used",
     "alleles_not_common",
+    "rejected.conflicting_records",
     "rejected.duplicate",
     "genotypes",
     "genotypes_unphased",

@@ -157,11 +157,19 @@ def test_what_does_not_count_is_counted_by_reason() -> None:
         call(2, "A", "A", 0.5),
         call(2, "A", "R", 0.5),
         call(3, "T", "C", 0.5, "."),
-        call(2, "AT", "AC", 0.25),
+        call(2, "AT", "AC", 0.5),
     ]
     found, dropped = levels_on_reference(calls, BASES)
     assert found.tolist() == changed(10, b2=0.5)
     assert dropped == {CallDrop.FILTERED: 1, CallDrop.NOT_A_SEQUENCE: 4, CallDrop.DUPLICATE: 1}
+
+
+def test_the_mean_of_levels_counts_whatever_their_order() -> None:
+    calls = [call(3, "T", "C", 0.5, "."), call(2, "AT", "AC", 0.25)]
+    for given_calls in (calls, calls[::-1]):
+        found, dropped = levels_on_reference(given_calls, BASES)
+        assert found.tolist() == changed(10, b2=0.375)
+        assert dropped == {CallDrop.CONFLICTING_RECORDS: 1}
 
 
 @each_row(

@@ -85,6 +85,11 @@ def test_of_rows_that_become_one_allele_the_best_stays_and_none_is_added_up() ->
     assert [row["clinvar_id"] for row in joined(gnomad(), reviewed)[0]] == [9]
     equal = clinvar(((1, "GA", "A"), {"clinvar_id": 9}), ((9, "AG", "A"), {"clinvar_id": 3}))
     assert [row["clinvar_id"] for row in joined(gnomad(), equal)[0]] == [3]
+    for labels, together in ((("P", "LP"), "LP"), (("B", "P"), "OTHER"), (("OTHER", "B"), "B")):
+        for one, other in (labels, labels[::-1]):
+            pair = clinvar(((1, "GA", "A"), {"label": one, "clinvar_id": 3}), ((9, "AG", "A"), {"label": other}))
+            (row,), counts = joined(gnomad(), pair)
+            assert (row["label"], counts["clinvar.conflicting"]) == (together, together == "OTHER")
 
 
 def test_no_alleles_at_all() -> None:

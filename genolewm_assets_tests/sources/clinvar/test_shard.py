@@ -122,10 +122,44 @@ def test_of_two_spellings_the_better_reviewed_stays(tmp_path: Path) -> None:
     ]
     for _ in range(4):
         (row,), counts, rejects = build(tmp_path, records)
-        assert (row["clinvar_id"], row["label"], row["stars"]) == (3, "LB", 3)
-        assert counts["rejected.duplicate"] == 2
-        assert sorted(str(row["record_id"]) for row in rejects) == ["1", "9"]
+        assert (row["clinvar_id"], row["label"], row["stars"]) == (3, "OTHER", 3)
+        assert (counts["rejected.duplicate"], counts["rejected.conflicting_records"]) == (1, 1)
+        found = {str(row["record_id"]): (row["reason"], str(row["detail"]).partition(" (")[2]) for row in rejects}
+        assert found == {
+            "1": ("duplicate", "3 LB 3*), this is 1 B 0*"),
+            "9": ("conflicting_records", "3 LB 3*), this is 9 P 3*"),
+        }
         random.Random(1).shuffle(records)
+
+
+@each_row(
+    ("one", "other", "label", "reason"),
+    [
+        ("Pathogenic", "Likely_pathogenic", "LP", "duplicate"),
+        ("Benign", "Likely_benign", "LB", "duplicate"),
+        ("Benign", "Benign", "B", "duplicate"),
+        ("Pathogenic", "Benign", "OTHER", "conflicting_records"),
+        ("Likely_pathogenic", "Likely_benign", "OTHER", "conflicting_records"),
+        ("Uncertain_significance", "Pathogenic", "OTHER", "conflicting_records"),
+        ("Conflicting_classifications_of_pathogenicity", "Benign", "OTHER", "conflicting_records"),
+        ("Pathogenic", "not_provided", "P", "duplicate"),
+        ("Benign", "drug_response", "B", "duplicate"),
+        ("Likely_benign", "no_known_pathogenicity", "LB", "duplicate"),
+        ("not_provided", "risk_factor", "OTHER", "duplicate"),
+    ],
+)
+def test_records_of_equal_stars_are_weighed_and_not_numbered(
+    one: str, other: str, label: str, reason: str, tmp_path: Path
+) -> None:
+    for first, second in ((one, other), (other, one)):
+        for names in ((3, 9), (9, 3)):
+            (row,), counts, rejects = build(tmp_path, [record(first, name=names[0]), record(second, name=names[1])])
+            assert (row["label"], counts[f"label.{label}"], [each["reason"] for each in rejects]) == (
+                label,
+                1,
+                [reason],
+            )
+            assert {row["clinvar_id"], int(rejects[0]["record_id"])} == {3, 9}
 
 
 def test_without_a_reference_alleles_are_trimmed_only(tmp_path: Path) -> None:

@@ -78,21 +78,29 @@ def test_sites_of_several_alleles_other_spellings_and_rejects(tmp_path: Path) ->
     by_key = dict(zip(keys, carried(found), strict=True))
     assert by_key == {
         (5, "C", "T"): [0],
-        (5, "C", "G"): [1, 2],
+        # Two records with other genotypes: neither counts.
+        (5, "C", "G"): [],
         (normal.pos, normal.ref, normal.alt): [1, 2, 3],
         (8, "G", "A"): [],
     }
-    assert found.genotypes.known.tolist() == [key != (8, "G", "A") for key in keys]
+    assert found.genotypes.known.tolist() == [bool(by_key[key]) for key in keys]
     assert {name: n for name, n in found.counts.items() if n} == {
         "records": 6,
         "alleles_in": 7,
-        "alleles_used": 3,
-        "rejected.duplicate": 1,
+        "alleles_used": 2,
+        "rejected.conflicting_records": 2,
         "rejected.ref_mismatch": 1,
         "rejected.symbolic": 1,
         "rejected.spanning_deletion": 1,
-        "genotypes": 4,
+        "genotypes": 6,
     }
+
+
+def test_two_records_with_the_same_genotypes_count_once(tmp_path: Path) -> None:
+    rows = [(5, "C", "T,G", ["1|2", "2|0"]), (5, "C", "G", ["0|1", "1|0"])]
+    found = read(vcf(tmp_path / "x.vcf.gz", rows, n=2), wanted((5, "C", "G"), (5, "C", "T")))
+    assert carried(found) == [[1, 2], [0]]
+    assert (found.counts["alleles_used"], found.counts["rejected.duplicate"]) == (2, 1)
 
 
 @pytest.mark.parametrize(
