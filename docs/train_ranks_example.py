@@ -63,8 +63,6 @@ def train(dataset: GenoLeWMDataset, encoder: CausalLMStateEncoder, arguments: ar
     resumed = arguments.checkpoint.exists()
     if resumed:
         begun, step = restore(arguments.checkpoint, predictor, loader)
-    # Ranks differ by at most one batch; a step needs all of them.
-    steps = dataset.n_batches // distributed.get_world_size()
     for epoch in range(begun, arguments.epochs):
         if not resumed:
             dataset.set_epoch(epoch)
@@ -79,8 +77,6 @@ def train(dataset: GenoLeWMDataset, encoder: CausalLMStateEncoder, arguments: ar
             step += 1
             if step % arguments.save_every == 0:
                 save(arguments.checkpoint, predictor, loader, epoch, step)
-            if step % steps == 0:
-                break
 
 
 def main() -> None:

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 BATCH_ROWS: Final = 32
 
 #: Options of a dataset that say how batches are read, not what they hold.
-_READING: Final = frozenset({"epoch", "position", "rank", "world_size", "windows_per_batch", "with_states", "frozen"})
+_READING: Final = frozenset(
+    {"epoch", "position", "rank", "world_size", "last_batches", "windows_per_batch", "with_states", "frozen"}
+)
 
 
 def write_frozen(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, Unpack
 
 import numpy as np
-from torch import Tensor, distributed, int64, tensor, zeros
+from torch import Tensor, int64, tensor, zeros
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
@@ -25,7 +25,7 @@ from genolewm_assets.lewm.frozen import FrozenEpochs
 from genolewm_assets.lewm.mapped import put_aside
 from genolewm_assets.lewm.packages import Package, current_folder, window_shares
 from genolewm_assets.lewm.training.batches import TrainingBatch, merge_batches
-from genolewm_assets.lewm.training.epoch_batches import EpochBatches, restored_place, saved_state
+from genolewm_assets.lewm.training.epoch_batches import EpochBatches, Ranks, restored_place, saved_state, unknown_place
 from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
 from genolewm_assets.lewm.training.opening import (
     check_room,
@@ -41,7 +41,7 @@ from genolewm_assets.lewm.training.schedule import EditMix, FileOrder, Schedule,
 from genolewm_assets.lewm.training.scoring import Bench, ScoringStream
 from genolewm_assets.lewm.training.split import SplitSources, read_split
 from genolewm_assets.lewm.training.stream import FrozenStream, TupleStream, Visits
-from genolewm_assets.lewm.training.tensors import share_batches
+from genolewm_assets.lewm.training.tensors import process_of_group, share_batches
 from genolewm_assets.lewm.training.transport import open_blocks, send_through
 
 
@@ -72,20 +72,19 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         self._settings, self._rules = read_options(options)
         windows_per_batch = at_least(1, "windows_per_batch", options.get("windows_per_batch", 32))
         self._rows_per_batch = windows_per_batch * (self._settings.n_edits if coverage is Coverage.ALLELES else 1)
-        rank, world_size = _process_of_group()
-        self._rank = at_least(0, "rank", options.get("rank", rank))
-        self._world_size = at_least(self._rank + 1, "world_size", options.get("world_size", world_size))
+        self._ranks = Ranks.of(options, process_of_group(), even=split is Split.TRAIN)
         self._split, self._holdout, self._coverage = split, holdout, coverage
         self._with_states = options.get("with_states", True)
         self._encoder = options.get("encoder")
         self.package = self._open_package(package, cache_root, options)
-        # (epoch, position) in shared memory, so that persistent workers see the next epoch too.
-        self._cursor: Tensor = zeros(2, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
+        # (epoch, position) in shared memory, so that persistent workers see the next epoch too, and whether they read.
+        self._cursor: Tensor = zeros(3, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
         self._blocks = open_blocks()
         self.resume(options.get("epoch", 0), options.get("position", 0))
         sources = self._read()
         self._opened: TupleStream | None = self._open_stream(sources)
         self._order = self._schedule(sources, options.get("mix"))
+        self._ranks.check(self.n_batches)
         check_room(sources.windows.shortest_bp, self._rules)
         self._name = self._named(options.get("mix"))
 
@@ -96,7 +95,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
 
     def __len__(self) -> int:
         """Return the number of batches of the epoch that this rank has still to read."""
-        return len(self._positions(self.position))
+        return len(self._ranks.positions(self.n_batches, self.position))
 
     @property
     def epoch(self) -> int:
@@ -120,12 +119,22 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         Raises
         ------
         ConfigurationError
-            If ``epoch`` or ``position`` is negative.
+            If ``epoch`` or ``position`` is negative, or ranks of a training would read unequal numbers from there.
         """
-        self._cursor[:] = tensor([at_least(0, "epoch", epoch), at_least(0, "position", position)])
+        place = self._ranks.check_place(at_least(0, "position", position))
+        self._cursor[:] = tensor([at_least(0, "epoch", epoch), place, 0])
+        self._newest: EpochBatches | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where the next iterator begins, as JSON values; how far an iterator is, it says itself."""
+        """Return the place after the last batch of the newest iterator, or where the first one begins, as JSON values.
+
+        In a worker it is where iterators begin, which say themselves how far they are. A ConfigurationError is raised
+        where workers of a loader read the batches, because only they know their places.
+        """
+        if self._newest is not None:
+            return saved_state(self._name, *self._newest.place(self._ranks.world_size))
+        if self._cursor[2] and get_worker_info() is None:
+            raise unknown_place()
         return saved_state(self._name, self.epoch, self.position)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -139,13 +148,16 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         self.resume(*restored_place(self._name, state_dict))
 
     def __iter__(self) -> EpochBatches:
-        worker = get_worker_info()
-        if worker is not None:
+        if (worker := get_worker_info()) is not None:
             send_through(self._blocks)
-        processes = self._world_size * (1 if worker is None else worker.num_workers)
-        return EpochBatches(
-            self._batches, epoch=self.epoch, position=self.position, stream=self._name, processes=processes
-        )
+        processes = self._ranks.world_size * (1 if worker is None else worker.num_workers)
+        at = {"epoch": self.epoch, "position": self.position}
+        begun = EpochBatches(self._batches, **at, stream=self._name, processes=processes)
+        if worker is None:
+            self._newest = begun
+        else:
+            self._cursor[2] = 1
+        return begun
 
     def _batches(self, epoch: int, position: int, taken: int) -> Iterator[TrainingBatch]:
         """Yield the batches of this worker from a position on, without the first ``taken`` of them."""
@@ -155,15 +167,17 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         rows = put_aside(self._order.rows(epoch))
         again = put_aside(stream.count_visits(rows))
         # The loader reads from its workers in turn, so batches that are assigned in turn arrive in order.
-        for number in self._positions(position)[first + taken * step :: step]:
-            ordinals = np.arange(number * size, min(len(rows), (number + 1) * size))
+        for number in self._ranks.positions(self.n_batches, position)[first + taken * step :: step]:
+            # Past the end of the epoch, its first batches repeat.
+            start = number % self.n_batches * size
+            ordinals = np.arange(start, min(len(rows), start + size))
             own = rows[ordinals]
-            visits = Visits(own, self._order.slots.plans(ordinals, own), again[ordinals], number * size)
+            visits = Visits(own, self._order.slots.plans(ordinals, own), again[ordinals], start)
             yield stream.batch(visits, epoch=epoch, position=number)
 
     def __getstate__(self) -> dict[str, Any]:
         # A spawned worker opens the package's files itself: alleles would be copied through a pipe.
-        return {**self.__dict__, "_opened": None}
+        return {**self.__dict__, "_opened": None, "_newest": None}
 
     def _named(self, *parts: object) -> str:
         """Return a text that names the package and what its batches depend on."""
@@ -174,16 +188,12 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
     def _schedule(self, sources: SplitSources, mix: str | None) -> Schedule:  # noqa: ARG002 - training needs them
         return FileOrder(len(self._stream()), EditMix.named(mix or "exact").slots(self._settings.n_edits))
 
-    def _positions(self, position: int) -> range:
-        """Return the positions, from one on, of the batches of this rank."""
-        offset = (self._rank - position) % self._world_size
-        return range(position + offset, self.n_batches, self._world_size)
-
     def without_states(self) -> Self:
         """Return a dataset of the same batches without states, with a place of its own; windows are shared."""
         other = copy.copy(self)
         other._with_states, other._opened = False, self._stream().without_states()
         other._cursor = self._cursor.clone().share_memory_()  # type: ignore[no-untyped-call]
+        other._newest = None
         return other
 
     def _open_package(self, package: Path | str | Package, root: Path | str | None, options: StreamOptions) -> Package:
@@ -388,10 +398,3 @@ class GenoLeWMTestDataset(_PackageDataset):
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
         """Open the current package of a root, such as ``data``; options and errors are those of the class."""
         return cls(current_folder(root), holdout, cache_root=root, **options)
-
-
-def _process_of_group() -> tuple[int, int]:
-    """Return rank and number of the processes of ``torch.distributed``; 0 and 1 if it has not been initialised."""
-    if not (distributed.is_available() and distributed.is_initialized()):
-        return 0, 1
-    return distributed.get_rank(), distributed.get_world_size()

@@ -1,4 +1,4 @@
-"""Iterator over the batches of an epoch whose place can be saved and restored.
+"""Iterator over the batches of an epoch whose place can be saved and restored, and how ranks share an epoch.
 
 ``state_dict`` and ``load_state_dict`` are the methods that torchdata's ``StatefulDataLoader`` calls in each worker. Not
 here: what a batch holds (``stream``), which batches there are (``dataset``).
@@ -7,7 +7,7 @@ here: what a batch holds (``stream``), which batches there are (``dataset``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.training.batches import TrainingBatch
@@ -15,6 +15,76 @@ from genolewm_assets.lewm.training.options import at_least
 
 #: Version of the form of a saved state; another one is refused.
 STATE_VERSION: Final = 1
+
+
+#: What makes the ranks of a training read the same number of batches.
+_LAST: Final = ("repeat", "drop")
+
+
+class Ranks(NamedTuple):
+    """The processes that share an epoch, and this one.
+
+    In training every rank reads the same number of batches: where one has more, the ranks wait for each other for ever,
+    or their epochs mix. Evaluation shows every batch once, so that ranks may differ by one.
+
+    Attributes
+    ----------
+    rank, world_size
+        Index of this process, and number of processes.
+    last
+        What makes their numbers of batches equal: ``repeat``, ``drop``, or nothing (empty).
+    """
+
+    rank: int
+    world_size: int
+    last: str
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], group: tuple[int, int], *, even: bool) -> Self:
+        """Return the ranks of a dataset's options, by default those of a group, and whether they are to be made equal.
+
+        Raises
+        ------
+        ConfigurationError
+            If an option is out of range, or the ranks of an evaluation are to be made equal.
+        """
+        rank = at_least(0, "rank", int(str(options.get("rank", group[0]))))
+        world_size = at_least(rank + 1, "world_size", int(str(options.get("world_size", group[1]))))
+        last = options.get("last_batches", _LAST[0] if even else "")
+        if last not in (_LAST if even else ("",)):
+            expected = f"one of {list(_LAST)}" if even else "none: an evaluation shows every batch once"
+            raise ConfigurationError("last_batches", "does not apply", expected=expected, got=repr(last))
+        return cls(rank, world_size, str(last))
+
+    def check_place(self, position: int) -> int:
+        """Return a position; raise ConfigurationError if ranks of a training could not read as many batches from it."""
+        if self.last and position % self.world_size not in {0, (self.rank + 1) % self.world_size}:
+            raise ConfigurationError(
+                "position",
+                f"{self.world_size} ranks cannot divide the rest of an epoch from there equally",
+                expected=f"a multiple of {self.world_size}, or the position after a batch of this rank",
+                got=f"{position}",
+                remedy="After a change of the number of ranks, resume at the multiple before",
+            )
+        return position
+
+    def check(self, n_batches: int) -> None:
+        """Raise :class:`ConfigurationError` if dropping the last batches leaves none."""
+        if self.last == "drop" and n_batches < self.world_size:
+            raise ConfigurationError(
+                "last_batches='drop'",
+                "leaves no batch of an epoch",
+                expected=f"at least {self.world_size} batches, one per rank",
+                got=f"{n_batches}",
+                remedy="Take fewer windows per batch, or last_batches='repeat'",
+            )
+
+    def positions(self, n_batches: int, position: int) -> range:
+        """Return the positions, from one on, of this rank's batches; from ``n_batches`` on the first ones repeat."""
+        whole = n_batches // self.world_size * self.world_size
+        more = self.world_size if whole < n_batches else 0
+        stop = {"repeat": whole + more, "drop": whole}.get(self.last, n_batches)
+        return range(position + (self.rank - position) % self.world_size, stop, self.world_size)
 
 
 class EpochBatches(Iterator[TrainingBatch]):
@@ -42,22 +112,28 @@ class EpochBatches(Iterator[TrainingBatch]):
         stream: str,
         processes: int,
     ) -> None:
-        self._read, self._epoch, self._position, self._taken = read, epoch, position, 0
+        self._read = read
+        #: Epoch, position that it begins at, and number of batches returned since.
+        self.epoch, self.position, self.taken = epoch, position, 0
         self._stream, self._processes = stream, processes
         self._batches: Iterator[TrainingBatch] | None = None
 
     def __next__(self) -> TrainingBatch:
         """Return the next batch."""
         if self._batches is None:
-            self._batches = self._read(self._epoch, self._position, self._taken)
+            self._batches = self._read(self.epoch, self.position, self.taken)
         batch = next(self._batches)
-        self._taken += 1
+        self.taken += 1
         return batch
+
+    def place(self, world_size: int) -> tuple[int, int]:
+        """Return epoch and position after the last batch, when each rank has read as many as this process."""
+        return self.epoch, self.position + self.taken * world_size
 
     def state_dict(self) -> dict[str, Any]:
         """Return the place after the last batch returned, as JSON values."""
-        place = saved_state(self._stream, self._epoch, self._position)
-        return place | {"taken": self._taken, "processes": self._processes}
+        place = saved_state(self._stream, self.epoch, self.position)
+        return place | {"taken": self.taken, "processes": self._processes}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go to the place that :meth:`state_dict` returned.
@@ -67,7 +143,7 @@ class EpochBatches(Iterator[TrainingBatch]):
         ConfigurationError
             If the state is of another stream or version, or of another number of processes.
         """
-        self._epoch, self._position = restored_place(self._stream, state_dict)
+        self.epoch, self.position = restored_place(self._stream, state_dict)
         if state_dict.get("processes") != self._processes:
             raise ConfigurationError(
                 "saved state of an iterator",
@@ -76,12 +152,22 @@ class EpochBatches(Iterator[TrainingBatch]):
                 got=repr(state_dict.get("processes")),
                 remedy="Resume after the last batch instead: dataset.resume(batch.epoch, batch.position + 1)",
             )
-        self._taken, self._batches = at_least(0, "taken", state_dict.get("taken", 0)), None
+        self.taken, self._batches = at_least(0, "taken", state_dict.get("taken", 0)), None
 
 
 def saved_state(stream: str, epoch: int, position: int) -> dict[str, Any]:
     """Return a place in a stream as JSON values."""
     return {"version": STATE_VERSION, "stream": stream, "epoch": epoch, "position": position}
+
+
+def unknown_place() -> ConfigurationError:
+    """Return the error of a dataset whose batches workers read, so that only they know how far they are."""
+    return ConfigurationError(
+        "state of a dataset",
+        "workers of a loader read its batches, and only they know how far they are",
+        remedy="Save the state of torchdata's StatefulDataLoader, or resume after the last batch: "
+        "dataset.resume(batch.epoch, batch.position + 1)",
+    )
 
 
 def restored_place(stream: str, state: Mapping[str, Any]) -> tuple[int, int]:

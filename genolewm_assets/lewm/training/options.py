@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Holdout, LengthPolicy
@@ -64,7 +64,11 @@ class StreamOptions(TypedDict, total=False):
         so read with ``num_workers=0`` if it runs on a GPU.
     rank, world_size
         Index of this process, and number of processes that share the epoch. Defaults: those of ``torch.distributed``
-        if it is initialised, else 0 and 1. Batches are dealt out in turn, so the processes differ by at most one batch.
+        if it is initialised, else 0 and 1. Batches are dealt out in turn.
+    last_batches
+        How every rank of a training gets the same number of batches. ``repeat`` (default): the first batches of the
+        epoch come again at its end, one at most for a rank. ``drop``: the last ones are left out. In an evaluation
+        every batch comes once, and ranks may differ by one batch: do not wait for each other there.
     contents
         ``once`` (default) verifies the SHA-256 of every file of the package on opening, unless this machine did so and
         no file has changed since; ``hash`` verifies it always; ``sizes`` verifies file names and sizes only.
@@ -86,6 +90,7 @@ class StreamOptions(TypedDict, total=False):
     encoder: LiveEncoder | None
     rank: int
     world_size: int
+    last_batches: Literal["repeat", "drop"]
     contents: Contents
 
 

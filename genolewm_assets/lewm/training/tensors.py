@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
-from torch import Tensor, from_numpy
+from torch import Tensor, distributed, from_numpy
 
 from genolewm_assets.lewm.training.batches import TrainingBatch
 from genolewm_assets.lewm.training.edit_arrays import edit_arrays
@@ -85,3 +85,10 @@ def _of_arrays(values: dict[str, Any]) -> TensorBatch:
     return TensorBatch(
         {name: from_numpy(each.array) if isinstance(each, _ArrayOf) else each for name, each in values.items()}
     )
+
+
+def process_of_group() -> tuple[int, int]:
+    """Return rank and number of the processes of ``torch.distributed``; 0 and 1 if it has not been initialised."""
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 0, 1
+    return distributed.get_rank(), distributed.get_world_size()

@@ -68,6 +68,81 @@ def test_an_iterator_says_how_far_it_is_in_json(package: Path) -> None:
     assert list(again) == []
 
 
+def test_a_dataset_says_how_far_its_newest_iterator_is(package: Path) -> None:
+    whole = places(lewm.GenoLeWMDataset(package, **OPTIONS))
+    for ranks, rank in ((1, 0), (2, 1)):
+        share = {"rank": rank, "world_size": ranks, "last_batches": "drop"}
+        mine = whole[rank : len(whole) // ranks * ranks : ranks]
+        dataset = lewm.GenoLeWMDataset(package, **OPTIONS | share)
+        old = iter(dataset)
+        next(old)
+        for taken, _ in enumerate(dataset, start=1):
+            state = json.loads(json.dumps(dataset.state_dict()))
+            other = lewm.GenoLeWMDataset(package, **OPTIONS | share | {"epoch": 0})
+            other.load_state_dict(state)
+            assert places(other) == mine[taken:]
+        dataset.set_epoch(2)
+        assert dataset.state_dict()["position"] == 0
+
+
+def test_only_workers_know_their_places(package: Path) -> None:
+    dataset = lewm.GenoLeWMDataset(package, **OPTIONS)
+    batches = iter(Late("torch.utils.data").DataLoader(dataset, batch_size=None, num_workers=1))
+    next(batches)
+    with pytest.raises(ConfigurationError, match="workers of a loader read its batches"):
+        dataset.state_dict()
+    del batches
+    dataset.set_epoch(3)
+    assert dataset.state_dict()["epoch"] == 3
+
+
+@each_row("world_size", [1, 2, 3, 5, 50])
+def test_ranks_of_a_training_read_as_many_batches(package: Path, world_size: int) -> None:
+    whole = places(lewm.GenoLeWMDataset(package, **OPTIONS))
+    for last in ("repeat", "drop"):
+        if last == "drop" and world_size > len(whole):
+            with pytest.raises(ConfigurationError, match="leaves no batch of an epoch"):
+                lewm.GenoLeWMDataset(package, **OPTIONS, rank=0, world_size=world_size, last_batches=last)
+            continue
+        dealt = []
+        for rank in range(world_size):
+            dataset = lewm.GenoLeWMDataset(package, **OPTIONS, rank=rank, world_size=world_size, last_batches=last)
+            found = places(dataset)
+            assert (
+                len(found)
+                == len(dataset)
+                == (len(whole) // world_size if last == "drop" else -(-len(whole) // world_size))
+            )
+            dealt += found
+        dealt.sort(key=lambda place: place[1])
+        assert [position for _, position, _ in dealt] == list(range(len(dealt)))
+        contents = [[(one.window_id, one.rel_edits) for one in tuples] for _, _, tuples in whole]
+        wanted = contents * (world_size // len(whole) + 2)
+        assert [[(one.window_id, one.rel_edits) for one in tuples] for _, _, tuples in dealt] == wanted[: len(dealt)]
+
+
+@each_row(
+    ("position", "rank", "allowed"),
+    [(0, 1, True), (6, 0, True), (6, 2, True), (7, 0, True), (7, 1, False), (8, 1, True), (8, 0, False), (8, 2, False)],
+)
+def test_ranks_resume_where_the_rest_is_divided_equally(package: Path, position: int, rank: int, allowed: bool) -> None:
+    dataset = lewm.GenoLeWMDataset(package, **OPTIONS, rank=rank, world_size=3)
+    if allowed:
+        dataset.resume(2, position)
+        # 18 batches are 6 for each rank; from 6 on 4.
+        assert len(dataset) == 6 - -(-position // 3)
+    else:
+        with pytest.raises(ConfigurationError, match="3 ranks cannot divide the rest"):
+            dataset.resume(2, position)
+
+
+def test_only_a_training_makes_its_ranks_equal(package: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"last_batches.*one of"):
+        lewm.GenoLeWMDataset(package, last_batches="pad")
+    with pytest.raises(ConfigurationError, match="an evaluation shows every batch once"):
+        lewm.GenoLeWMValDataset(package, "holdout-chr", last_batches="drop")
+
+
 def test_a_dataset_says_where_its_next_iterator_begins(package: Path) -> None:
     dataset = lewm.GenoLeWMDataset(package, **OPTIONS)
     dataset.resume(7, 4)
@@ -119,22 +194,30 @@ import torch.distributed as group
 from genolewm_assets import lewm
 rank, store, package = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 group.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
-print(json.dumps([batch.position for batch in lewm.GenoLeWMDataset(package, windows_per_batch=4)]))
+dataset, seen = lewm.GenoLeWMDataset(package, windows_per_batch=int(sys.argv[4])), []
+for epoch in range(2):
+    dataset.set_epoch(epoch)
+    for batch in dataset:
+        # A collective call per batch: a rank with a batch more would wait here for ever, or meet the next epoch.
+        others = [None, None]
+        group.all_gather_object(others, (batch.epoch, batch.position))
+        assert {place[0] for place in others} == {epoch}
+        seen.append(batch.position)
+print(json.dumps(seen))
 group.destroy_process_group()
 """
 
 
 @pytest.mark.nightly
 def test_ranks_are_those_of_the_process_group(package: Path, tmp_path: Path) -> None:
-    words = [sys.executable, "-c", RANK]
+    sizes = {size: lewm.GenoLeWMDataset(package, windows_per_batch=size).n_batches for size in range(4, 9)}
+    size, n_batches = next((size, number) for size, number in sizes.items() if number % 2)
+    words, where = [sys.executable, "-c", RANK], [str(tmp_path / "store"), str(package), str(size)]
     ranks = [
-        subprocess.Popen(
-            [*words, str(rank), str(tmp_path / "store"), str(package)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        subprocess.Popen([*words, str(rank), *where], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for rank in range(2)
     ]
     said = [rank.communicate(timeout=120) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said
     positions = [json.loads(out) for out, _ in said]
-    n_batches = lewm.GenoLeWMDataset(package, windows_per_batch=4).n_batches
-    assert positions == [list(range(rank, n_batches, 2)) for rank in range(2)]
+    assert positions == [[*range(rank, n_batches + 1, 2)] * 2 for rank in range(2)]
