@@ -260,3 +260,5 @@ def _print_rows(result: SearchResult) -> None:
     for row in result.found.rows:
         text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in row.items() if name != "what")
         out.print(f"  {row['what']}: {text}" if text else f"  {row['what']}", markup=False, soft_wrap=True)
+    if more := len(result.found.keys) - len(result.found.rows):
+        out.print(f"  and {more:,} more, which are not listed", markup=False, soft_wrap=True)

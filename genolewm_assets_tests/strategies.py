@@ -58,9 +58,10 @@ def edits(draw: st.DrawFn, window: str) -> RelEdit:
 
 @st.composite
 def edit_lists(draw: st.DrawFn, window: str, *, max_size: int = 3) -> tuple[RelEdit, ...]:
-    """One to three edits of a window with at least one token between neighbours."""
+    """One to three edits of a window with at least one token between neighbours; none inserts bases behind it."""
+    inside = edits(window).filter(lambda edit: edit.rel_end < len(window) or not edit.alt.startswith(edit.ref))
     chosen: list[RelEdit] = []
-    for edit in sorted(draw(st.lists(edits(window), min_size=1, max_size=max_size * 2))):
+    for edit in sorted(draw(st.lists(inside, min_size=1, max_size=max_size * 2))):
         if not chosen or edit.rel_pos - chosen[-1].rel_end >= TOKEN_BP:
             chosen.append(edit)
     return tuple(draw(st.permutations(chosen[:max_size])))

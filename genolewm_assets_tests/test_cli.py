@@ -17,6 +17,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
 from genolewm_assets import cli
+from genolewm_assets.audit.report import Found, LeakKind, SearchResult
+from genolewm_assets.audit_commands import _print_rows
 from genolewm_assets.errors import ConfigurationError, MissingResourceError
 from genolewm_assets.sources.catalog import load_catalog
 from genolewm_assets.store.artefacts import Root
@@ -362,3 +364,12 @@ def test_an_option_before_the_subcommand_is_refused(tmp_path: Path) -> None:
     answer = runner.invoke(cli.app, ["demo", "--root", str(tmp_path), "release"])
     assert answer.exit_code == 2
     assert "Write --root after 'release'" in answer.output
+
+
+def test_findings_that_are_not_listed_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Found()
+    for number in range(1_012):
+        found.add(f"allele {number}")
+    _print_rows(SearchResult(LeakKind.HELD_ALLELE, "by key", {"alleles": 2_000}, found))
+    *_, last, more = capsys.readouterr().out.splitlines()
+    assert (last.strip(), more.strip()) == ("allele 9", "and 1,002 more, which are not listed")

@@ -230,8 +230,9 @@ def apply_edits(
     Raises
     ------
     EditError
-        If an edit reaches past the end of the window, two edits are too close, the flank is too short, a base pulled
-        from the flank is not A, C, G or T, or the policy is unknown.
+        If an edit reaches past the end of the window, bases are inserted behind its last base, so that they go into
+        the flank, two edits are too close, the flank is too short, a base pulled from it is not A, C, G or T, or the
+        policy is unknown.
     ReferenceMismatchError
         If the ``ref`` of an edit differs from the window.
     """
@@ -240,6 +241,8 @@ def apply_edits(
     body = _splice(window, ordered)
     change, size = len(body) - len(window), len(window)
     from_left = _absorbs_left(policy, ordered, size)
+    if not from_left:
+        _check_shown(ordered, size)
     flank = left_flank if from_left else right_flank
     pulled = flank[change:] if from_left and change < 0 else flank[: max(0, -change)]
     if len(pulled) < -change or (change < 0 and pulled.strip("ACGT")):
@@ -315,6 +318,18 @@ def _check_edits(window: str, edits: Sequence[RelEdit]) -> None:
                 "too close to each other",
                 expected=f"at least {TOKEN_BP} bases between them",
                 got=f"{gap}",
+            )
+
+
+def _check_shown(edits: Sequence[RelEdit], window_bp: int) -> None:
+    """Raise if the last edit inserts bases behind the window, which thus stays as it is."""
+    for edit in edits[-1:]:
+        if edit.rel_end == window_bp and edit.ref != edit.alt and edit.alt.startswith(edit.ref):
+            raise EditError(
+                f"edit {edit}",
+                "inserts bases behind the last base of the window, which does not show them",
+                expected=f"an end before {window_bp}",
+                remedy="Take a window around the edit",
             )
 
 

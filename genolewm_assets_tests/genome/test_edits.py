@@ -129,7 +129,16 @@ def test_deletion_pulls_from_the_right_flank(rel_pos: int) -> None:
     assert (edited.length_change, edited.frame_shift) == (-3, 3)
 
 
-@each_row("rel_pos", [0, 1, 14, 31])
+def test_bases_inserted_behind_the_window_are_refused() -> None:
+    behind = RelEdit(31, WINDOW[31], WINDOW[31] + "GGGG")
+    with pytest.raises(EditError, match="behind the last base of the window"):
+        apply_edit(WINDOW, behind, right_flank=RIGHT)
+    assert apply_edit(WINDOW, RelEdit(31, WINDOW[31], WINDOW[31]), right_flank=RIGHT).sequence == WINDOW
+    shown = apply_edit(WINDOW, behind, right_flank="", left_flank=LEFT, policy="left_flank")
+    assert shown.sequence == WINDOW[4:] + "GGGG"
+
+
+@each_row("rel_pos", [0, 1, 14, 30])
 def test_insertion_pushes_into_the_right_flank(rel_pos: int) -> None:
     edit = RelEdit(rel_pos, WINDOW[rel_pos], WINDOW[rel_pos] + "GGGG")
     edited = apply_edit(WINDOW, edit, right_flank=RIGHT)

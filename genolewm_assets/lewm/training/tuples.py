@@ -6,7 +6,7 @@ Not here: the arrays that they are made from (``batches``), sampling of edits (`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, overload
 
@@ -93,8 +93,9 @@ class TrainingTuple:
 
     window_id: str
     rel_edits: tuple[RelEdit, ...]
-    source_window: str
-    target_window: str
+    # A window has 12,288 bases, which nobody reads in an error or a log.
+    source_window: str = field(repr=False)
+    target_window: str = field(repr=False)
     edit_source: EditSource
     planned_source: EditSource
     frame_shift: int

@@ -15,11 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Dataset
 
 from genolewm_assets.errors import AlleleError, InputError, ReferenceMismatchError, WindowError
-from genolewm_assets.genome import Codes, Variant, decode_sequence, encode_sequence, start_from_pos
+from genolewm_assets.genome import GRCH38, Codes, Variant, decode_sequence, encode_sequence, start_from_pos
 from genolewm_assets.mito.tokens import Bases, HetPool, KmerVocabulary, TokenPlan, check_levels
 from genolewm_assets.mito.training.snv_tokens import substitute_bases, substitute_levels
 from genolewm_assets.mito.training.window_items import Item, WindowItems
 from genolewm_assets.mito.training.windows import WINDOW_TOKENS, WindowTiling
+
+#: Names of the mitochondrial contig.
+_NAMES = (GRCH38["chrM"].name, *GRCH38["chrM"].aliases)
 
 
 class MtDNAVariantDataset(Dataset[Item]):
@@ -55,8 +58,8 @@ class MtDNAVariantDataset(Dataset[Item]):
     WindowError
         If the genome is shorter than a window, or a window has fewer than ``2 * k`` tokens.
     SequenceError, InputError
-        If the genome or its levels are invalid, a variant is beyond the genome, or labels or levels are not one per
-        variant.
+        If the genome or its levels are invalid, a variant is on another contig or beyond the genome, or labels or
+        levels are not one per variant.
 
     Notes
     -----
@@ -129,6 +132,10 @@ def _check_room(n_bases: int, window_tokens: int, k: int) -> None:
 def _alternates(variants: Sequence[Variant], codes: Codes) -> Codes:
     """Return the codes of the alternate bases; raise if a variant is not a substitution in this genome."""
     for variant in variants:
+        if variant.chrom not in _NAMES:
+            raise InputError(
+                str(variant), "is not on the mitochondrial genome", expected=", ".join(_NAMES), got=repr(variant.chrom)
+            )
         if len(variant.ref) != 1 or len(variant.alt) != 1:
             raise AlleleError(
                 str(variant),

@@ -73,6 +73,7 @@ def test_a_tuple_says_where_it_comes_from():
     window = make_window(REFERENCE, 4_000, strand="-", origin="eukaryote_generator")
     haplotypes, tuples, _ = build(window, Pooling(), multi_edit_share=0.3)
     assert [one.slot for one in tuples] == list(range(20))
+    assert max(len(repr(one)) for one in tuples) < 1_500
     for haplotype, one in zip(haplotypes, tuples, strict=True):
         assert (one.epoch, one.position, one.window_id) == (2, 9, window.window_id)
         assert (one.origin, one.contig, one.window_start, one.strand) == ("eukaryote_generator", CONTIG, 4_000, "-")

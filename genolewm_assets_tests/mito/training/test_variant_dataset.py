@@ -87,6 +87,7 @@ def test_variants_that_do_not_fit(genome, vocabulary):
             ReferenceMismatchError,
             f"ref differs from the genome: expected '{other}', got '{base}'",
         ),
+        (Variant("chr17", 100, base, other), InputError, "is not on the mitochondrial genome"),
         (Variant("chrM", 16_570, "A", "C"), InputError, "beyond the genome: expected pos up to 16569, got 16570"),
     ]
     for variant, error, message in cases:
