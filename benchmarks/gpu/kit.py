@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -95,9 +96,9 @@ def _run_part(arguments: list[str], bound_s: float) -> str:
             return f"stopped after {bound_s:.0f} s"
         finally:
             # Its compilers and loaders too.
-            if process.poll() is None:
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            process.wait()
         if status < 0:
             return f"ended by signal {-status}"
         return "done" if status == 0 else f"failed: {_read_last(said)}"

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,10 @@ class Copy:
             except subprocess.TimeoutExpired:
                 status = None
             finally:
-                if process.poll() is None:
+                # Also a worker that a mutant keeps in a loop, after pytest has ended.
+                with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+                process.wait()
         return status, self._output.read_text(errors="replace")
 
 
