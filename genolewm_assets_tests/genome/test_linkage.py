@@ -68,6 +68,24 @@ def test_every_chromosome_has_a_length_of_its_own_in_each_assembly() -> None:
         ("chm13v2.0_maskedY_rCRS.fa", {"T2T-CHM13"}),
         ("GRCh38 (lifted from b37)", {"GRCh37", "GRCh38"}),
         ("simulated, not GRCh38", {"GRCh38"}),
+        *(
+            (name, {"GRCh37"})
+            for name in ("b37", "hs37d5ss", "NCBI37", "NCBI Build 37.1", "hg37", "HG19", "assembly=37")
+        ),
+        *(
+            (name, {"GRCh37"})
+            for name in ("GRCh37d5", "hg19full.fa", "humanG1Kv37.fasta", "GRCh37p13", "NCBI_build=37")
+        ),
+        *(
+            (name, {"GRCh38"})
+            for name in ("b38", "GRCh38DH", "hg38_p12", "hs38d1", "NCBI38", "build38", "GRCh38.d1.vd1")
+        ),
+        *((name, {"NCBI36"}) for name in ("b36", "build 36.3", "NCBI36")),
+        *((digest, {"GRCh37"}) for digest in ("1b22b98cdeb4a9304cb5d48026a85128", "1E86411D73E6F00A10590F976BE01623")),
+        ("md5=6aef897c3d6ff0c78aff06ac189178dd", {"GRCh38"}),
+        ("c68f52674c9fb33aef52dcf399755519", set()),
+        ("/lifted/hg19ToHg38.fa", {"GRCh37", "GRCh38"}),
+        *((name, set()) for name in ("/ab/b37f0c/ref.fa", "build370", "hg190", "v37", "dbsnp_138")),
         ("GRCm39", set()),
         ("myhg19x.fa", set()),
         ("reference.fa", set()),

@@ -115,13 +115,13 @@ def check_gnomad_release(header: VcfHeader, release: str, *, where: str) -> None
 
 def _stated(header: VcfHeader) -> Mapping[str, str]:
     """Return the versions that lines of the header state, by the key of the line."""
-    found = {}
-    for key, value in header.lines.items():
+    found: dict[str, str] = {}
+    for key, value in header.lines:
         match = _OWN_LINE.match(f"{key}={value}")
         if match is None and key in _SOURCE_KEYS:
             match = _SOURCE_LINE.search(value)
         if match is not None:
-            found[key] = match[1]
+            found.setdefault(key, match[1])
     return found
 
 

@@ -23,7 +23,7 @@ from genolewm_assets.errors import GenoLeWMError, InputError, VcfError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
-from genolewm_assets.sources.vcf import ContigNames, check_header_size
+from genolewm_assets.sources.vcf import ContigNames, check_assembly, parse_header, read_header_lines
 
 #: FORMAT fields for levels; the first of them that the header declares is read.
 LEVEL_FIELDS = ("HL", "AF")
@@ -70,19 +70,18 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
         If a requested sample is not in the file.
     VcfError
         If the file is missing, not a VCF or damaged; if its header is too large, declares neither ``HL`` nor ``AF`` in
-        FORMAT, or another length of the contig; or if a level is not a number, or does not belong to exactly one
+        FORMAT, or states another assembly; or if a level is not a number, or does not belong to exactly one
         allele.
     UnknownContigError
         If a record is on a contig that no human assembly has.
     """
-    _check_whole(vcf)
+    _check_file(vcf, contig)
     dropped: Counter[CallDrop] = Counter()
     with _htslib_errors(vcf), pysam.VariantFile(str(vcf)) as file:
         field = _level_field(file.header, vcf)
         wanted = _wanted_samples(list(file.header.samples), samples, vcf)
         file.subset_samples(wanted)
         calls: dict[str, list[HeteroplasmyCall]] = {name: [] for name in wanted}
-        _check_length(file.header, contig, vcf)
         names = ContigNames(ContigSet([contig]))
         for record in file:
             where = f"{vcf} ({record.chrom}:{record.pos})"
@@ -98,10 +97,9 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
 
 def check_heteroplasmy_header(vcf: Path, contig: Contig) -> None:
     """Check the ends and the header of a VCF; raises as :func:`read_heteroplasmy`, and reads no record."""
-    _check_whole(vcf)
+    _check_file(vcf, contig)
     with _htslib_errors(vcf), pysam.VariantFile(str(vcf)) as file:
         _level_field(file.header, vcf)
-        _check_length(file.header, contig, vcf)
 
 
 def _calls_of_record(record: pysam.VariantRecord, field: str, where: str) -> Iterator[HeteroplasmyCall]:
@@ -155,10 +153,11 @@ def _failed_by_sample(sample: pysam.VariantRecordSample) -> list[str]:
     return [name for name in names if name not in _PASSED]
 
 
-def _check_whole(vcf: Path) -> None:
-    """Raise on gzip that is not BGZF, on BGZF without its end block, and on a header that is too large.
+def _check_file(vcf: Path, contig: Contig) -> None:
+    """Raise on gzip that is not BGZF, on BGZF without its end block, on a header that is too large or of another chrM.
 
     htslib cannot read the first, does not detect a file truncated between two blocks, and reads a header of any size.
+    UCSC's hg19 has another sequence of 16,571 bp as chrM.
     """
     check_local_file(vcf, expected="a VCF file", error=VcfError)
     with vcf.open("rb") as file:
@@ -169,7 +168,8 @@ def _check_whole(vcf: Path) -> None:
             raise VcfError(
                 str(vcf), "is truncated: the BGZF end-of-file block is missing", remedy="Fetch the file again"
             )
-        check_header_size(file, label=str(vcf))
+        header = parse_header(read_header_lines(file, label=str(vcf)), ())
+    check_assembly(header, ContigSet([contig]), where=str(vcf))
 
 
 def _level_field(header: pysam.VariantHeader, vcf: Path) -> str:
@@ -200,20 +200,6 @@ def _wanted_samples(present: list[str], wanted: Collection[str] | None, vcf: Pat
             remedy="Use the sample names of the file's header line",
         )
     return [name for name in present if name in set(wanted)]
-
-
-def _check_length(header: pysam.VariantHeader, contig: Contig, vcf: Path) -> None:
-    """Raise if the header gives the contig another length: UCSC's hg19 has another sequence of 16,571 bp as chrM."""
-    for name in (contig.name, *contig.aliases):
-        length = header.contigs[name].length if name in header.contigs else None
-        if length is not None and length != contig.length:
-            raise VcfError(
-                str(vcf),
-                f"the header gives contig {name!r} the length of another sequence",
-                expected=f"{contig.length} bp",
-                got=f"{length} bp",
-                remedy="Call variants on rCRS (NC_012920.1)",
-            )
 
 
 @contextmanager

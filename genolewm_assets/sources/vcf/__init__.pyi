@@ -5,7 +5,8 @@ from .block import VcfBlock as VcfBlock
 from .contig_names import ContigNames as ContigNames
 from .count import count_records as count_records
 from .header import VcfHeader as VcfHeader
-from .header_size import check_header_size as check_header_size
+from .header import parse_header as parse_header
+from .header_size import read_header_lines as read_header_lines
 from .index import INDEX_SUFFIXES as INDEX_SUFFIXES
 from .kernels import gather as gather
 from .remote import RemoteVcf as RemoteVcf

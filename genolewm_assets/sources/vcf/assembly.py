@@ -1,12 +1,14 @@
 """Check that the header of a VCF states no other assembly than the genome's.
 
-Assemblies are stated by the lengths of contigs, by ``assembly=`` of contigs and by ``##reference``. A file that was
-lifted over may keep its old ``##reference`` beside a line that names the new one; the new one counts. A text that names
-several assemblies, such as ``GRCh38 (lifted from b37)``, contradicts none of them.
+Assemblies are stated by length, ``assembly``, ``md5`` and ``URL`` of contigs, and by lines such as ``##reference``,
+``##assembly`` or ``##genome_build``. A file that was lifted over may keep its old lines beside one that names the new
+assembly; the new one counts. A text that names several assemblies, such as ``GRCh38 (lifted from b37)``, contradicts
+none of them. Lines on annotation and commands are not read: they name other data and inputs too.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -21,8 +23,15 @@ from genolewm_assets.genome import (
 )
 from genolewm_assets.sources.vcf.header import VcfHeader
 
-#: Lines that name the assembly of the coordinates, the decisive one first; the first two are CrossMap's.
-_REFERENCE_LINES = ("targetRefGenome", "new_reference_genome", "reference")
+#: Keys of the lines in which CrossMap names the assembly that it lifted over to.
+_NEW_GENOME = ("targetRefGenome", "new_reference_genome")
+_LONGEST_KEY = 100
+#: Keys of the lines that name the assembly of the coordinates: made of these words, and with one of the first four.
+_GENOME_KEY = re.compile(
+    r"(?=.*(?:ref|assembly|genome|build))(?:(?:ref(?:erence)?|assembly|genome|build|target|new|source|human|ncbi|fasta"
+    r"|sequence|file|path|name|id|version|ur[il])[-_. ]?)+",
+    re.IGNORECASE,
+)
 
 
 class _Statement(NamedTuple):
@@ -80,21 +89,21 @@ def _check_lengths(header: VcfHeader, contigs: ContigSet, genome: frozenset[str]
 
 
 def _contig_statements(header: VcfHeader, genome: frozenset[str]) -> Iterator[_Statement]:
-    """Yield what ``assembly=`` of the contigs states, once for each text, except of chrM that assemblies share."""
+    """Yield what attributes of the contigs state, once for each text, except of chrM that assemblies share."""
     seen: set[str] = set()
-    for name, text in header.assemblies.items():
+    for name, text in header.assemblies:
         if text not in seen and not _is_shared(name, text, genome):
             seen.add(text)
             yield _Statement(f"##contig of {name!r}", text, find_assemblies(text))
 
 
 def _reference_statements(header: VcfHeader, genome: frozenset[str]) -> Iterator[_Statement]:
-    """Yield what the line of the reference states, unless the file declares only chrM that assemblies share."""
-    line = next((each for each in _REFERENCE_LINES if each in header.lines), None)
-    if line is not None:
-        text = header.lines[line]
-        if not header.contigs or not all(_is_shared(name, text, genome) for name in header.contigs):
-            yield _Statement(f"##{line}", text, find_assemblies(text))
+    """Yield what the lines of the genome state, unless the file declares only chrM that assemblies share."""
+    lines = [(key, text) for key, text in header.lines if len(key) < _LONGEST_KEY and _GENOME_KEY.fullmatch(key)]
+    for key, text in [line for line in lines if line[0] in _NEW_GENOME] or lines:
+        stated = f"{key}={text}"  # "NCBI_build=37" names an assembly, "37" none
+        if not header.contigs or not all(_is_shared(name, stated, genome) for name in header.contigs):
+            yield _Statement(f"##{key}", text, find_assemblies(stated))
 
 
 def _is_shared(contig: str, text: str, genome: frozenset[str]) -> bool:

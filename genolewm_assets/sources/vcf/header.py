@@ -14,7 +14,9 @@ FIXED_COLUMNS = ("#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO")
 # The lookbehind restricts matches to where a name may begin; else a long line of letters takes quadratic time.
 # The text in quotation marks is possessive: else every letter of it is a place to return to, at 80 bytes each.
 _ATTRIBUTE = re.compile(r'(?<![^=,<>])([^=,<>]+)=("(?:[^"\\]|\\.)*+"|[^,]*)')
-_READ_ATTRIBUTES = frozenset({"ID", "Number", "Type", "Description", "assembly", "length"})
+#: Attributes of a contig that tell its assembly, in lower case; VCF has ``assembly``, ``md5`` and ``URL``.
+_ASSEMBLY_ATTRIBUTES = frozenset({"assembly", "md5", "m5", "url", "uri"})
+_READ_ATTRIBUTES = frozenset({"id", "number", "type", "description", "length", *_ASSEMBLY_ATTRIBUTES})
 _VERSION = re.compile(r"v([0-9]{1,4})\.([0-9]{1,4})")
 _STRUCTURED = frozenset({"INFO", "FILTER", "contig"})
 # At most 18 digits, because int() refuses thousands of them.
@@ -48,9 +50,9 @@ class VcfHeader:
     samples
         Names of the sample columns.
     assemblies
-        ``assembly=`` by contig name, of the contigs that state one.
+        What contigs state of their assembly: contig name, and attribute with value, such as ``assembly=b37``.
     lines
-        Values of the other lines (``##reference=...``) by key; of several lines of a key the first.
+        Key and value of every other line (``##reference=...``).
     """
 
     version: str
@@ -59,8 +61,8 @@ class VcfHeader:
     contigs: Mapping[str, int | None]
     file_date: date | None
     samples: tuple[str, ...]
-    assemblies: Mapping[str, str]
-    lines: Mapping[str, str]
+    assemblies: tuple[tuple[str, str], ...]
+    lines: tuple[tuple[str, str], ...]
 
     @property
     def percent_encoded(self) -> bool:
@@ -82,15 +84,15 @@ def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:
     info: dict[str, InfoField] = {}
     filters: set[str] = set()
     contigs: dict[str, int | None] = {}
-    assemblies: dict[str, str] = {}
-    plain: dict[str, str] = {}
+    assemblies: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
     for text in meta:
         kind, _, value = text[2:].partition("=")
         if kind not in _STRUCTURED or not value.startswith("<"):
-            plain.setdefault(kind, value)
+            lines.append((kind, value))
             continue
         found = (match.groups() for match in _ATTRIBUTE.finditer(value.removesuffix(">")))
-        attributes = {key: part.strip('"') for key, part in found if key in _READ_ATTRIBUTES}
+        attributes = {key: part.strip('"') for key, part in found if key.lower() in _READ_ATTRIBUTES}
         name = attributes.get("ID", "")
         if kind == "INFO":
             number, type_ = attributes.get("Number", "."), attributes.get("Type", "String")
@@ -99,12 +101,14 @@ def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:
             filters.add(name)
         elif kind == "contig":
             length = attributes.get("length", "")
-            if name not in contigs and "assembly" in attributes:
-                assemblies[name] = attributes["assembly"]
+            if name not in contigs:
+                stated = (f"{key}={part}" for key, part in attributes.items() if key.lower() in _ASSEMBLY_ATTRIBUTES)
+                assemblies += ((name, text) for text in stated)
             contigs.setdefault(name, int(length) if _LENGTH.fullmatch(length) else None)
+    plain = dict(reversed(lines))
     version = plain.get("fileformat", "").removeprefix("VCF")
     file_date = parse_file_date(plain.get("fileDate", ""))
-    return VcfHeader(version, info, frozenset(filters), contigs, file_date, samples, assemblies, plain)
+    return VcfHeader(version, info, frozenset(filters), contigs, file_date, samples, tuple(assemblies), tuple(lines))
 
 
 def parse_file_date(text: str) -> date | None:

@@ -44,8 +44,8 @@ class HeaderSize:
             )
 
 
-def check_header_size(file: BinaryIO, *, label: str) -> None:
-    """Check the size of the header of a VCF or BCF, for libraries that read a header of any size.
+def read_header_lines(file: BinaryIO, *, label: str) -> list[str]:
+    """Read the ``##`` lines of a VCF or BCF whose records a library reads that accepts a header of any size.
 
     Parameters
     ----------
@@ -59,13 +59,20 @@ def check_header_size(file: BinaryIO, *, label: str) -> None:
     VcfError
         As :meth:`HeaderSize.add`, or if the compressed data are truncated or damaged.
     """
-    size, within_line = HeaderSize(label), False
+    size, header, within_line = HeaderSize(label), bytearray(), False
     for number, (parts, _) in enumerate(read_text(file, label=label, threads=1)):
         text = b"".join(parts)
         if number == 0 and text.startswith(_BCF_MAGIC):
             text = text[_BCF_HEADER_AT:]
         for line in BytesIO(text):
             if not within_line and not line.startswith(b"#"):
-                return
+                return _split_header(header)
             within_line = not line.endswith(b"\n")
             size.add(len(line), lines=0 if within_line else 1)
+            header += line
+    return _split_header(header)
+
+
+def _split_header(header: bytearray) -> list[str]:
+    lines = header.decode(errors="replace").split("\n")
+    return [line.removesuffix("\r") for line in lines if line.startswith("##")]

@@ -145,8 +145,9 @@ ONE = "73 A G PASS GT:AF 0/1:0.5 0"
         (
             vcf(ONE, length=16_571),
             VcfError,
-            "contig 'chrM' the length of another sequence: expected 16569 bp, got 16571",
+            "contig 'chrM' the length of another assembly: expected 16569 bp, got 16571",
         ),
+        (vcf(ONE).replace("##contig", "##assembly=hg18\n##contig", 1), VcfError, "another assembly in ##assembly"),
         (vcf("73 A G PASS GT:AF 0/1:x 0", formats=MUTSERVE), VcfError, "AF is not a number: expected 0 to 1, got 'x'"),
         (vcf("73 A G,T PASS GT:AF 0/1:0.5,0.1 0", formats=MUTSERVE), VcfError, "allele of a level in AF is ambiguous"),
         (vcf("73 A G PASS GT:AF 0/1:0.5,0.1 0"), VcfError, "expected as many levels as alternate alleles (1), got 2"),

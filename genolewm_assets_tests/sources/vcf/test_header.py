@@ -22,7 +22,7 @@ from genolewm_assets.genome import GRCH38, Contig, ContigSet
 from genolewm_assets.sources.vcf.assembly import check_assembly
 from genolewm_assets.sources.vcf.contig_names import ContigNames, is_assembly_contig
 from genolewm_assets.sources.vcf.header import parse_file_date, parse_header
-from genolewm_assets.sources.vcf.header_size import MAX_HEADER_BYTES, MAX_HEADER_LINES, check_header_size
+from genolewm_assets.sources.vcf.header_size import MAX_HEADER_BYTES, MAX_HEADER_LINES, read_header_lines
 from genolewm_assets.sources.vcf.index import VariantIndex
 from genolewm_assets.sources.vcf.remote import RemoteVcf
 from genolewm_assets.sources.vcf.scan import VcfScanner
@@ -115,6 +115,13 @@ CROSSMAP = [
 ]
 
 
+#: Keys of lines that name the assembly of the coordinates, as callers and converters write them.
+GENOME_KEYS = (
+    *("assembly", "Assembly", "reference", "reference_genome", "referenceAssembly", "ref", "refGenome", "genome"),
+    *("genome_build", "GenomeBuild", "build", "NCBI_build", "human_genome_build", "source_GENOME_REFERENCE"),
+)
+
+
 def check(*lines: str, genome: ContigSet = GRCH38) -> None:
     check_assembly(parse_header(list(lines), ()), genome, where="a.vcf")
 
@@ -131,6 +138,16 @@ def check(*lines: str, genome: ContigSet = GRCH38) -> None:
         [*CROSSMAP, "##new_reference_genome=/refs/hg38.fa"],
         [*CROSSMAP, "##targetRefGenome=</refs/hg38.fa>"],
         ["##reference=/data/reference.fa", "##contig=<ID=17x,length=1,assembly=in-house>"],
+        # Lines on annotation, commands and the breakpoints of structural variants name other data.
+        [
+            '##VEP="v110" assembly="GRCh37.p13"',
+            "##SnpEffCmd=SnpEff GRCh37.75 a.vcf",
+            "##dbSNP_BUILD_ID=37",
+            "##source=b37",
+        ],
+        ["##assembly=ftp://ftp-trace.ncbi.nih.gov/1000genomes/ftp/release/sv/breakpoint_assemblies.fasta"],
+        ["##contig=<ID=chr1,md5=6aef897c3d6ff0c78aff06ac189178dd,URL=file:///refs/hg38.fa>"],
+        ["##contig=<ID=chrM,md5=c68f52674c9fb33aef52dcf399755519>"],
         [],
     ],
 )
@@ -144,7 +161,18 @@ def test_a_header_that_agrees_or_states_nothing_passes(lines: list[str]) -> None
         (["##reference=GRCh37"], "in ##reference: expected GRCh38, got 'GRCh37'. Use the file for GRCh38, or a lift"),
         (["##reference=file:///seq/Homo_sapiens_assembly19.fasta"], "in ##reference: expected GRCh38, got 'file:"),
         (["##reference=GRCh37", "##contig=<ID=chrM,length=16569>", "##contig=<ID=chr1>"], "in ##reference"),
-        (["##contig=<ID=17,assembly=b37>"], "in ##contig of '17': expected GRCh38, got 'b37'"),
+        (["##contig=<ID=17,assembly=b37>"], "in ##contig of '17': expected GRCh38, got 'assembly=b37'"),
+        *(([f"##{key}=b37"], f"in ##{key}: expected GRCh38, got 'b37'") for key in GENOME_KEYS),
+        (["##reference=hg38", "##assembly=b37"], "in ##assembly"),
+        (["##reference=genome.fa", "##reference=<ID=hg19,Source=http://x>"], "in ##reference"),
+        (["##genome_build=37"], "in ##genome_build: expected GRCh38, got '37'"),
+        (
+            ["##contig=<ID=1,md5=1b22b98cdeb4a9304cb5d48026a85128>"],
+            "in ##contig of '1': expected GRCh38, got 'md5=1b22b98",
+        ),
+        (["##contig=<ID=1,M5=1b22b98cdeb4a9304cb5d48026a85128,assembly=GRCh38>"], "in ##contig of '1'"),
+        (["##contig=<ID=1,URL=file:///refs/hs37d5.fa>"], "in ##contig of '1': expected GRCh38, got 'URL=file:"),
+        (["##contig=<ID=1,Assembly=NCBI37>"], "in ##contig of '1': expected GRCh38, got 'Assembly=NCBI37'"),
         (["##contig=<ID=1,assembly=GRCh38>", "##contig=<ID=2,assembly=hg19>"], "in ##contig of '2'"),
         (["##reference=GRCh38", "##contig=<ID=17,length=83257441,assembly=GRCh37>"], "in ##contig of '17'"),
         (["##contig=<ID=chrM,length=16569,assembly=T2T-CHM13v2.0>"], "in ##contig of 'chrM'"),
@@ -199,12 +227,12 @@ def test_lines_are_bounded(tmp_path: Path, how: str) -> None:
     path = tmp_path / "a.vcf"
     assert len(scan(write_text(path, header(MAX_HEADER_LINES), how))) == 1
     with path.open("rb") as file:
-        check_header_size(file, label="a.vcf")
+        read_header_lines(file, label="a.vcf")
     write_text(path, header(MAX_HEADER_LINES + 1), how)
     with pytest.raises(VcfError, match=f"{path}{TOO_MANY}"):
         scan(path)
     with pytest.raises(VcfError, match=rf"^a\.vcf{TOO_MANY}"), path.open("rb") as file:
-        check_header_size(file, label="a.vcf")
+        read_header_lines(file, label="a.vcf")
 
 
 @pytest.mark.parametrize("line", ["##x=" + "y" * 999, "##x=" + "y" * ((6 << 20) - 1)])
@@ -217,7 +245,7 @@ def test_bytes_are_bounded(tmp_path: Path, line: str) -> None:
     with pytest.raises(VcfError, match=message):
         scan(path)
     with pytest.raises(VcfError, match=message), path.open("rb") as file:
-        check_header_size(file, label="a.vcf")
+        read_header_lines(file, label="a.vcf")
 
 
 def test_sample_names_are_bounded(tmp_path: Path) -> None:
