@@ -8,8 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow.parquet as pq
-
 from genolewm_assets.errors import FastaError, MissingResourceError
 from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet, assemblies_of_length, standard_aliases
 from genolewm_assets.progress import Progress
@@ -17,6 +15,7 @@ from genolewm_assets.sources.catalog import load_catalog
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.store.artefacts import ArtefactId, Root, enclosing_root, open_input
 from genolewm_assets.store.files import is_published_link
+from genolewm_assets.store.tables import read_batches
 
 #: Folder of roots that holds the genome, and the root of the commands that are given none.
 _FOLDER, _USUAL_ROOT = "reference", Path("data")
@@ -98,7 +97,8 @@ def _of_root(root: Root, progress: Progress) -> PreparedGenome | None:
     genome = open_input(root, ArtefactId("reference/genome"), location, progress=progress)
     contigs = ContigSet(
         Contig(row["contig"], row["length"], row["circular"], row["md5"], _aliases(row["contig"], row["length"]))
-        for row in pq.read_table(genome.file("contigs.parquet")).to_pylist()
+        for batch in read_batches(genome.file("contigs.parquet"), 1_000)
+        for row in batch.to_pylist()
     )
     fasta = genome.file("genome.fa.gz")
     return PreparedGenome(contigs, fasta, _opener(FastaReader(fasta, contigs)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -158,6 +159,16 @@ def test_labels_at_t0_are_compared_with_the_vcf_of_t0(audited: AuditedWorld, tmp
     report = audit(audited, package=package, clinvar_t0=audited.vcf, least_tuples=0)
     assert len(report[LeakKind.LATE_LABEL].found.keys) == 2
     assert report[LeakKind.WRONG_LABEL].verdict is Verdict.CLEAN
+
+
+@pytest.mark.parametrize("place", ["package/x", "package/data/x", "link/x", "holdouts/x/y"])
+def test_a_copy_inside_of_what_is_copied_is_refused(audited: AuditedWorld, tmp_path: Path, place: str) -> None:
+    package = shutil.copytree(audited.package, tmp_path / "package")
+    holdouts = shutil.copytree(audited.package / "holdouts", tmp_path / "holdouts")
+    (tmp_path / "link").symlink_to("package")
+    with pytest.raises(InputError, match=f"{place}: lies in a folder that is copied"):
+        plant_leaks(package, tmp_path / place, audited.fasta, ("wrong_label",), holdouts=holdouts)
+    assert not (tmp_path / place).parent.joinpath("x").exists()
 
 
 def test_a_planted_package_verifies_and_the_original_is_untouched(audited: AuditedWorld, tmp_path: Path) -> None:

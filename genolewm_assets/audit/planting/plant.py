@@ -75,7 +75,7 @@ def plant_leaks(
     UnknownTermError
         If a kind is unknown.
     InputError
-        If ``out`` exists.
+        If ``out`` exists, or lies in a folder that is copied.
     """
     unknown = [name for name in kinds if name not in PLANTS]
     if unknown:
@@ -85,6 +85,8 @@ def plant_leaks(
     if out.exists():
         raise InputError(str(out), "exists already", remedy="Name a folder that does not exist")
     files = open_files(package, holdouts)
+    if any(out.resolve().is_relative_to(copied) for copied in (files.directory, files.holdouts)):
+        raise InputError(str(out), "lies in a folder that is copied", remedy="Name a folder outside of it")
     shards = sorted(files.directory.glob(f"data/{TRAIN}-*.parquet"))
     if not shards:
         raise MissingResourceError(f"{files.directory}/data", "holds no windows of train", remedy="Name a package")
@@ -103,7 +105,7 @@ def plant_leaks(
         _add_rows(copy / "data" / shards[-1].name, harvest.windows)
         _change_variants(copy / f"variants/{TRAIN}.parquet", harvest)
         _add_rows(truth / "alleles.parquet", harvest.held_alleles)
-        _restate_digests(copy)
+        _restate(copy, harvest)
         (unfinished / LIST).write_text(json.dumps([asdict(one) for one in harvest.planted], **_JSON) + "\n")
         unfinished.rename(out)
     return tuple(harvest.planted), failed
@@ -142,9 +144,12 @@ def _write(path: Path, table: pa.Table) -> None:
     pq.write_table(table, path, row_group_size=_GROUP_ROWS)
 
 
-def _restate_digests(package: Path) -> None:
-    """Write the digests and row counts of the files into ``package.json``, ``SHA256SUMS`` and ``manifest.json``."""
+def _restate(package: Path, harvest: Harvest) -> None:
+    """Write digests and counts of the planted tables into ``package.json``, ``SHA256SUMS`` and ``manifest.json``."""
     record = json.loads((package / "package.json").read_bytes())
+    added = [f"windows.{row['origin']}.train" for row in harvest.windows]
+    for name in (*added, *(f"alleles.{row['source']}.train" for row in harvest.variants)):
+        record["counts"][name] = record["counts"].get(name, 0) + 1
     record["files"] = [entry for entry in record["files"] if not entry["path"].startswith(f"{ARRAYS}/")]
     for entry in record["files"]:
         path = package / entry["path"]
@@ -163,7 +168,7 @@ def _restate_digests(package: Path) -> None:
     sums.write_text("".join(f"{_digest(package / path)}  {path}\n" for path in paths))
     manifest = package / "manifest.json"
     if manifest.is_file():
-        stated = json.loads(manifest.read_bytes())
+        stated = json.loads(manifest.read_bytes()) | {"counts": record["counts"]}
         stated["files"] = [entry for entry in stated["files"] if not entry["path"].startswith(f"{ARRAYS}/")]
         for entry in stated["files"]:
             path = package / entry["path"]

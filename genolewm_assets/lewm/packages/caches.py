@@ -114,7 +114,7 @@ def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount, hashed
         if directory is None:
             yield Finding(FindingKind.MISSING, ref.path, None, f"the cache of {ref.source} is missing")
             continue
-        for damage in find_cache_damage(directory, ref.manifest_sha256, count, hashed):
+        for damage in find_cache_damage(directory, ref, count, hashed):
             yield as_finding(ref.path, damage)
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.lewm.packages.files import read_sha256sums
 from genolewm_assets.lewm.packages.info import read_package_info
-from genolewm_assets.lewm.packages.schema import ARRAYS, CHECKSUMS, PACKAGE_FILE
+from genolewm_assets.lewm.packages.schema import ARRAYS, CHECKSUMS, PACKAGE_FILE, CacheRef
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import (
     MANIFEST,
@@ -32,6 +32,7 @@ from genolewm_assets.store.artefacts import (
     read_manifest,
 )
 from genolewm_assets.store.files import GENERATIONS, read_record, split_generation_name
+from genolewm_assets.store.tables import reading_parquet
 
 #: Which files are hashed: all, or those modified since the manifest of their folder was written (decision 69). Of the
 #: others names, sizes and records are compared.
@@ -101,18 +102,18 @@ def find_package_damage(directory: Path, count: ByteCount, hashed: Hashed = "all
             yield damage
 
 
-def find_cache_damage(
-    directory: Path, manifest_sha256: str, count: ByteCount, hashed: Hashed = "all"
-) -> Iterator[Damage]:
-    """Compare every file of a cache with its manifest, and the manifest with the digest in the package."""
+def find_cache_damage(directory: Path, ref: CacheRef, count: ByteCount, hashed: Hashed = "all") -> Iterator[Damage]:
+    """Compare every file of a cache with its manifest, and the manifest with what the package states of it."""
     try:
         manifest = read_manifest(directory)
     except (CorruptResourceError, MissingResourceError) as err:
         yield Damage(MANIFEST, err.problem, err.expected, err.got)
         return
-    if manifest.sha256 != manifest_sha256:
-        yield Damage(MANIFEST, "is not the manifest that the package refers to", manifest_sha256, manifest.sha256)
+    if manifest.sha256 != ref.manifest_sha256:
+        yield Damage(MANIFEST, "is not the manifest that the package refers to", ref.manifest_sha256, manifest.sha256)
         return
+    if (rows := manifest.counts.get("windows")) != ref.rows:
+        yield Damage(MANIFEST, "has another number of windows than the package states", f"{ref.rows}", f"{rows}")
     stated = _unmodified(directory, manifest.files) if hashed == "modified" else {}
     for entry in manifest.files:
         found = stated.get(entry.path) or _measure(directory, entry.path, count)
@@ -213,7 +214,12 @@ def _compare_figures(file: Path, path: str, name: str, record: _FileRecord) -> I
     size = file.stat().st_size
     if record.size_bytes not in (None, size):
         yield Damage(name, f"states a different size of {path!r}", f"{size} bytes", f"{record.size_bytes} bytes")
-    rows = pq.read_metadata(file).num_rows if path.endswith(".parquet") else None
+    try:
+        with reading_parquet(file):
+            rows = pq.read_metadata(file).num_rows if path.endswith(".parquet") else None
+    except CorruptResourceError as err:
+        yield Damage(path, err.problem)
+        return
     if record.rows not in (None, rows):
         yield Damage(name, f"states a different number of rows of {path!r}", f"{rows}", f"{record.rows}")
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages.caches import as_finding, cache_exists, check_root, find_cache, verify_caches
+from genolewm_assets.lewm.packages.claims import find_false_claims
 from genolewm_assets.lewm.packages.damage import Hashed, bytes_to_hash, find_package_damage, find_size_damage
 from genolewm_assets.lewm.packages.files import GROUP_ROWS
 from genolewm_assets.lewm.packages.info import PackageInfo, read_package_info
@@ -32,6 +33,7 @@ from genolewm_assets.lewm.packages.schema import (
 from genolewm_assets.lewm.packages.verified import find_damage_once
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import Finding, enclosing_root
+from genolewm_assets.store.tables import reading_parquet
 
 #: What is compared when a package is opened.
 Contents: TypeAlias = Literal["once", "hash", "sizes"]
@@ -63,12 +65,12 @@ class Package:
     def window_batches(self, split: Split, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read a split's windows (schema ``PACKAGE_WINDOWS``) in file order, at most 1,024 rows per batch."""
         for path in self.window_files(split):
-            with pq.ParquetFile(path) as file:
+            with reading_parquet(path), pq.ParquetFile(path) as file:
                 yield from file.iter_batches(GROUP_ROWS, columns=columns)
 
     def windows(self, split: Split, columns: Sequence[str] | None = None) -> pa.Table:
         """Read all windows of a split (schema ``PACKAGE_WINDOWS``) into memory; all columns take about 13 kB a row."""
-        return pa.concat_tables([pq.read_table(path, columns=columns) for path in self.window_files(split)])
+        return pa.concat_tables([_read_table(path, columns=columns) for path in self.window_files(split)])
 
     def variants(
         self, split: Split, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
@@ -77,20 +79,21 @@ class Package:
 
         ``columns`` None: all. Row groups whose statistics exclude every row are not read.
         """
-        return pq.read_table(self.directory / variants_path(split), columns=columns, filters=where)
+        return _read_table(self.directory / variants_path(split), columns=columns, filters=where)
 
     def variant_batches(self, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read columns of a split's alleles (schema ``PACKAGE_VARIANTS``) in file order, 65,536 rows at a time."""
-        with pq.ParquetFile(self.directory / variants_path(split)) as file:
+        path = self.directory / variants_path(split)
+        with reading_parquet(path), pq.ParquetFile(path) as file:
             yield from file.iter_batches(65_536, columns=list(columns))
 
     def controls(self, split: Split) -> pa.Table:
         """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""
-        return pq.read_table(self.directory / controls_path(split))
+        return _read_table(self.directory / controls_path(split))
 
     def holdouts(self, noun: HoldoutNoun, columns: Sequence[str] | None = None) -> pa.Table:
         """Read a holdout table; the schemas are in ``lewm.holdouts.schema``. ``columns`` None: all."""
-        return pq.read_table(self.directory / HOLDOUT_PATHS[noun], columns=columns)
+        return _read_table(self.directory / HOLDOUT_PATHS[noun], columns=columns)
 
     def context_batches(self) -> Iterator[pa.RecordBatch]:
         """Read the held-out alleles with the reference around them (``PACKAGE_CONTEXTS``), 65,536 rows at a time.
@@ -98,7 +101,8 @@ class Package:
         A package of format 2.0 gives none: its batches stay those that it always gave.
         """
         if any(entry.path == CONTEXTS_PATH for entry in self.info.files):
-            with pq.ParquetFile(self.directory / CONTEXTS_PATH) as file:
+            path = self.directory / CONTEXTS_PATH
+            with reading_parquet(path), pq.ParquetFile(path) as file:
                 yield from file.iter_batches(65_536)
 
 
@@ -173,7 +177,7 @@ def verify_package(
     hashed: Hashed = "all",
     progress: Progress = NO_PROGRESS,
 ) -> list[Finding]:
-    """Compare every file of a package and of the caches that it refers to with the recorded digests.
+    """Compare every file of a package and of the caches that it refers to with what is recorded of them.
 
     Parameters
     ----------
@@ -183,15 +187,16 @@ def verify_package(
         Root that contains the caches; None: the root that contains the package. Without a root every cache is reported
         as missing.
     hashed
-        ``all``, or only the files ``modified`` since they were published; names and sizes of the others are compared.
+        ``all``, or only the files ``modified`` since they were published; of the others names and sizes are compared,
+        and bases and counts of no file.
     progress
         Receives the number of bytes hashed.
 
     Returns
     -------
     list of Finding
-        One per damaged or missing file, with its name; empty if all files are unchanged. If ``package.json`` is
-        damaged, caches are not verified.
+        One per damaged or missing file, with its name; if there is none, one per false statement of ``package.json``.
+        Empty if all is as stated. If ``package.json`` is damaged, caches are not verified.
 
     Raises
     ------
@@ -212,10 +217,17 @@ def verify_package(
     if any(finding.file == PACKAGE_FILE for finding in findings):
         return findings
     info = read_package_info(directory)
+    if not findings and hashed == "all":
+        findings = [as_finding(directory.name, claim) for claim in find_false_claims(directory, info, count)]
     root = enclosing_root(directory) if cache_root is None else Path(cache_root)
     if root is not None:
         check_root(root, info)
     return [*findings, *verify_caches(root, info, count, hashed)]
+
+
+def _read_table(path: Path, columns: Sequence[str] | None = None, filters: pc.Expression | None = None) -> pa.Table:
+    with reading_parquet(path):
+        return pq.read_table(path, columns=columns, filters=filters)
 
 
 def _open_caches(directory: Path, info: PackageInfo, cache_root: Path | str | None) -> dict[str, Path]:

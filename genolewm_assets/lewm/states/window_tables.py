@@ -20,6 +20,7 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError, R
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, generations, measure_file, read_manifest
 from genolewm_assets.store.files import reading
+from genolewm_assets.store.tables import reading_parquet
 
 #: Assets that publish window tables, and the top folder of a root in which each publishes.
 WINDOW_ASSETS: Mapping[str, str] = {"windows/index": "windows", "corpus/windows": "corpus"}
@@ -57,7 +58,7 @@ class WindowTable:
 
     def check_rows(self, n_rows: int) -> None:
         """Raise :class:`CorruptResourceError` unless the table has ``n_rows`` rows and the column ``window_hash``."""
-        with reading(self.path), pq.ParquetFile(self.path) as file:
+        with reading(self.path), reading_parquet(self.path), pq.ParquetFile(self.path) as file:
             found, schema = file.metadata.num_rows, file.schema_arrow
         if found != n_rows:
             raise self._damaged("does not have one row per row of the cache", f"{n_rows} rows", f"{found} rows")
@@ -70,7 +71,7 @@ class WindowTable:
 
     def read_batches(self, columns: list[str], batch_rows: int = _ROWS_READ) -> Iterator[pa.RecordBatch]:
         """Yield batches of the given columns, in the order of the rows."""
-        with reading(self.path):
+        with reading(self.path), reading_parquet(self.path):
             yield from pq.ParquetFile(self.path).iter_batches(batch_rows, columns=columns)
 
     def read_hashes(self) -> Iterator[npt.NDArray[np.uint8]]:

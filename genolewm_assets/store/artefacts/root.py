@@ -23,7 +23,14 @@ from pathlib import Path
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError, ResourceError, RootError
 from genolewm_assets.store.artefacts.probe import check_file_system
 from genolewm_assets.store.artefacts.work import leftovers, sweep, work_directory
-from genolewm_assets.store.files import JsonValue, canonical_json, make_directories, read_document, write_atomic
+from genolewm_assets.store.files import (
+    JsonValue,
+    canonical_json,
+    check_plain_folder,
+    make_directories,
+    read_document,
+    write_atomic,
+)
 from genolewm_assets.store.locks import GUARD, WriterLease, check_clear, guarded, is_held, while_free
 
 ROOT_FILE = "root.json"
@@ -272,15 +279,12 @@ class Root:
         return self.path / WORK / location.replace("/", "~")
 
     def _lock_folder(self, location: str) -> Path:
-        """Return the folder of a lock, created if missing; raise :class:`ResourceError` if a file occupies its path."""
+        """Return the folder of a lock, created if missing; raise as :func:`check_plain_folder`."""
         if self.path.exists() and not self.path.is_dir():
             raise RootError(str(self.path), "the root is not a folder", remedy="Choose another root (GENOLEWM_ROOT)")
         folder = self._work_folder(location)
         for part in (folder.parent, folder):
-            if os.path.lexists(part) and not part.is_dir():
-                raise ResourceError(
-                    str(part), "is in the place of a lock folder", remedy="Remove it and run this again"
-                )
+            check_plain_folder(part)
         check_clear(folder / GUARD)
         make_directories(folder)
         return folder
@@ -324,8 +328,9 @@ class Root:
         """Return the locations that have a lock in ``work/``, free or held, sorted."""
         folder = self.path / WORK
         # The store made only the folders with a lock file; others are ignored.
-        names = (path.name for path in folder.iterdir() if (path / GUARD).is_file()) if folder.is_dir() else ()
-        return sorted(name.replace("~", "/") for name in names)
+        paths = folder.iterdir() if folder.is_dir() else ()
+        found = (path.name for path in paths if (path / GUARD).is_file() and not path.is_symlink())
+        return sorted(name.replace("~", "/") for name in found)
 
     @contextmanager
     def storage_errors(self, location: str) -> Iterator[None]:

@@ -22,6 +22,7 @@ from .generations import replace_link as replace_link
 from .generations import resolve_generation as resolve_generation
 from .generations import split_generation_name as split_generation_name
 from .generations import switch_link as switch_link
+from .plain import check_plain_folder as check_plain_folder
 from .plain import open_plain as open_plain
 from .plain import open_regular as open_regular
 from .plain import parse_json as parse_json

@@ -23,6 +23,14 @@ MAX_RECORD_BYTES = 256 << 20
 MAX_DEPTH = 100
 
 
+def check_plain_folder(path: Path) -> None:
+    """Raise :class:`ResourceError` if a link or file is in the place of a folder; the folder may be missing."""
+    if path.is_symlink() or (path.exists() and not path.is_dir()):
+        raise ResourceError(
+            str(path), "is a link or file in the place of a folder", remedy="Remove it and run this again"
+        )
+
+
 def open_regular(path: Path, *, links: bool = False) -> BufferedReader:
     """Open a regular file for reading; a FIFO, socket or device is an error at once and never waited for.
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from genolewm_assets.errors import MissingResourceError, ResourceError
+from genolewm_assets.errors import GenoLeWMError, MissingResourceError, ResourceError
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import ROOT_FILE
-from genolewm_assets.store.files import JsonValue, remove_tree
+from genolewm_assets.store.files import JsonValue, check_plain_folder, read_document, remove_tree
 from genolewm_assets.store.locks import LeaseOwner
 
 _BEAT_S, _POLL_S, _LOOK_S = 0.5, 0.01, 0.2
@@ -85,6 +85,8 @@ class Meeting:
 
     def __enter__(self) -> Self:
         try:
+            for part in (self.folder.parent, self.folder):
+                check_plain_folder(part)
             self.folder.mkdir(parents=True, exist_ok=True)
             self._publish()
             threading.Thread(target=self._keep_beating, name="root check", daemon=True).start()
@@ -227,7 +229,7 @@ class Meeting:
                 return
             self._note.beat += 1
             raw = json.dumps(asdict(self._note)).encode().ljust(_FILE_BYTES)
-            descriptor = os.open(self._path(self._note.token), os.O_WRONLY | os.O_CREAT, 0o666)
+            descriptor = os.open(self._path(self._note.token), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             try:
                 os.pwrite(descriptor, raw, 0)
             finally:
@@ -252,8 +254,8 @@ class Meeting:
 
 def _read(path: Path) -> Note | None:
     """Return what a run says; None if its file is missing, or was read while it was written."""
-    with suppress(OSError, ValueError, TypeError, LookupError):
-        note = Note(**json.loads(path.read_bytes()))
+    with suppress(GenoLeWMError, TypeError, LookupError):
+        note = Note(**read_document(path, remedy=""))
         return note if isinstance(note.owner["token"], str) else None
     return None
 

@@ -16,6 +16,7 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
 from genolewm_assets.store.artefacts import MANIFEST, Manifest, Root, links, measure_file, read_manifest
 from genolewm_assets.store.files import is_published_link, resolve_generation
+from genolewm_assets.store.tables.parquet import reading_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,7 +81,7 @@ def open_table(
             got=f"{size_bytes} bytes, sha256 {sha256}",
             remedy=f"Rebuild {manifest.where}",
         )
-    with pq.ParquetFile(path) as table:
+    with reading_parquet(path), pq.ParquetFile(path) as table:
         return table.read(columns=None if columns is None else list(columns))
 
 

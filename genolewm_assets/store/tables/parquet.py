@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.store.tables.ahead import map_ahead
 from genolewm_assets.store.tables.schema import TableSchema
 
@@ -40,6 +41,18 @@ def memory_given_back() -> Iterator[None]:
     finally:
         pa.system_memory_pool().release_unused()
         pa.set_memory_pool(before)
+
+
+@contextmanager
+def reading_parquet(path: Path) -> Iterator[None]:
+    """Convert an error inside the block about content that is no Parquet to a :class:`CorruptResourceError`."""
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as err:
+        if isinstance(err, OSError) and err.errno is not None:  # of the file system; those of Arrow have no number
+            raise
+        problem = f"cannot be read as Parquet ({err})"
+        raise CorruptResourceError(str(path), problem, remedy="Build it again, or copy it again") from err
 
 
 def write_table(
@@ -103,7 +116,7 @@ def read_batches(path: Path, n_rows: int, columns: Sequence[str] | None = None) 
 
     No row group is in memory as a whole, as it would be with ``pyarrow.dataset``: one of corpus windows takes 800 MB.
     """
-    with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+    with reading_parquet(path), pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
         yield from file.iter_batches(n_rows, columns=None if columns is None else list(columns))
 
 

@@ -336,6 +336,7 @@ IN_THE_WAY: dict[str, Callable[[Path], object]] = {
     "folder": Path.mkdir,
     "link": lambda path: path.symlink_to("/etc/hostname"),
     "link to nothing": lambda path: path.symlink_to("nowhere"),
+    "link to a folder": lambda path: path.symlink_to(path.parent),
 }
 _WORK = "work/gnomad~4.1~chr21"
 
@@ -344,7 +345,7 @@ _WORK = "work/gnomad~4.1~chr21"
     ("name", "what"),
     [
         *((f"{_WORK}/lock", what) for what in ("folder", "link", "link to nothing")),
-        *((name, what) for name in ("work", _WORK, "gnomad/4.1/.gen") for what in ("file", "link", "link to nothing")),
+        *((name, what) for name in ("work", _WORK, "gnomad/4.1/.gen") for what in sorted(set(IN_THE_WAY) - {"folder"})),
     ],
 )
 def test_what_is_in_the_way_of_a_lock_or_of_generations_is_named(root: Root, name: str, what: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 from genolewm_assets.errors import MissingResourceError, ResourceError
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.files import remove_tree
 from genolewm_assets.store.hosts import check as check_module
 from genolewm_assets.store.hosts import looks as looks_module
 from genolewm_assets.store.hosts import meeting as meeting_module
@@ -142,6 +144,19 @@ def test_alone_it_says_so(root: Root) -> None:
     assert picture(root) == before
     with pytest.raises(MissingResourceError, match="no such folder"):
         check_root(root.path / "none", wait_s=0.5, one_machine=True, progress=NO_PROGRESS)
+
+
+@pytest.mark.parametrize("place", ["work", "work/.root-check"])
+def test_a_link_in_the_place_of_its_folder_is_not_followed(root: Root, tmp_path: Path, place: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "old").write_text("")
+    os.utime(elsewhere / "old", (0, 0))
+    remove_tree(root.path / place)
+    (root.path / place).symlink_to(elsewhere)
+    with pytest.raises(ResourceError, match=f"{place}: is a link or file in the place of a folder"):
+        check_root(root.path, wait_s=0.2, one_machine=True, progress=NO_PROGRESS)
+    assert [path.name for path in elsewhere.iterdir()] == ["old"]
 
 
 @pytest.mark.parametrize("killed", [True, False])

@@ -222,7 +222,7 @@ def make_cache(root: Root, source: str, rows: int, *, key: str = "", content: by
     work.mkdir(parents=True)
     (work / "states.bin").write_bytes(content * 100)
     entry = FileEntry("states.bin", len(content) * 100, hashlib.sha256(content * 100).hexdigest())
-    manifest = Manifest("embeddings/cache", source, "1", {}, (), (entry,), {"rows": rows}, ())
+    manifest = Manifest("embeddings/cache", source, "1", {}, (), (entry,), {"windows": rows}, ())
     (work / "manifest.json").write_bytes(manifest.to_bytes())
     (root.path / "embeddings").mkdir(exist_ok=True)
     publish_generation(work, root.path / "embeddings" / key, manifest.sha256[:12])
