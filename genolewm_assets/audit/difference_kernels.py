@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
 
 #: Most differences of one window that are kept.
 MOST_DIFFERENCES = 12
@@ -16,7 +17,7 @@ _SURE, _COMPARED = 12, 48
 Codes = npt.NDArray[np.uint8]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _matches(edited: Codes, reference: Codes, i: int, j: int, size: int) -> int:
     n = 0
     for step in range(size):
@@ -26,7 +27,7 @@ def _matches(edited: Codes, reference: Codes, i: int, j: int, size: int) -> int:
     return n
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _step(edited: Codes, reference: Codes, i: int, j: int) -> tuple[int, int]:
     """Return how many bases of the reference and of the edited window the difference at ``j``, ``i`` has."""
     if _matches(edited, reference, i + 1, j + 1, _SURE) == _SURE:
@@ -51,7 +52,7 @@ def _step(edited: Codes, reference: Codes, i: int, j: int) -> tuple[int, int]:
     return lost, gained
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def find_differences(edited: Codes, reference: Codes, found: npt.NDArray[np.int64]) -> int:
     """Write the differences of an edited window from the reference, from left to right.
 

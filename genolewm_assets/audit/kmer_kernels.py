@@ -6,9 +6,10 @@ Import this module inside functions only: importing numba is slow.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
 
 K = 31
 #: Key of a 31-mer with a base that is not A, C, G or T, or that is not counted; no mixed key has it in practice.
@@ -20,7 +21,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 Keys = npt.NDArray[np.uint64]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def kmer_keys(codes: npt.NDArray[np.uint8], skip_masked: bool, skip_simple: bool, keys: Keys, k: int = K) -> None:
     """Write the key of the k-mer that begins at every base into ``keys``, shape (n_bases,); simple ones are 31-mers."""
     low, top = (np.uint64(1) << np.uint64(2 * k)) - np.uint64(1), np.uint64(2 * (k - 1))
@@ -43,7 +44,7 @@ def kmer_keys(codes: npt.NDArray[np.uint8], skip_masked: bool, skip_simple: bool
         keys[at - k + 1] = key ^ (key >> np.uint64(32))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _is_simple(kmer: np.uint64) -> bool:
     seen, n = np.uint64(0), 0
     for shift in range(0, 2 * (K - 2), 2):
@@ -54,7 +55,7 @@ def _is_simple(kmer: np.uint64) -> bool:
     return n < _LEAST_TRIMERS
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def keep_different(keys: Keys) -> int:
     """Move the different keys of a sorted array to its front, without NO_KEY; return their number."""
     n = 0
@@ -65,7 +66,7 @@ def keep_different(keys: Keys) -> int:
     return n
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def find_buckets(table: Keys, shift: np.uint64, firsts: npt.NDArray[np.int64]) -> None:
     """Write where the keys of a sorted table with leading bits 0, 1, ... begin, and behind that its size."""
     at = 0
@@ -76,7 +77,7 @@ def find_buckets(table: Keys, shift: np.uint64, firsts: npt.NDArray[np.int64]) -
     firsts[firsts.size - 1] = at
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _find(key: np.uint64, table: Keys, firsts: npt.NDArray[np.int64], shift: np.uint64) -> int:
     bucket = np.int64(key >> shift)
     for at in range(firsts[bucket], firsts[bucket + 1]):
@@ -85,7 +86,7 @@ def _find(key: np.uint64, table: Keys, firsts: npt.NDArray[np.int64], shift: np.
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def count_keys(
     keys: Keys, table: Keys, firsts: npt.NDArray[np.int64], shift: np.uint64, counts: npt.NDArray[np.uint8]
 ) -> None:
@@ -97,7 +98,7 @@ def count_keys(
                 counts[at] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def held_kmers(
     keys: Keys, table: Keys, firsts: npt.NDArray[np.int64], shift: np.uint64, held: npt.NDArray[np.uint8]
 ) -> None:
@@ -106,7 +107,7 @@ def held_kmers(
         held[at] = keys[at] != NO_KEY and _find(keys[at], table, firsts, shift) >= 0
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def densest_stretch(held: npt.NDArray[np.uint8], size: int) -> tuple[int, int, int, int, int]:
     """Return what a sequence shares with held-out sequence.
 

@@ -6,6 +6,7 @@ and attention stay as they are, so that a token has the same bits in a window an
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -15,6 +16,8 @@ from torch import nn
 from torch.nn.functional import rms_norm
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, apply_rotary_pos_emb
+
+from genolewm_assets.own_caches import own_cache
 
 _Rotate = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 _Gate = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -32,6 +35,8 @@ def fuse_layers(layers: Iterable[nn.Module], *, dtype: torch.dtype, backend: str
     backend
         Backend of ``torch.compile``, such as ``inductor``.
     """
+    # Inductor executes what it keeps; by default that lies below the temporary folder, where others may be first.
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(own_cache("inductor")))
 
     def rotated(
         query: torch.Tensor, key: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor

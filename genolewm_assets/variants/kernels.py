@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int32]
@@ -47,7 +48,7 @@ class AlleleColumns(NamedTuple):
     alt_text: Bytes
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def classify_alleles(
     columns: AlleleColumns, bases: Bytes, first: int, checked: bool, length: int, longest: int
 ) -> Bytes:
@@ -100,7 +101,7 @@ def classify_alleles(
     return answer
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def agree(text: Bytes, at: int, size: int, bases: Bytes, start: int) -> bool:
     """Return whether ``text[at:at + size]``, in upper case, equals ``bases[start:start + size]``."""
     if start < 0 or start + size > len(bases):
@@ -111,7 +112,7 @@ def agree(text: Bytes, at: int, size: int, bases: Bytes, start: int) -> bool:
     return same
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def case_of(text: Bytes, at: int, size: int) -> int:
     """Return 2 if ``text[at:at + size]`` is upper-case ACGT, 1 if ACGT with lower case, 0 if it has other bytes."""
     sequence, upper = True, True
@@ -122,7 +123,7 @@ def case_of(text: Bytes, at: int, size: int) -> int:
     return 0 if not sequence else (2 if upper else 1)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def compare_texts(at: Offsets, text: Bytes, one: int, other: int) -> int:
     """Compare two texts of a column bytewise: -1 if ``one`` is smaller, 0 if they are equal, 1 if it is larger."""
     one_from, other_from = at[one], at[other]
@@ -134,14 +135,14 @@ def compare_texts(at: Offsets, text: Bytes, one: int, other: int) -> int:
     return 0 if one_size == other_size else (-1 if one_size < other_size else 1)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def compare_alleles(columns: AlleleColumns, one: int, other: int) -> int:
     """Compare (ref, alt) of two rows bytewise: -1 if ``one`` is smaller, 0 if they are equal, 1 if it is larger."""
     step = compare_texts(columns.ref_at, columns.ref_text, one, other)
     return step if step != 0 else compare_texts(columns.alt_at, columns.alt_text, one, other)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def compare_neighbours(columns: AlleleColumns) -> npt.NDArray[np.int8]:
     """Compare each (pos, ref, alt) with the next: int8, shape (rows - 1,): -1 smaller, 0 equal, 1 larger."""
     pos = columns.pos
@@ -154,7 +155,7 @@ def compare_neighbours(columns: AlleleColumns) -> npt.NDArray[np.int8]:
     return steps
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def order_ties(order: Positions, columns: AlleleColumns) -> bool:
     """Sort rows of equal position by (ref, alt), in place and stably.
 

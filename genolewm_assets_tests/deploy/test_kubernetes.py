@@ -112,11 +112,11 @@ def test_settings_are_those_of_one_machine_but_for_places() -> None:
     for name in ("GENOLEWM_ROOT", "GENOLEWM_RUN_LOGS", "GENOLEWM_RUN_FILES", "PYTHONSAFEPATH", "PYTHONUNBUFFERED"):
         assert SETTINGS[name] == EXAMPLE[name]
     mounts = {mount["mountPath"] for mount in LAUNCHER["volume_mounts"]}
-    assert mounts == {SETTINGS["GENOLEWM_ROOT"], SETTINGS["DAGSTER_HOME"], "/tmp"}
+    assert mounts == {SETTINGS["GENOLEWM_ROOT"], SETTINGS["DAGSTER_HOME"], "/tmp", SETTINGS["HOME"]}
     assert LAUNCHER["dagster_home"] == SETTINGS["DAGSTER_HOME"]
     # Nothing is written elsewhere.
     for name in ("GENOLEWM_CACHE", "XDG_CACHE_HOME", "MPLCONFIGDIR", "HOME"):
-        assert Path(SETTINGS[name]).is_relative_to("/tmp")
+        assert Path(SETTINGS[name]).is_relative_to("/var/cache/genolewm")
 
 
 def test_every_pod_has_the_one_image_and_what_it_refers_to_is_there() -> None:
@@ -244,7 +244,9 @@ def test_nginx_takes_its_configuration_as_the_pod_has_it(tmp_path: Path) -> None
     for source in volume["sources"]:
         for item in next(iter(source.values()))["items"]:
             (etc / item["path"]).parent.mkdir(parents=True, exist_ok=True)
-            (etc / item["path"]).write_text((given / item["key"]).read_text().replace("/tmp/", f"{tmp_path}/"))
+            (etc / item["path"]).write_text(
+                (given / item["key"]).read_text().replace("/var/cache/nginx/", f"{tmp_path}/")
+            )
     test = [program("nginx"), "-t", "-c", str(etc / "nginx.conf")]
     done = subprocess.run(test, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.own_caches import compiled
 
-@numba.njit(nogil=True, cache=True)
+
+@compiled(nogil=True)
 def sliding_rank(trace: npt.NDArray[np.int32], half: int, rank: int, ranked: npt.NDArray[np.int32]) -> None:
     """Write for each scan the value of a rank, from 0, among the ``2 * half + 1`` scans around it.
 

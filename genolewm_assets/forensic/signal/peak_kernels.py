@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
 
 Trace = npt.NDArray[np.float64]
 Scans = npt.NDArray[np.int64]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def list_peaks(trace: Trace, min_height: float, prominence: float, scans: Scans) -> int:
     """Write left foot, first and last scan of the top, and right foot of every peak; return the number of peaks.
 
@@ -43,7 +44,7 @@ def list_peaks(trace: Trace, min_height: float, prominence: float, scans: Scans)
     return n
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _left_foot(trace: Trace, lowest: int, first: int, prominence: float) -> int:
     """Return the scan before a top from which the trace rises, at least ``prominence`` below it."""
     scan = first
@@ -54,7 +55,7 @@ def _left_foot(trace: Trace, lowest: int, first: int, prominence: float) -> int:
     return scan
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _descend(trace: Trace, start: int, end: int) -> int:
     """Return the first scan from ``start`` on after which the trace no longer falls."""
     scan = start

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
@@ -18,7 +19,7 @@ _LEAST_SLOPE, _MOST_SLOPE = -1.6, 0.9
 _NEVER = 1e18
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def match_fragments(scans: Floats, heights: Floats, sizes: Floats, chosen: Rows) -> float:
     """Choose a peak for each fragment, or none, so that scans per base pair and heights change least.
 

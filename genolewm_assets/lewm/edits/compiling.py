@@ -10,6 +10,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from genolewm_assets.own_caches import compiled
+
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
 
 #: No kernel makes an array, so none counts references (``_nrt``): atomic counters would take more than half of the
@@ -24,7 +26,7 @@ def kernel(function: _FunctionT) -> _FunctionT:
 
 def entry(function: _FunctionT) -> _FunctionT:
     """Compile a function that Python calls, and keep it on disk; see ``entry_kernels``."""
-    return cast("_FunctionT", numba.njit(cache=True, **_OPTIONS)(function))
+    return compiled(**_OPTIONS)(function)
 
 
 def _prefetch(_: Any, array: types.Array, at: types.Integer) -> Any:

@@ -6,12 +6,12 @@ no key. No function raises, whatever the text contains.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.lewm.edits.compiling import kernel, prefetch
 from genolewm_assets.lewm.edits.held_kmers import HeldKmers
+from genolewm_assets.own_caches import compiled
 
 #: Bases of a k-mer, and of a seed. A k-mer has ``K - SEED + 1`` seeds, so it has exactly one of those that begin at
 #: every such place of a text.
@@ -46,7 +46,7 @@ def _mix(kmer: np.uint64) -> np.uint64:
     return (kmer ^ (kmer >> _HALF)) * _FACTOR
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def write_keys(text: Bytes, keys: Keys) -> int:
     """Write the key of every 31-mer of a text, from left to right, and return their number.
 
@@ -67,7 +67,7 @@ def write_keys(text: Bytes, keys: Keys) -> int:
     return n
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def write_new_keys(alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: Bytes, keys: Keys) -> int:
     """Write the keys of the 31-mers that haplotypes have and their reference lacks; return their number.
 
@@ -98,7 +98,7 @@ def write_new_keys(alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: 
     return n
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def keep_different(keys: Keys) -> int:
     """Move the different keys of a sorted array to its front; return their number."""
     n = 0
@@ -109,7 +109,7 @@ def keep_different(keys: Keys) -> int:
     return n
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def unmix(key: np.uint64) -> np.uint64:
     """Return the 31-mer of a key."""
     mixed = key * _INVERSE
@@ -130,7 +130,7 @@ def _seed_bits(forward: np.uint64, backward: np.uint64) -> tuple[np.uint64, np.u
     return key, _two_bits(key)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def write_seeds(keys: Keys, shift: np.uint64, seeds: Keys) -> None:
     """Set two bits in one word for every seed, of either strand, of the 31-mers of some keys; ``seeds`` begins with 0.
 
@@ -147,7 +147,7 @@ def write_seeds(keys: Keys, shift: np.uint64, seeds: Keys) -> None:
             seeds[np.int64(own >> shift)] |= bits
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def has_key(text: Bytes, table: HeldKmers) -> bool:
     """Tell whether a 31-mer of a text has one of the keys of a table."""
     if text.size < K:
@@ -171,7 +171,7 @@ def has_key_of_codes(codes: Bytes, table: HeldKmers) -> bool:
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: HeldKmers, marks: Marks) -> None:
     """Mark the rows whose bases have one of the keys of a table.
 
@@ -191,14 +191,14 @@ def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: Held
         marks[row] = has_key_of_codes(codes[: n_bases[row]], table)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def write_words(keys: Keys, shift: np.uint64, words: Keys) -> None:
     """Set two bits for every key in the word that its leading bits name, all but ``shift``; ``words`` begins with 0."""
     for key in keys:
         words[np.int64(key >> shift)] |= _two_bits(key)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def mark_keys(
     packed: Bytes, first: Integers, n_bases: Integers, keys: Keys, words: Keys, shift: np.uint64, marks: Marks
 ) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int32]
@@ -18,7 +19,7 @@ _CODES[np.frombuffer(b"ACGT", dtype=np.uint8)] = np.arange(4)
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def pack_rows(at: Integers, text: Bytes, first: Integers, packed: Bytes) -> int:
     """Pack texts of upper-case ACGT, four bases per byte, the first base in the lowest bits.
 
@@ -58,7 +59,7 @@ def pack_rows(at: Integers, text: Bytes, first: Integers, packed: Bytes) -> int:
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def hash_ids(ids: Words, hashes: Words) -> None:
     """Write one number for every identifier, equal for equal ones.
 
@@ -77,7 +78,7 @@ def hash_ids(ids: Words, hashes: Words) -> None:
         hashes[row] = mixed
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def write_first_rows(ids: Words, hashes: Words, order: Integers, first_row: Integers) -> None:
     """Write the first row with the same identifier for every row.
 

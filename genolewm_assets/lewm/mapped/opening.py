@@ -30,12 +30,11 @@ from genolewm_assets.lewm.packages import (
     REFERENCE_ORIGIN,
     Package,
     arrays_path,
-    cache_folder,
     find_damage_once,
 )
+from genolewm_assets.own_caches import cache_folder, is_own, own_cache
 from genolewm_assets.store.files import (
     canonical_json,
-    make_directories,
     read_document,
     remove_tree,
     sync_tree,
@@ -75,37 +74,37 @@ def open_mapped(package: Package, split: Split) -> MappedSplit:
     if carried and package.info.format_version not in _OTHER_FORMS:
         return MappedSplit(package.directory / path)
     name = hashlib.sha256(f"{FORM_VERSION}\n".encode() + package.info.to_bytes()).hexdigest()[:32]
-    return _LocalForm(package, split, cache_folder() / "mapped" / name / split).open()
+    return _LocalForm(package, split, name).open()
 
 
 class _LocalForm:
     """The mapped form of a split in the cache folder."""
 
-    def __init__(self, package: Package, split: Split, folder: Path) -> None:
-        self._package, self._split, self._folder = package, split, folder
+    def __init__(self, package: Package, split: Split, name: str) -> None:
+        self._package, self._split, self._name = package, split, name
 
     def open(self) -> MappedSplit:
-        if not self._is_whole():
-            try:
-                make_directories(self._folder.parent)
+        try:
+            self._folder = own_cache("mapped", self._name) / self._split
+            if not self._is_whole():
                 with guarded(self._folder.with_name(f"{self._split}.lock"), _WAIT_S):
                     if not self._is_whole():
                         self._make()
-            except GenoLeWMError:
-                raise
-            except OSError as err:
-                raise ResourceError(
-                    str(self._folder),
-                    f"cannot hold the mapped form of {self._package.directory.name} ({err.strerror})",
-                    remedy="Set GENOLEWM_CACHE to a folder with room for a quarter of the windows' bases, or rebuild "
-                    "the package with this version, which carries the form",
-                ) from err
+        except GenoLeWMError:
+            raise
+        except OSError as err:
+            raise ResourceError(
+                str(cache_folder()),
+                f"cannot hold the mapped form of {self._package.directory.name} ({err.strerror})",
+                remedy="Set GENOLEWM_CACHE to a folder of yours with room for a quarter of the windows' bases, or "
+                "rebuild the package with this version, which carries the form",
+            ) from err
         return MappedSplit(self._folder, remedy=_REMEDY)
 
     def _is_whole(self) -> bool:
         """Tell whether the files are those that were made."""
         with suppress(GenoLeWMError, OSError):
-            return bool(read_document(self._record, remedy="") == self._stamps())
+            return is_own(self._record) and bool(read_document(self._record, remedy="") == self._stamps())
         return False
 
     @property
@@ -148,6 +147,7 @@ class _LocalForm:
                 remove_tree(scratch)
             raise
         write_atomic(self._record, canonical_json(self._stamps(), str(self._record)))
+        self._record.chmod(0o600)
 
 
 def write_from_tables(folder: Path, package: Package, split: Split) -> None:

@@ -74,5 +74,4 @@ from .schema import arrays_path as arrays_path
 from .schema import controls_path as controls_path
 from .schema import variants_path as variants_path
 from .schema import window_pattern as window_pattern
-from .verified import cache_folder as cache_folder
 from .verified import find_damage_once as find_damage_once

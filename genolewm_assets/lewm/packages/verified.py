@@ -4,11 +4,9 @@
 
     <cache folder>/verified/<digest of the package's path>.json    {"directory", "files"}
 
-The cache folder is ``GENOLEWM_CACHE``, by default ``genolewm`` in that of the user (``~/.cache``).
-
 A record holds while the package has the same files, each with the same device, inode, size, modification and change
-time. It is a shortcut: no digest covers it, and without it the package is hashed. Not here: what is compared
-(``damage``).
+time. It is a shortcut: no digest covers it, so it counts only if nobody but the user can have written it
+(``own_caches``), and without it the package is hashed. Not here: what is compared (``damage``).
 """
 
 from __future__ import annotations
@@ -22,13 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from platformdirs import user_cache_path
-
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.packages.damage import find_package_damage
+from genolewm_assets.own_caches import is_own, own_cache
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import MANIFEST, Damage, list_files
-from genolewm_assets.store.files import canonical_json, make_directories, read_document, write_atomic
+from genolewm_assets.store.files import canonical_json, read_document, write_atomic
 from genolewm_assets.store.locks import guarded
 
 #: Device, inode, size in bytes, modification and change time in nanoseconds of every file, by path.
@@ -38,11 +35,6 @@ _Stamps: TypeAlias = Mapping[str, tuple[int, ...]]
 _SETTLED_NS: Final = 2_000_000_000
 #: Seconds that a process waits for another one that hashes the same package.
 _WAIT_S: Final = 3_600.0
-
-
-def cache_folder() -> Path:
-    """Return the cache folder of this machine and user; it may not exist."""
-    return Path(os.environ.get("GENOLEWM_CACHE") or user_cache_path("genolewm"))
 
 
 def find_damage_once(directory: Path, *, again: bool = False, progress: Progress = NO_PROGRESS) -> list[Damage]:
@@ -87,25 +79,28 @@ class _Record:
 
     @property
     def path(self) -> Path:
+        """Path of the record; raises OSError if there is no folder for it."""
         name = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:32]
-        return cache_folder() / "verified" / f"{name}.json"
+        return own_cache("verified") / f"{name}.json"
 
     def holds(self, stamps: _Stamps) -> bool:
-        """Tell whether the record is of files with these stamps."""
-        with suppress(GenoLeWMError):
-            return bool(self._content(stamps) == read_document(self.path, remedy=""))
+        """Tell whether the record is of files with these stamps, and the user's own."""
+        with suppress(OSError, GenoLeWMError):
+            path = self.path
+            return is_own(path) and bool(self._content(stamps) == read_document(path, remedy=""))
         return False
 
     def write(self, stamps: _Stamps) -> None:
         with suppress(OSError, GenoLeWMError):
-            write_atomic(self.path, canonical_json(self._content(stamps), str(self.path)))
+            path = self.path
+            write_atomic(path, canonical_json(self._content(stamps), str(path)))
+            path.chmod(0o600)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Wait for other processes that hash the package; where no lock can be had, do not wait."""
         with ExitStack() as held:
             with suppress(OSError):  # among them that another process holds it for too long
-                make_directories(self.path.parent)
                 held.enter_context(guarded(self.path.with_suffix(".lock"), _WAIT_S))
             yield
 

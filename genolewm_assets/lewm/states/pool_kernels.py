@@ -5,9 +5,10 @@ Sums are float64, block after block, so that results equal those of ``pooling.po
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -20,7 +21,7 @@ _SCALE = np.float32(2.0**112)
 _EXPONENT = np.uint16(0x7C00)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def widen_halves(halves: npt.NDArray[np.uint16], words: npt.NDArray[np.uint32], singles: Floats) -> bool:
     """Convert the bits of finite float16 to float32, and tell whether all are finite.
 
@@ -41,7 +42,7 @@ def widen_halves(halves: npt.NDArray[np.uint16], words: npt.NDArray[np.uint32], 
     return bool(most < _EXPONENT)
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@compiled(nogil=True, error_model="numpy")
 def pool_window(
     states: Floats, first: int, end: int, starts: Integers, stops: Integers, n_tokens: int, block_tokens: int,
     total: npt.NDArray[np.float64], out: Floats,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from genolewm_assets.own_caches import compiled
 
 _UNKNOWN = -1
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def link_near(
     root: NDArray[np.int64], offsets: NDArray[np.int64], places: NDArray[np.int64], codes: NDArray[np.int64], limit: int
 ) -> None:
@@ -55,7 +56,7 @@ def link_near(
         root[i] = root[root[i]]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def least_difference(
     offsets: NDArray[np.int64],
     places: NDArray[np.int64],

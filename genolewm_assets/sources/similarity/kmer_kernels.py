@@ -7,9 +7,10 @@ repeat. No function raises. Import this module inside functions only: importing 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
 
 K = 21
 OTHER, IN_REPEAT = 4, 8
@@ -30,7 +31,7 @@ Marks = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.uint32]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def hash_kmers(codes: Codes, hashes: Hashes) -> None:
     """Write the hash, equal for both strands, of the 21-mer that begins at every base into ``hashes``."""
     forward, backward = np.uint64(0), np.uint64(0)
@@ -47,7 +48,7 @@ def hash_kmers(codes: Codes, hashes: Hashes) -> None:
             hashes[at - K + 1] = mixed ^ (mixed >> np.uint64(29))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _slot(key: np.uint64, marks: Marks, kinds: Codes) -> np.uint64:
     """Return the entry of a 21-mer, or the free one where it would be."""
     low = np.uint64(marks.size - 1)
@@ -57,7 +58,7 @@ def _slot(key: np.uint64, marks: Marks, kinds: Codes) -> np.uint64:
     return slot
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def add_kmers(codes: Codes, hashes: Hashes, marks: Marks, places: Places, kinds: Codes) -> int:
     """Add the 21-mers of held-out sequence to the table; return how many different ones there are.
 
@@ -80,7 +81,7 @@ def add_kmers(codes: Codes, hashes: Hashes, marks: Marks, places: Places, kinds:
     return added
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _is_simple(kmer: Codes) -> bool:
     seen, n = np.uint64(0), 0
     for at in range(K - 2):
@@ -92,7 +93,7 @@ def _is_simple(kmer: Codes) -> bool:
     return n < _LEAST_TRIMERS
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def count_kmers(hashes: Hashes, marks: Marks, kinds: Codes, counts: Codes) -> None:
     """Add to ``counts``, at most 255, how often each 21-mer of the table occurs among ``hashes``."""
     for key in hashes:
@@ -102,7 +103,7 @@ def count_kmers(hashes: Hashes, marks: Marks, kinds: Codes, counts: Codes) -> No
                 counts[slot] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def mark_repeats(
     codes: Codes, hashes: Hashes, marks: Marks, kinds: Codes, counts: Codes, most: int, spread_bp: int
 ) -> None:
@@ -116,7 +117,7 @@ def mark_repeats(
             marked = end
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def find_shared(
     codes: Codes, hashes: Hashes, held: Codes, marks: Marks, places: Places, kinds: Codes, stretch: int
 ) -> tuple[int, int, int, int]:
@@ -159,7 +160,7 @@ def find_shared(
     return unique, unique_place, most, place
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def _is_equal(codes: Codes, start: int, held: Codes, place: int) -> bool:
     """Tell whether two 21-mers are equal, or each other's reverse complement."""
     same = other = True

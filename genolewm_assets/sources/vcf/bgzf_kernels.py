@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
 
 # A block whose only extra field is BC: offset of its size, and lengths of header and trailer, in bytes.
 _SIZE_AT, _HEAD_BYTES, _TAIL_BYTES = 16, 18, 8
@@ -13,7 +14,7 @@ _HEAD = np.frombuffer(b"\x1f\x8b\x08\x04\0\0\0\0\0\0\x06\x00BC\x02\x00", np.uint
 _FIXED = np.array([0, 1, 2, 3, 10, 11, 12, 13, 14, 15])
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def walk_blocks(data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], text_bytes: int, last: int) -> int:
     """Find the ends of the blocks at the start of ``data``, up to the first with an extra field other than BC.
 

@@ -13,6 +13,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from genolewm_assets.own_caches import compiled
+
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
@@ -34,7 +36,7 @@ _memcpy: Any = numba.types.ExternalFunction(
 )
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def count_line_ends(text: Bytes) -> int:
     """Return the number of line feeds in a text, uint8."""
     base, size, at, count = text.ctypes.data, len(text), 0, 0
@@ -47,7 +49,7 @@ def count_line_ends(text: Bytes) -> int:
     return count
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def split_lines(text: Bytes, columns: int, starts: Ints, pos: Longs, alts: Ints) -> int:
     """Find the columns of consecutive data lines.
 
@@ -122,7 +124,7 @@ def split_lines(text: Bytes, columns: int, starts: Ints, pos: Longs, alts: Ints)
     return line
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def find_runs(text: Bytes, at: Ints, to: Ints, first: Ints) -> int:
     """Find runs of consecutive spans with equal text.
 
@@ -144,7 +146,7 @@ def find_runs(text: Bytes, at: Ints, to: Ints, first: Ints) -> int:
     return runs
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def locate_keys(
     text: Bytes,
     info: Ints,
@@ -202,7 +204,7 @@ def locate_keys(
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def find_elements(text: Bytes, at: Ints, to: Ints, count: Ints, index: Ints, one_at: Ints, one_to: Ints) -> int:
     """Find element ``index`` of comma-separated lists that must have ``count`` elements.
 
@@ -239,7 +241,7 @@ def find_elements(text: Bytes, at: Ints, to: Ints, count: Ints, index: Ints, one
     return -1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def parse_counts(text: Bytes, at: Ints, to: Ints, values: Longs, state: Bytes) -> None:
     """Parse counts of 1 to 18 digits into ``values``; any other text that is not missing gets the state ``OTHER``."""
     for row in range(len(at)):
@@ -259,7 +261,7 @@ def parse_counts(text: Bytes, at: Ints, to: Ints, values: Longs, state: Bytes) -
         values[row] = number
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def parse_shares(text: Bytes, at: Ints, to: Ints, values: Floats, state: Bytes) -> None:
     """Parse decimal numbers from 0 to 1 into ``values`` if one operation rounds them correctly; others are ``OTHER``.
 
@@ -311,7 +313,7 @@ def parse_shares(text: Bytes, at: Ints, to: Ints, values: Floats, state: Bytes) 
             state[row] = VALUE
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def measure(text: Bytes, at: Ints, to: Ints, dot_is_missing: bool, offsets: Ints, valid: Bytes) -> int:
     """Compute offsets and validity of the Arrow string array that holds the text of spans.
 
@@ -340,7 +342,7 @@ def measure(text: Bytes, at: Ints, to: Ints, dot_is_missing: bool, offsets: Ints
     return nulls
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def gather(text: Bytes, at: Ints, offsets: Ints, out: Bytes) -> None:
     """Copy the text that begins at ``at[row]`` to ``out[offsets[row]:offsets[row + 1]]``, for each row."""
     source, target = text.ctypes.data, out.ctypes.data
@@ -350,7 +352,7 @@ def gather(text: Bytes, at: Ints, offsets: Ints, out: Bytes) -> None:
             _memcpy(target + offsets[row], source + at[row], size)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(nogil=True)
 def count_lines(text: Bytes, counts: Longs) -> None:
     """Count the records and ALT alleles in a piece of text, which may begin and end within a line.
 

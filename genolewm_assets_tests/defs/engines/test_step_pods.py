@@ -107,7 +107,8 @@ def test_kubernetes_takes_the_job_and_the_pod_is_confined(kind: str, tmp_path: P
     assert pod["restartPolicy"] == "Never"
     annotations = job["spec"]["template"]["metadata"]["annotations"]
     assert annotations == {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-    assert {mount["mountPath"] for mount in container["volumeMounts"]} == {"/etc/genolewm", "/srv/genolewm", "/tmp"}
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounts == {"/etc/genolewm", "/srv/genolewm", "/tmp", "/var/cache/genolewm"}
     assert {volume["name"] for volume in pod["volumes"]} == {mount["name"] for mount in container["volumeMounts"]}
     sources = [name for each in container["envFrom"] for name in (source["name"] for source in each.values())]
     assert sources == ["genolewm-settings", "genolewm-database"]

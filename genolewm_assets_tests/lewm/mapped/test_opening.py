@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from dataclasses import replace
@@ -69,6 +70,21 @@ def test_it_is_made_once_and_again_if_a_file_changed(older, monkeypatch):
     monkeypatch.setattr(opening, "write_from_tables", None)
     open_mapped(older, Split.TEST)
     assert sorted(path.name for path in folder.parent.iterdir()) == ["test", "test.json", "test.lock"]
+
+
+@pytest.mark.parametrize("loose", ["cache", "mapped", "form", "record"])
+def test_a_form_that_others_can_have_written_is_not_believed(older, loose):
+    folder = open_mapped(older, Split.TEST).folder
+    first, record, path = contents(folder), folder.with_name("test.json"), folder / "windows" / "start.npy"
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    forged = opening._LocalForm(older, Split.TEST, folder.parent.name)
+    forged._folder = folder
+    record.write_text(json.dumps(forged._stamps()))
+    assert contents(open_mapped(older, Split.TEST).folder) != first
+    places = {"cache": folder.parents[2], "mapped": folder.parents[1], "form": folder.parent, "record": record}
+    places[loose].chmod(places[loose].stat().st_mode | 0o002)
+    assert contents(open_mapped(older, Split.TEST).folder) == first
 
 
 def test_what_a_killed_process_left_is_removed(older, monkeypatch):

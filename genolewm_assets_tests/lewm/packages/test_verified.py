@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.packages import verified
 from genolewm_assets.lewm.packages.reader import open_tables
+from genolewm_assets.own_caches import folders
 
 TABLE = "variants/test.parquet"
 HOUR_NS = 3_600 * 10**9
@@ -124,6 +126,45 @@ def test_a_damaged_record_counts_for_nothing(hashed: list[Path], copy: Path, tmp
     open_tables(copy)
     open_tables(copy)
     assert hashed == [copy, copy]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o002, 0])
+def test_a_record_is_the_users_own_whatever_the_umask(hashed: list[Path], copy: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        open_tables(copy)
+        open_tables(copy)
+    finally:
+        os.umask(before)
+    assert hashed == [copy]
+
+
+def forge(record: Path, package: Path) -> None:
+    """Let a record state the files of a package as they are."""
+    stamps = {
+        path: [at.st_dev, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns]
+        for path in json.loads(record.read_bytes())["files"]
+        for at in [(package / path).lstat()]
+    }
+    record.write_text(json.dumps({"directory": str(package), "files": stamps}))
+
+
+@pytest.mark.parametrize("loose", ["cache", "cache/verified", "cache/verified/record", None])
+def test_a_record_that_others_can_have_written_is_not_believed(
+    hashed: list[Path], copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loose: str | None
+) -> None:
+    open_tables(copy)
+    (record,) = (tmp_path / "cache/verified").glob("*.json")
+    flip_byte(copy / TABLE)
+    forge(record, copy)
+    open_tables(copy)
+    if loose is None:
+        monkeypatch.setattr(folders.os, "geteuid", lambda: os.getuid() + 1)
+    else:
+        path = record if loose.endswith("record") else tmp_path / loose
+        path.chmod(path.stat().st_mode | 0o002)
+    with pytest.raises(CorruptResourceError, match=TABLE):
+        open_tables(copy)
 
 
 AT_ONCE = """

@@ -1,0 +1,9 @@
+"""What this machine keeps for one user between processes, and believes: in folders that nobody else can write.
+
+Belongs here: the cache folder, who can write it, where compiled loops lie. Does not belong here: what is kept
+(``lewm.packages.verified``, ``lewm.mapped.opening``), caches that are data (``store.arrays``).
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,48 @@
+"""Compiled loops, kept on disk. Import this module inside functions only: importing numba is slow.
+
+What numba keeps it unpickles, and so executes. Beside a module, as of ``.pyc`` files, whoever can write the cache can
+write the module; elsewhere (``NUMBA_CACHE_DIR``, ``~/.cache/numba``) the folder and its files must be the user's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+
+from genolewm_assets.own_caches.folders import is_own, own_cache
+
+_FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
+#: Settings of numba, which sets them as attributes at its import.
+_config: Any = numba.config
+
+
+def compiled(**options: Any) -> Callable[[_FunctionT], _FunctionT]:
+    """Compile a function with numba, and keep it on disk where nobody else can write."""
+
+    def decorate(function: _FunctionT) -> _FunctionT:
+        kept = numba.njit(cache=True, **options)(function)
+        if not _is_trusted(Path(kept.stats.cache_path), Path(function.__code__.co_filename)):
+            before = _config.CACHE_DIR
+            try:
+                _config.CACHE_DIR = str(own_cache("kernels"))
+                kept = numba.njit(cache=True, **options)(function)
+            except OSError:
+                kept = numba.njit(**options)(function)
+            finally:
+                _config.CACHE_DIR = before
+        return cast("_FunctionT", kept)
+
+    return decorate
+
+
+def _is_trusted(cache: Path, module: Path) -> bool:
+    """Return whether nobody can write the cache of a module who cannot write the module."""
+    if cache.parent == module.parent:
+        mine, beside = cache.stat(), module.parent.stat()
+        if mine.st_uid == beside.st_uid and not mine.st_mode & ~beside.st_mode & 0o022:
+            return True
+    # Another process may rename a file meanwhile.
+    return is_own(cache) and all(is_own(path) or not path.exists() for path in cache.iterdir())
