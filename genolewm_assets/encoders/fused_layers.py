@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -36,7 +37,8 @@ def fuse_layers(layers: Iterable[nn.Module], *, dtype: torch.dtype, backend: str
         Backend of ``torch.compile``, such as ``inductor``.
     """
     # Inductor executes what it keeps; by default that lies below the temporary folder, where others may be first.
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(own_cache("inductor")))
+    with suppress(OSError):
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(own_cache("inductor")))
 
     def rotated(
         query: torch.Tensor, key: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor

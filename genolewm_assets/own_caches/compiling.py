@@ -6,7 +6,7 @@ write the module; elsewhere (``NUMBA_CACHE_DIR``, ``~/.cache/numba``) the folder
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -23,19 +23,27 @@ def compiled(**options: Any) -> Callable[[_FunctionT], _FunctionT]:
     """Compile a function with numba, and keep it on disk where nobody else can write."""
 
     def decorate(function: _FunctionT) -> _FunctionT:
-        kept = numba.njit(cache=True, **options)(function)
-        if not _is_trusted(Path(kept.stats.cache_path), Path(function.__code__.co_filename)):
-            before = _config.CACHE_DIR
-            try:
-                _config.CACHE_DIR = str(own_cache("kernels"))
-                kept = numba.njit(cache=True, **options)(function)
-            except OSError:
-                kept = numba.njit(**options)(function)
-            finally:
-                _config.CACHE_DIR = before
+        try:
+            kept = numba.njit(cache=True, **options)(function)
+            if not _is_trusted(Path(kept.stats.cache_path), Path(function.__code__.co_filename)):
+                kept = _kept_apart(function, options)
+        except RuntimeError:  # numba can write neither beside the module nor in the user's cache folder.
+            kept = _kept_apart(function, options)
         return cast("_FunctionT", kept)
 
     return decorate
+
+
+def _kept_apart(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+    """Compile a function that is kept in a folder of the user's own, or in no folder if there is none."""
+    before = _config.CACHE_DIR
+    try:
+        _config.CACHE_DIR = str(own_cache("kernels"))
+        return numba.njit(cache=True, **options)(function)
+    except (OSError, RuntimeError):
+        return numba.njit(**options)(function)
+    finally:
+        _config.CACHE_DIR = before
 
 
 def _is_trusted(cache: Path, module: Path) -> bool:

@@ -49,8 +49,31 @@ def test_a_cache_folder_that_others_can_write_has_one_of_each_user(cache: Path) 
     cache.chmod(0o1777)
     assert own_cache("c") == own.parents[1] / "c"
     own.parents[1].chmod(0o777)
+    assert not own_cache("c").is_relative_to(cache)
+
+
+def test_without_a_cache_folder_a_temporary_one_of_the_user_is_taken_and_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GENOLEWM_CACHE", "/proc/nowhere/cache")
+    monkeypatch.setattr(folders_module.tempfile, "gettempdir", lambda: str(tmp_path))
+    # Neither beside the module nor in the user's cache folder can numba write.
+    caching: Any = numba.core.caching
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [caching.UserProvidedCacheLocator])
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    folders_module._say_once.cache_clear()
+    kept: list[Any] = [compiled(nogil=True)(function_of(tmp_path / f"{name}.py")) for name in ("one", "two")]
+    assert [function(4) for function in kept] == [8, 8]
+    place = own_cache("kernels")
+    assert place.parent.parent == tmp_path
+    assert all(Path(function.stats.cache_path).is_relative_to(place) for function in kept)
+    assert {path.stat().st_mode & 0o777 for path in (place, place.parent)} == {0o700}
+    assert [record.message.startswith("/proc/nowhere/cache cannot be written") for record in caplog.records] == [True]
+    place.parent.chmod(0o777)
     with pytest.raises(PermissionError, match="others can write it"):
-        own_cache("c")
+        own_cache("kernels")
+    nowhere: Any = compiled(nogil=True)(function_of(tmp_path / "three.py"))
+    assert (nowhere.stats.cache_path, nowhere(4)) == (None, 8)
 
 
 def function_of(module: Path) -> Callable[..., Any]:
@@ -86,10 +109,6 @@ def test_compiled_loops_lie_where_nobody_else_can_write(
     if place == "numba":
         (usual / "double.nbi").chmod(0o666)
         assert kept_in().is_relative_to(cache / "kernels")
-    usual.chmod(0o777)
-    monkeypatch.setenv("GENOLEWM_CACHE", str(tmp_path / "double.py"))
-    kept: Any = compiled(nogil=True)(function)
-    assert (kept.stats.cache_path, kept(21)) == (None, 42)
 
 
 def test_deployments_name_no_folder_below_the_temporary_one() -> None:
