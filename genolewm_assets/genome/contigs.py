@@ -237,3 +237,18 @@ def _parse_contig(line: str) -> Contig:
 
 #: GRCh38: chr1-22, X and Y of the no-alt analysis set, and chrM (rCRS), the only circular contig.
 GRCH38 = ContigSet(_parse_contig(line) for line in _GRCH38.strip().splitlines())
+
+
+def known_aliases(name: str, length: int) -> tuple[str, ...]:
+    """Return the usual aliases of a contig and, if it has the length of GRCh38's, the accessions of that.
+
+    Examples
+    --------
+    >>> known_aliases("chr21", 46_709_983)
+    ('21', 'NC_000021.9', 'CM000683.2')
+    >>> known_aliases("chr21", 3_400_000)
+    ('21',)
+    """
+    if name in GRCH38 and GRCH38[name].length == length:
+        return GRCH38[name].aliases
+    return standard_aliases(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from genolewm_assets.errors import FastaError, MissingResourceError
-from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet, assemblies_of_length, standard_aliases
+from genolewm_assets.genome import GRCH38, Bases, Contig, ContigSet, assemblies_of_length, known_aliases
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.catalog import load_catalog
 from genolewm_assets.sources.reference import FastaReader
@@ -96,7 +96,7 @@ def _of_root(root: Root, progress: Progress) -> PreparedGenome | None:
     location = f"{_FOLDER}/{link.name}"
     genome = open_input(root, ArtefactId("reference/genome"), location, progress=progress)
     contigs = ContigSet(
-        Contig(row["contig"], row["length"], row["circular"], row["md5"], _aliases(row["contig"], row["length"]))
+        Contig(row["contig"], row["length"], row["circular"], row["md5"], known_aliases(row["contig"], row["length"]))
         for batch in read_batches(genome.file("contigs.parquet"), 1_000)
         for row in batch.to_pylist()
     )
@@ -126,13 +126,6 @@ def _of_catalog(name: str, root: Path) -> PreparedGenome:
                 remedy="Fetch the file again, or correct the catalogue",
             )
     return PreparedGenome(contigs, fasta, _opener(reader))
-
-
-def _aliases(name: str, length: int) -> tuple[str, ...]:
-    """Return the standard aliases of a contig and, if it is one of GRCh38, its accessions."""
-    is_grch38 = name in GRCH38 and GRCH38[name].length == length
-    aliases = dict.fromkeys((*standard_aliases(name), *(GRCH38[name].aliases if is_grch38 else ())))
-    return tuple(alias for alias in aliases if alias != name)
 
 
 def _check_assembly(fasta: Path, lengths: Mapping[str, int]) -> None:

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from genolewm_assets.errors import CatalogError, GenoLeWMError, UnknownContigError
-from genolewm_assets.genome import PROFILES, Contig, ContigSet, WindowProfile, genome_digest, standard_aliases
+from genolewm_assets.genome import PROFILES, Contig, ContigSet, WindowProfile, genome_digest, known_aliases
 from genolewm_assets.sources.catalog.corpus import CorpusSection
 from genolewm_assets.sources.catalog.fields import (
     FOLDER_NAME,
@@ -43,7 +43,7 @@ BUILT_IN_FOLDER = Path(__file__).resolve().parents[2] / "catalogs"
 
 
 class ContigEntry(Section):
-    """One contig of the genome; ``aliases`` are added to the standard aliases (``21``, ``MT``)."""
+    """One contig of the genome; ``aliases`` are added to the usual ones (``21``, ``MT``) and accessions of GRCh38."""
 
     name: FolderName
     length: Annotated[int, Field(gt=0)]
@@ -54,7 +54,7 @@ class ContigEntry(Section):
     @cached_property
     def contig(self) -> Contig:
         """The contig with all its aliases."""
-        aliases = dict.fromkeys((*standard_aliases(self.name), *self.aliases))
+        aliases = dict.fromkeys((*known_aliases(self.name, self.length), *self.aliases))
         return Contig(
             self.name,
             self.length,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import numpy as np
 
 from genolewm_assets.errors import UnknownContigError, VcfError
-from genolewm_assets.genome import GRCH38, Contig, ContigSet
+from genolewm_assets.genome import GRCH38, Contig, ContigSet, name_chromosome
 from genolewm_assets.sources.vcf.block import VcfBlock
 
 # Names of the scaffolds, patches, alternates and decoys of GRCh38 in RefSeq, GenBank and UCSC.
@@ -80,7 +80,8 @@ class ContigNames:
         Raises
         ------
         UnknownContigError
-            If the name is neither in the genome nor one of the human reference assembly.
+            If the name is neither in the genome nor one of the human reference assembly, or is GRCh38's for a contig
+            that this genome has with another sequence.
         """
         name = name[: _LONGEST_NAME + 1]
         if name in self._known:
@@ -91,6 +92,15 @@ class ContigNames:
             if not is_assembly_contig(name):
                 raise UnknownContigError(
                     where(0), err.problem, expected=err.expected, got=err.got or repr(name), remedy=err.remedy
+                ) from err
+            meant = name_chromosome(name)
+            if meant is not None and meant in self._contigs:
+                raise UnknownContigError(
+                    where(0),
+                    f"contig {name!r} is GRCh38's {meant}, which this genome has with another sequence",
+                    expected=f"{meant!r}, or an alias of it",
+                    got=repr(name),
+                    remedy="Take a file of this genome, or name the alias in the catalogue",
                 ) from err
             contig = None
         self._known[name] = contig

@@ -181,6 +181,11 @@ def test_without_a_reference_alleles_are_trimmed_only(tmp_path: Path) -> None:
         (record(name="rs5"), VcfError, r"line 7: ID cannot be read: expected a count, got 'rs5'"),
         (("17", 3, 7, "G", "T", ".", "ALLELEID=x"), VcfError, r"line 7: INFO/ALLELEID cannot be read: .* got 'x'"),
         (record(chrom="chr99"), UnknownContigError, r"in\.vcf, line 7: .*'chr99'"),
+        (
+            record(chrom="NC_000017.11"),
+            UnknownContigError,
+            r"in\.vcf, line 7: contig 'NC_000017\.11' is GRCh38's chr17, which this genome has with another sequence",
+        ),
     ],
 )
 def test_bad_record_is_named(tmp_path: Path, bad: tuple[object, ...], kind: type[InputError], message: str) -> None:
