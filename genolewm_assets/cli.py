@@ -303,13 +303,7 @@ def prepare_gnomad(
     ] = None,
     min_af: Annotated[float, typer.Option("--min-af", help="Lowest allele frequency kept.", min=0, max=1)] = MIN_AF,
     min_an_fraction: Annotated[
-        float,
-        typer.Option(
-            "--min-an-fraction",
-            help="Lowest AN kept, as a share of the contig's largest; of a joint file in one of both assays.",
-            min=0,
-            max=1,
-        ),
+        float, typer.Option(help="Lowest AN kept, a share of the contig's largest (joint: of one assay).", min=0, max=1)
     ] = MIN_AN_FRACTION,
     reference: ReferenceOption = None,
     root: GenomeRootOption = None,

@@ -12,7 +12,6 @@ from .contigs import Contig as Contig
 from .contigs import ContigSet as ContigSet
 from .contigs import genome_digest as genome_digest
 from .contigs import known_aliases as known_aliases
-from .contigs import standard_aliases as standard_aliases
 from .draws import draw_bits as draw_bits
 from .edits import INSET_BP as INSET_BP
 from .edits import EditedWindow as EditedWindow

@@ -13,7 +13,10 @@ from genolewm_assets.genome import Label
 #: Words of CLNSIG that state something about pathogenicity; ``no_known_pathogenicity`` does not.
 _CLASS = re.compile(r"conflicting|pathogenic(?!ity)|benign|uncertain_significance", re.IGNORECASE)
 #: Pairs of classes that differ in certainty alone, with what both together are.
-_TOGETHER = {frozenset((Label.P, Label.LP)): Label.LP, frozenset((Label.B, Label.LB)): Label.LB}
+_TOGETHER: Mapping[frozenset[str], str] = {
+    frozenset((Label.P, Label.LP)): Label.LP,
+    frozenset((Label.B, Label.LB)): Label.LB,
+}
 _MILDER = (Label.LP, Label.LB)
 
 
@@ -31,11 +34,10 @@ def preference_of(record: Mapping[str, object]) -> tuple[object, ...]:
     return *evidence_of(record), record["label"] not in _MILDER, record["clinvar_id"]
 
 
-def merge_labels(labels: Collection[str]) -> Label:
+def merge_labels(labels: Collection[str]) -> str:
     """Return the class of records of equal evidence: that of all, LP for P with LP, LB for B with LB, else OTHER."""
-    if len(set(labels)) == 1:
-        return Label(next(iter(labels)))
-    return _TOGETHER.get(frozenset(Label(label) for label in labels), Label.OTHER)
+    one, *others = set(labels)
+    return _TOGETHER.get(frozenset(labels), Label.OTHER) if others else one
 
 
 def name_record(record: Mapping[str, object]) -> str:

@@ -180,7 +180,7 @@ def test_calls_become_levels_of_the_genome_of_the_samples_name(
     found = {genome.name: genome for genome in SampleLevels(vcfs, CHRM, REFERENCE).levelled(table)}
     assert list(found) == [genome.name for genome in GENOMES]
     assert {name for name, genome in found.items() if genome.levels is not None} == {"plain", "h2"}
-    for name, pos, level in (("plain", 900, 0.25), ("h2", 2_500, 0.125)):
+    for name, pos, level in (("plain", 900, 0.5), ("h2", 2_500, 0.125)):
         levels = found[name].levels
         assert levels is not None
         assert levels.dtype == np.float32
@@ -201,7 +201,7 @@ def test_every_call_counts_or_has_a_reason(written: tuple[Path, BuildReport], vc
         "het.counted": 2,
         "het.dropped.filtered": 1,
         "het.dropped.not_a_sequence": 1,
-        "het.dropped.duplicate": 1,
+        "het.dropped.conflicting_records": 1,
         "het.dropped.no_genome": 3,
         "het.dropped.other_contig": 1,
     }

@@ -28,9 +28,10 @@ def text_of(data: bytes) -> npt.NDArray[np.uint8]:
 
 
 def spans_of(pieces: list[bytes | None]) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
-    """Return pieces one after another with where each is; None is absent."""
+    """Return pieces one after another, as values of INFO with keys between, with where each is; None is absent."""
     at, to, text = [], [], b""
     for piece in pieces:
+        text += b";K="
         at.append(-1 if piece is None else len(text))
         text += piece or b""
         to.append(-1 if piece is None else len(text))
