@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
-from genolewm_assets.genome import GRCH38, Contig, ContigSet, genome_digest, standard_aliases
+from genolewm_assets.genome import GRCH38, Contig, ContigSet, genome_digest, known_aliases
 from genolewm_assets_tests.rows import each_row
 
 
@@ -104,8 +104,12 @@ def test_contig_sets_compare_by_content() -> None:
         ("MT", ("chrM", "M", "chrMT")),
     ],
 )
-def test_standard_aliases(name: str, aliases: tuple[str, ...]) -> None:
-    assert standard_aliases(name) == aliases
+def test_aliases_are_the_usual_ones_and_of_a_contig_of_grch38_its_accessions(
+    name: str, aliases: tuple[str, ...]
+) -> None:
+    assert known_aliases(name, 1_000) == aliases
+    for contig in GRCH38:
+        assert known_aliases(contig.name, contig.length) == contig.aliases
 
 
 @each_row(
