@@ -68,6 +68,7 @@ from genolewm_assets.store.artefacts import (
     Root,
     build,
     is_current,
+    verify_folder,
 )
 from genolewm_assets.store.files import make_directories, write_atomic
 
@@ -159,13 +160,20 @@ def _fill_listing(releases: Path, listing: Path) -> None:
 
 
 def check_sample(root_dir: Path) -> None:
-    """Raise :class:`MissingResourceError` unless :func:`write_sample` would keep a root's sample; reads no file."""
-    if not is_current(Root(root_dir), _plan(NO_PROGRESS)):
-        raise MissingResourceError(
-            str(root_dir / FOLDER),
-            "the simulated sources of this version are not there",
-            remedy="Run genolewm demo, which writes them",
-        )
+    """Raise :class:`MissingResourceError` unless :func:`write_sample` would keep a root's sample.
+
+    Sizes of files are compared; only where one is another are all files read, and those that were changed named.
+    """
+    root = Root(root_dir)
+    if is_current(root, _plan(NO_PROGRESS)):
+        return
+    link = root.link_of(LOCATION)
+    changed = verify_folder(link) if link.exists() else []
+    raise MissingResourceError(
+        str(root_dir / FOLDER),
+        "; ".join(changed[:3]) if changed else "the simulated sources of this version are not there",
+        remedy="Run genolewm demo, which writes them all again",
+    )
 
 
 def _plan(progress: Progress) -> BuildPlan:

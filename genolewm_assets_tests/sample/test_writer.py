@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.sample import add_next_release, write_sample, writer
 from genolewm_assets.sample.bgzip import END_OF_FILE, compress_blocks, write_bgzip
 from genolewm_assets.sample.facts import CONTENT_MD5, SAMPLE_FACTS
@@ -102,6 +103,20 @@ def test_a_root_of_the_older_layout_gets_the_new_one(tmp_path: Path, sample_dir:
 
 
 @pytest.mark.nightly
+def test_a_changed_file_is_named_with_what_it_was(tmp_path: Path, sample_root: Path) -> None:
+    root = Path(shutil.copytree(sample_root, tmp_path / "root", symlinks=True))
+    writer.check_sample(root)
+    track = root / "sample/files/tracks/repeat.bed.gz"
+    size = track.stat().st_size
+    track.chmod(0o644)
+    track.write_bytes(track.read_bytes() + b"!")
+    with pytest.raises(MissingResourceError, match=rf"tracks/repeat\.bed\.gz.*expected {size} bytes, got {size + 1} bytes"):
+        writer.check_sample(root)
+    (root / "sample/files").unlink()
+    with pytest.raises(MissingResourceError, match="of this version are not there"):
+        writer.check_sample(root)
+
+
 def test_another_process_writes_the_same_bytes_and_a_damaged_file_is_replaced(tmp_path: Path, sample_dir: Path) -> None:
     code = "import sys; from pathlib import Path; from genolewm_assets.sample import write_sample;"
     code += "write_sample(Path(sys.argv[1]))"
