@@ -110,7 +110,9 @@ def test_a_changed_file_is_named_with_what_it_was(tmp_path: Path, sample_root: P
     size = track.stat().st_size
     track.chmod(0o644)
     track.write_bytes(track.read_bytes() + b"!")
-    with pytest.raises(MissingResourceError, match=rf"tracks/repeat\.bed\.gz.*expected {size} bytes, got {size + 1} bytes"):
+    with pytest.raises(
+        MissingResourceError, match=rf"tracks/repeat\.bed\.gz.*expected {size} bytes, got {size + 1} bytes"
+    ):
         writer.check_sample(root)
     (root / "sample/files").unlink()
     with pytest.raises(MissingResourceError, match="of this version are not there"):

@@ -123,6 +123,15 @@ def test_a_file_without_filters_is_accepted_when_told_to(gnomad: Path, tmp_path:
     assert prepare_gnomad(gnomad, out, release="4.1").manifest.counts["kept"] == 1
 
 
+def test_a_file_of_which_every_record_fails_a_filter_is_refused(gnomad: Path, tmp_path: Path) -> None:
+    text = gnomad.read_text().replace("\tPASS\t", "\tAC0\t")
+    record = text.splitlines()[-1]
+    write_text(gnomad, text + f"{record}\n" * 19)
+    with pytest.raises(VcfError, match=r"none of \d\d alleles has FILTER PASS"):
+        prepare_gnomad(gnomad, tmp_path / "out", release="4.1")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_a_plain_file_cut_within_a_line_is_refused(cut: int, gnomad: Path, clinvar: Path, tmp_path: Path) -> None:
     for vcf in (gnomad, clinvar):

@@ -50,6 +50,8 @@ from genolewm_assets.variants import (
     settle_alleles,
 )
 
+#: So many alleles that all fail FILTER are a sign of another use of FILTER, not of a bad stretch of sequence.
+_MANY_ALLELES = 20
 #: FILTER of records of joint files that one data type fails or lacks.
 JOINT_FILTERS = ("EXOMES_FILTERED", "GENOMES_FILTERED")
 
@@ -199,7 +201,7 @@ def build_gnomad_shard(
 
 
 def check_filters_applied(report: ShardReport, *, where: str, remedy: str) -> None:
-    """Raise :class:`VcfError` if no allele on a requested contig is kept or PASS, and the FILTER of some is ``.``.
+    """Raise :class:`VcfError` if no allele on a requested contig passes FILTER, and some have ``.`` or 20 fail it.
 
     Parameters
     ----------
@@ -220,6 +222,14 @@ def check_filters_applied(report: ShardReport, *, where: str, remedy: str) -> No
             expected="PASS, or the filters that the record fails",
             got="a file without filters",
             remedy=remedy,
+        )
+    if failed >= _MANY_ALLELES and failed + elsewhere == report.counts["alleles_in"]:
+        raise VcfError(
+            where,
+            f"none of {failed} alleles has FILTER PASS, so that the shard would be empty",
+            expected="PASS, or the filters that the record fails",
+            got="filters that every record fails",
+            remedy="Look at FILTER in the file, and take the file as it is published",
         )
 
 
