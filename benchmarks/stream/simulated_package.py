@@ -277,4 +277,4 @@ def _write_random(work: Path, *, shape: tuple[int, int], n: int, config: Mapping
             states = rng.standard_normal((len(keys), *shape), dtype=np.float32).astype(np.float16)
             writer.write_batch({"states": states}, keys=keys)
         writer.finalize(compute_fingerprint(config, {}))
-    return BuildReport({"rows": n})
+    return BuildReport({"windows": n})

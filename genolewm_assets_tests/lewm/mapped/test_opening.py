@@ -112,6 +112,7 @@ def test_other_packages_and_splits_have_folders_of_their_own(older):
 def test_a_cache_folder_that_cannot_be_written_says_what_to_do(older, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GENOLEWM_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     with pytest.raises(ResourceError, match=r"cannot hold the mapped form of package .*Set GENOLEWM_CACHE"):
         open_mapped(older, Split.TEST)
 

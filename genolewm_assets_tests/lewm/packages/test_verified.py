@@ -113,6 +113,7 @@ def test_without_a_folder_for_records_every_opening_hashes(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GENOLEWM_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
     open_tables(copy)
     open_tables(copy)
     assert hashed == [copy, copy]

@@ -58,7 +58,7 @@ def publish_cache(
             for row in range(len(sequences)):
                 writer.write({"states": states[row]}, key=str(row))
             writer.finalize(compute_fingerprint(config, {}))
-        return BuildReport({"rows": len(sequences)}, {}, ())
+        return BuildReport({"windows": len(sequences)}, {}, ())
 
     artefact = ArtefactId("embeddings/cache", source)
     published = build(root, BuildPlan(artefact, f"embeddings/{key}", "1", config, (), write))
