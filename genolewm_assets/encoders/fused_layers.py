@@ -54,9 +54,10 @@ def fuse_layers(layers: Iterable[nn.Module], *, dtype: torch.dtype, backend: str
         for norm in (parts.input_layernorm, parts.post_attention_layernorm):
             norm.forward = partial(_normalise, norm, dtype)
         parts.self_attn.forward = partial(_attend, parts.self_attn, rotate)
-        activation = parts.mlp.act_fn
-        gate = gates.setdefault(repr(activation), _compiled_gate(activation, dtype, backend))
-        parts.mlp.forward = partial(_feed_forward, parts.mlp, gate)
+        kind = repr(parts.mlp.act_fn)
+        if kind not in gates:
+            gates[kind] = _compiled_gate(parts.mlp.act_fn, dtype, backend)
+        parts.mlp.forward = partial(_feed_forward, parts.mlp, gates[kind])
     return len(fused)
 
 
