@@ -48,6 +48,8 @@ CONTENT_MD5: Mapping[str, str] = MappingProxyType(
         "gnomad/gnomad.genomes.v3.1.sites.chrM.vcf.bgz": "c6de47516de887ea90d0b34bcce0901c",
         "gnomad/gnomad.genomes.v4.1.sites.chr21.vcf.bgz": "22f34ea4b44185479e63bf6484ba4559",
         "gnomad/gnomad.joint.v4.1.sites.chr17.vcf.bgz": "890267086f07bc1b0defe47d597a2391",
+        "haplotypes/phased.chr17.vcf.gz": "fed86bcf9dc823dfb43f4d38a7f4a79d",
+        "haplotypes/phased.chr20.vcf.gz": "0905cc2b79080f4087048b3bef1e66dd",
         "mtdna/genomes.fa.gz": "96efa6a08cd0f42d5ed414d84cbdff95",
         "mtdna/genomes.gb.gz": "c303009b1df1af4296e5143f79481592",
         "mtdna/heteroplasmy_af.vcf.gz": "6933a2beaf36531a224921fd6f859da0",
@@ -89,6 +91,16 @@ class GnomadFacts:
     low_af: int
     low_an: int
     kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhasedFacts:
+    """Counts of one file of phased genotypes; ``unphased`` and ``missing`` are genotypes without phase or copies."""
+
+    people: int
+    records: int
+    unphased: int
+    missing: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +192,7 @@ class SampleFacts:
 
     genome: Mapping[str, GenomeFacts]
     gnomad: Mapping[str, GnomadFacts]
+    phased: Mapping[str, PhasedFacts]
     clinvar: Mapping[str, ClinvarFacts]
     changes: ChangeFacts
     corpus: Mapping[str, CorpusFacts]
@@ -262,6 +275,12 @@ SAMPLE_FACTS = SampleFacts(
                 low_an=0,
                 kept=2269,
             ),
+        }
+    ),
+    phased=MappingProxyType(
+        {
+            "chr17": PhasedFacts(people=60, records=201, unphased=18, missing=60),
+            "chr20": PhasedFacts(people=60, records=507, unphased=37, missing=125),
         }
     ),
     clinvar=MappingProxyType(

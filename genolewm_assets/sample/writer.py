@@ -39,6 +39,7 @@ from genolewm_assets.sample.alleles import (
     genome_fields,
     gnomad_text,
     mito_vcf,
+    phased_vcf,
     region_flags,
     simulate_clinical_alleles,
     simulate_counts,
@@ -74,7 +75,7 @@ from genolewm_assets.store.files import make_directories, write_atomic
 
 #: Raised when the simulation changes, so that a root with older files writes them again. Releases that are in its
 #: ClinVar listing already stay as they are.
-CODE_VERSION = "5"
+CODE_VERSION = "6"
 FOLDER = "sample"
 LOCATION = f"{FOLDER}/files"
 #: The ClinVar listing, relative to the root.
@@ -89,18 +90,26 @@ _WAIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class _Population:
-    """One gnomAD-style file: name, number of clusters of common alleles, number of rare alleles, callset, layout."""
+    """One gnomAD-style file: name, number of clusters of common alleles, number of rare alleles, callset, layout.
+
+    ``phased`` is the part of the contig, 0-based half-open, that the phased genotypes beside it cover.
+    """
 
     file_name: str
     clusters: int
     rare: int
     callset: Callset
     layout: Layout
+    phased: tuple[int, int] | None = None
 
 
 _POPULATIONS: Mapping[str, _Population] = {
-    "chr17": _Population("gnomad.joint.v4.1.sites.chr17.vcf.bgz", 450, 6_000, JOINT_V4, JOINT_V41),
-    "chr20": _Population("gnomad.genomes.v3.1.2.sites.chr20.vcf.bgz", 500, 6_500, GENOMES_V3, GENOMES_V31),
+    "chr17": _Population(
+        "gnomad.joint.v4.1.sites.chr17.vcf.bgz", 450, 6_000, JOINT_V4, JOINT_V41, (850_000, 1_000_000)
+    ),
+    "chr20": _Population(
+        "gnomad.genomes.v3.1.2.sites.chr20.vcf.bgz", 500, 6_500, GENOMES_V3, GENOMES_V31, (860_000, 1_260_000)
+    ),
     "chr21": _Population("gnomad.genomes.v4.1.sites.chr21.vcf.bgz", 800, 10_000, GENOMES_V4, GENOMES_V41),
 }
 _MITO_FILE = "gnomad.genomes.v3.1.sites.chrM.vcf.bgz"
@@ -219,8 +228,8 @@ def _sources() -> Iterator[tuple[str, bytes | pa.Table]]:
     yield from _tracks(contigs)
     common: dict[str, list[Variant]] = {}
     for name, population in _POPULATIONS.items():
-        data, common[name] = _population_file(contigs[name], population)
-        yield f"gnomad/{population.file_name}", data
+        files, common[name] = _population_files(contigs[name], population)
+        yield from files.items()
     mito = contigs["chrM"]
     yield f"gnomad/{_MITO_FILE}", mito_vcf(mito, simulate_mito_sites(mito))
     element = (ELEMENT_CONTIG, ELEMENT.start, ELEMENT.end, f"{ELEMENT.symbol}:{ELEMENT.gene_id}")
@@ -244,8 +253,8 @@ def _mito_files(contig: SimulatedContig) -> Iterator[tuple[str, bytes]]:
         yield f"mtdna/heteroplasmy_{layout.level.lower()}.vcf.gz", heteroplasmy_vcf(contig, genomes, layout)
 
 
-def _population_file(contig: SimulatedContig, population: _Population) -> tuple[bytes, list[Variant]]:
-    """Return the gnomAD-style VCF of a contig, and its alleles with AF >= 5 %."""
+def _population_files(contig: SimulatedContig, population: _Population) -> tuple[dict[str, bytes], list[Variant]]:
+    """Return the gnomAD-style VCF of a contig and its phased genotypes by path, and its alleles with AF >= 5 %."""
     key = int(contig.name.removeprefix("chr"))
     plants = Plants()
     sites = simulate_sites(contig, clusters=population.clusters, rare=population.rare, key=key)
@@ -256,7 +265,11 @@ def _population_file(contig: SimulatedContig, population: _Population) -> tuple[
     fields = genome_fields(counts, population.layout)
     fields += data_type_fields(counts, key=key) if population.layout is JOINT_V41 else region_flags(contig, sites.pos)
     common = [sites.alleles[i] for i in np.flatnonzero(counts.af >= _COMMON_AF).tolist()]
-    return gnomad_text(contig, population.layout, records, counts.filters, fields), common
+    files = {f"gnomad/{population.file_name}": gnomad_text(contig, population.layout, records, counts.filters, fields)}
+    if population.phased is not None:
+        panel = phased_vcf(contig, sites, counts, population.phased, key=key)
+        files[f"haplotypes/phased.{contig.name}.vcf.gz"] = panel
+    return files, common
 
 
 def _tracks(contigs: Mapping[str, SimulatedContig]) -> Iterator[tuple[str, bytes]]:

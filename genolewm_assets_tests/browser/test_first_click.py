@@ -6,11 +6,15 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from genolewm_assets.genome import EVALUATION, Holdout
+from genolewm_assets.lewm import GenoLeWMTestDataset, GenoLeWMValDataset
+from genolewm_assets.lewm.packages import open_tables
 from genolewm_assets_tests.browser.readme_pictures import take_pictures
 from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
@@ -51,6 +55,7 @@ def test_one_click_builds_everything_and_releases_follow(browser: Browser, tmp_p
         assert {run.tags["dagster/partition"] for run in requested if run.job == REFRESH} == {"2024-01-07", FIRST}
         assert graphql.runs(job=REFRESH, tags={"dagster/sensor_name": SENSOR}) == []
         shows_package(page, FIRST)
+        every_holdout_has_windows(server)
         take_pictures(browser, server.url)
 
         leave(page)
@@ -131,6 +136,19 @@ def publish(server: LiveServer, *options: str) -> None:
     """Run ``genolewm demo release``."""
     command = [sys.executable, "-m", "genolewm_assets", "demo", "release", "--root", str(server.root), *options]
     subprocess.run(command, check=True, capture_output=True)
+
+
+def every_holdout_has_windows(server: LiveServer) -> None:
+    """Check that each holdout of the sample has 100 windows, and that some haplotypes are phased."""
+    document = json.loads((server.root / "packages/current.json").read_bytes())
+    package = open_tables(server.root / document["path"])
+    rows = [row for split in EVALUATION for row in package.windows(split, ["holdout", "frozen"]).to_pylist()]
+    assert min(Counter(row["holdout"] for row in rows if row["frozen"]).values()) >= 100
+    assert len({row["holdout"] for row in rows}) == len(Holdout)
+    streams = (GenoLeWMValDataset, GenoLeWMTestDataset)
+    batches = (b for each in streams for b in each(package.directory, Holdout.HAPLOTYPES, with_states=False))
+    phases = Counter(each.phase for batch in batches for each in batch.tuples)
+    assert min(phases["phased"], phases["unphased"]) > 100
 
 
 def release_in_use(server: LiveServer) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from genolewm_assets.sample.facts import ChangeFacts, ClinvarFacts, CorpusFacts, GenomeFacts, GnomadFacts
+from genolewm_assets.sample.facts import ChangeFacts, ClinvarFacts, CorpusFacts, GenomeFacts, GnomadFacts, PhasedFacts
 
 GNOMAD_FILES = {
     "chr17": "gnomad.joint.v4.1.sites.chr17.vcf.bgz",
@@ -123,6 +123,13 @@ def count_gnomad(path: Path, name: str, sequence: str) -> GnomadFacts:
                 fate["kept" if enough else "low_an"] += 1
     figures = (fate["failed"], fate["low_af"], fate["low_an"], fate["kept"])
     return GnomadFacts(records, alleles, multiallelic, irregular, dict(rejects), *figures)
+
+
+def count_phased(path: Path) -> PhasedFacts:
+    rows = [columns[9:] for columns, _ in read_rows(path)]
+    unphased, missing = (sum(mark in genotype for row in rows for genotype in row) for mark in "/.")
+    (people,) = {len(row) for row in rows}
+    return PhasedFacts(people, len(rows), unphased, missing)
 
 
 def clinvar_alleles(path: Path, sequences: dict[str, str]) -> tuple[ClinvarFacts, dict[Key, dict[str, str]]]:

@@ -34,6 +34,7 @@ from genolewm_assets_tests.referees.census import (
     count_corpus,
     count_genome,
     count_gnomad,
+    count_phased,
     read_rows,
 )
 from genolewm_assets_tests.referees.mito_census import count_heteroplasmy, count_mito_genomes
@@ -135,7 +136,7 @@ def test_another_process_writes_the_same_bytes_and_a_damaged_file_is_replaced(tm
     damaged.write_bytes(bytes(data))
     steps = _Steps()
     assert not write_sample(tmp_path, progress=steps).reused
-    assert steps.seen == [(n, 32) for n in range(1, 33)]
+    assert steps.seen == [(n, 34) for n in range(1, 35)]
     assert _bytes(tmp_path / "sample/files") == wanted
 
 
@@ -189,6 +190,11 @@ def test_gnomad_facts(contig: str, sample_dir: Path, sequences: dict[str, str]) 
     assert found == SAMPLE_FACTS.gnomad[contig]
     fates = found.failed + found.low_af + found.low_an + found.kept + sum(found.rejects.values())
     assert fates == found.alleles
+
+
+@each_row("contig", SAMPLE_FACTS.phased)
+def test_phased_facts(contig: str, sample_dir: Path) -> None:
+    assert count_phased(sample_dir / "haplotypes" / f"phased.{contig}.vcf.gz") == SAMPLE_FACTS.phased[contig]
 
 
 def test_clinvar_facts_and_changes(sample_dir: Path, sequences: dict[str, str]) -> None:

@@ -19,8 +19,8 @@ HAPLOTYPE_TOLERANCE = 0.003
 class Buffer(StrEnum):
     """Training windows that are removed although they meet no held-out interval.
 
-    ``none``: none; how many share bases with evaluation windows is counted. ``windows``: those that share a base with
-    an evaluation window of a holdout of intervals or with a held-out interval, the flanks of both included.
+    ``windows``, the default: those that share a base with an evaluation window of a holdout of intervals or with a
+    held-out interval, the flanks of both included. ``none``: none; how many share bases is counted.
     """
 
     NONE = "none"
@@ -82,7 +82,7 @@ class HoldoutPolicy:
     min_stars: int = 1
     validation_windows: int = 500
     seed: int = 0
-    buffer: str = Buffer.NONE
+    buffer: str = Buffer.WINDOWS
 
     def __post_init__(self) -> None:
         for name in ("clinvar_gene_fraction", "haplotype_fraction", "haplotype_max_blocks"):

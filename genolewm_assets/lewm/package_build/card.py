@@ -286,10 +286,16 @@ def _shared(info: PackageInfo) -> str:
         f"{most:,} bases, no other more). The left flanks of {flanks:,} have held-out bases (at most {flanks_most:,}); "
         'trainers see them with `length_policy="left_flank"` or `"opposite"` only.'
     )
-    if info.policy.get("buffer") == Buffer.WINDOWS:
-        removed = sum(n for name, n in info.counts.items() if name.endswith(".beside_evaluation"))
-        return f"{text} `holdouts.buffer: windows` removed {removed:,} windows that shared some."
-    return f"{text} `holdouts.buffer: windows` in the catalogue removes them from training."
+    if info.policy.get("buffer") != Buffer.WINDOWS:
+        return f"{text} `holdouts.buffer: windows` in the catalogue removes them from training."
+    removed = sum(n for name, n in info.counts.items() if name.endswith(".beside_evaluation") and "windows." in name)
+    left = sum(n for name, n in info.counts.items() if name.startswith("windows.") and name.endswith(".train"))
+    lost = (f"{info.counts.get(f'alleles.{s}.train_beside_evaluation', 0):,} {s} alleles" for s in VariantSource)
+    share = removed / max(1, removed + left)
+    return (
+        f"{text} `holdouts.buffer: windows` removed {removed:,} windows that shared some, {share:.1%} of those that "
+        f"would train; {' and '.join(lost)} of train are in these windows alone, so no edit shows them."
+    )
 
 
 def _mix(info: PackageInfo) -> str:

@@ -166,8 +166,8 @@ class PackagePlan:
 
     Attributes
     ----------
-    train
-        Reference windows of train, by contig.
+    train, beside
+        Reference windows of train, and those that ``holdouts.buffer`` removes from it, by contig.
     evaluation
         Reference windows of validation and test, by (holdout, split), then by contig.
     bench
@@ -185,6 +185,7 @@ class PackagePlan:
     """
 
     train: Mapping[str, Int64s]
+    beside: Mapping[str, Int64s]
     evaluation: Mapping[tuple[str, Split], Mapping[str, Int64s]]
     bench: BenchPlan
     frozen: Mapping[tuple[str, Split], Mapping[str, Int64s]]
@@ -228,11 +229,14 @@ def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan
     counts.update(bench.counts)
     bases = EvaluationBases(sources.windows, evaluation, sources.intervals, sources.margin_bp)
     removing: _Removing = {"held": held, "bases": bases, "counts": counts}
-    train = {contig: _training_rows(sources, contig, split, **removing) for contig, split in splits.items()}
+    found = {contig: _training_rows(sources, contig, split, **removing) for contig, split in splits.items()}
+    train, beside = ({contig: rows[at] for contig, rows in found.items()} for at in range(2))
     corpus = {source: _corpus_rows(sources, source, holdouts, **removing) for source in sources.corpus}
     counts.update(_count_removed(sources, regions))
     counts.update(bases.counts)
-    return PackagePlan(train, evaluation, bench, frozen, controls, corpus, regions, dict(sorted(counts.items())))
+    return PackagePlan(
+        train, beside, evaluation, bench, frozen, controls, corpus, regions, dict(sorted(counts.items()))
+    )
 
 
 def held_out_hashes(sources: PackageSources, splits: Mapping[str, WindowSplit]) -> frozenset[bytes]:
@@ -248,9 +252,7 @@ def held_out_hashes(sources: PackageSources, splits: Mapping[str, WindowSplit]) 
     return frozenset(found)
 
 
-class _Removing(TypedDict):
-    """Hashes of held-out windows, bases of evaluation windows, and the counts of windows by outcome."""
-
+class _Removing(TypedDict):  # hashes of held-out windows, and the counts of windows by outcome
     held: frozenset[bytes]
     bases: EvaluationBases
     counts: Counter[str]
@@ -264,15 +266,14 @@ def _training_rows(
     held: frozenset[bytes],
     bases: EvaluationBases,
     counts: Counter[str],
-) -> Int64s:
+) -> tuple[Int64s, Int64s]:
     windows = sources.windows[contig]
     copies = _is_in(windows["window_hash"], held)
-    beside = _buffered(
-        sources, bases, [(np.arange(windows.num_rows), Placed.of_reference(contig, windows))], len(copies)
-    )
+    placed = np.arange(windows.num_rows), Placed.of_reference(contig, windows)
+    beside = _buffered(sources, bases, [placed], len(copies))
     kept = _count_outcomes(REFERENCE_ORIGIN, split.held_out, copies, beside, counts)
     bases.measure(Placed.of_reference(contig, windows, kept))
-    return kept
+    return kept, np.flatnonzero(beside & ~copies & ~split.held_out).astype(np.int64)
 
 
 def _corpus_rows(

@@ -1,8 +1,8 @@
 """Bases that training windows share with evaluation windows and held-out intervals beside them.
 
 A training window meets no held-out interval, but may overlap the rest of an evaluation window, and its left flank may
-have held-out bases. ``holdouts.buffer: windows`` removes such windows; without it they are counted. Not here: what is
-held out (``split``), the choice of evaluation windows (``plan``).
+have held-out bases. ``holdouts.buffer: windows`` removes such windows, ``none`` keeps and counts them. Not here: what
+is held out (``split``), the choice of evaluation windows (``plan``).
 """
 
 from __future__ import annotations

@@ -288,8 +288,9 @@ def _variants_of(
     for source, table, splits in _shards(sources, contig):
         masks = split_alleles(table, plan.regions[contig], holdouts)
         if Split.TRAIN in splits:
-            covered = _union(sources.windows[contig], plan.train[contig])
-            counts.update(_count_alleles(source, table, masks[None][Split.TRAIN], covered))
+            rows = plan.train[contig], np.union1d(plan.train[contig], plan.beside[contig])
+            covered = [_union(sources.windows[contig], each) for each in rows]
+            counts.update(_count_alleles(source, table, masks[None][Split.TRAIN], *covered))
         for holdout, by_split in masks.items():
             for split in by_split.keys() & splits:
                 mask = by_split[split]
@@ -302,10 +303,10 @@ def _variants_of(
                 kept, scoring = pa.array(mask), None
                 if source is VariantSource.CLINVAR and split is not Split.TRAIN:
                     scoring = plan.bench.outcome(contig, holdout, split, table.num_rows).filter(kept)
-                rows = variant_rows(source, table.filter(kept), Membership(split, holdout), scoring)
-                found[split].append(rows)
+                members = variant_rows(source, table.filter(kept), Membership(split, holdout), scoring)
+                found[split].append(members)
                 if holdout is not None:
-                    counts[f"{split}.{holdout}.{source}_alleles"] += rows.num_rows
+                    counts[f"{split}.{holdout}.{source}_alleles"] += members.num_rows
     return found
 
 
@@ -324,14 +325,21 @@ def _shards(sources: PackageSources, contig: str) -> Iterator[tuple[VariantSourc
         yield VariantSource.CLINVAR, earlier[contig], frozenset({Split.TRAIN})
 
 
-def _count_alleles(source: VariantSource, table: pa.Table, train: Bools, covered: IntervalArray) -> dict[str, int]:
-    """Count all alleles, those in train, those held out, and those in train that overlap no training window."""
+def _count_alleles(
+    source: VariantSource, table: pa.Table, train: Bools, covered: IntervalArray, unbuffered: IntervalArray
+) -> dict[str, int]:
+    """Count all alleles, those in train, those held out, and those in train that overlap no training window.
+
+    Of the last, ``train_beside_evaluation`` are in windows that the buffer removes.
+    """
     start, end = allele_spans(table)
+    lost = train & ~meets(covered, start, end)
     outcomes = {
         "in": table.num_rows,
         "train": int(np.count_nonzero(train)),
         "held_out": int(np.count_nonzero(~train)),
-        "train_in_no_window": int(np.count_nonzero(train & ~meets(covered, start, end))),
+        "train_in_no_window": int(np.count_nonzero(lost)),
+        "train_beside_evaluation": int(np.count_nonzero(lost & meets(unbuffered, start, end))),
     }
     return {f"alleles.{source}.{outcome}": n for outcome, n in outcomes.items()}
 

@@ -16,6 +16,7 @@ from .gnomad_vcf import gnomad_text as gnomad_text
 from .gnomad_vcf import region_flags as region_flags
 from .mitochondrion import mito_vcf as mito_vcf
 from .mitochondrion import simulate_mito_sites as simulate_mito_sites
+from .phased import phased_vcf as phased_vcf
 from .population import GENOMES_V3 as GENOMES_V3
 from .population import GENOMES_V4 as GENOMES_V4
 from .population import JOINT_V4 as JOINT_V4

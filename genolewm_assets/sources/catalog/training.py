@@ -149,8 +149,9 @@ class HoldoutsSection(PolicySection):
     months older than the package's. The root keeps the latter until ``genolewm holdouts t0`` or a changed ``temporal``
     moves it.
 
-    ``buffer: windows`` also removes from training every window that shares bases, flanks included, with an evaluation
-    window or a held-out interval; without it the card counts them.
+    ``buffer: windows`` removes from training every window that shares a base, flanks included, with an evaluation
+    window of a holdout of intervals or with a held-out interval; the card says how many. ``none`` only counts
+    them.
     """
 
     contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_validation
@@ -165,7 +166,7 @@ class HoldoutsSection(PolicySection):
     min_stars: Annotated[int, Field(ge=0, le=4)] = _HOLDOUTS.min_stars
     validation_windows: Annotated[int, Field(gt=0)] = _HOLDOUTS.validation_windows
     seed: Annotated[int, Field(ge=0)] = _HOLDOUTS.seed
-    buffer: Literal["none", "windows"] = "none"
+    buffer: Literal["none", "windows"] = "windows"
 
     @property
     def policy(self) -> HoldoutPolicy:

@@ -130,7 +130,7 @@ def test_the_figures_are_those_of_a_recount(pair: Pair, facts: MoveFacts) -> Non
     assert found["train_labels_changed"] == 2
     assert found["bench_alleles_removed"] == 1
     assert gained["B"] == 1
-    assert found["train_windows_removed"] == found["test_windows_added"] > 0
+    assert found["train_windows_removed"] > found["test_windows_added"] > 0
     assert found["train_alleles_removed"] > found["train_alleles_added"] > 0
 
 

@@ -24,6 +24,7 @@ from genolewm_assets_tests.worlds.lewm.package_world import (
     BLOCK_TEST,
     LENGTHS,
     SEQUENCES,
+    UNBUFFERED,
     alleles,
     corpora,
     corpus,
@@ -126,7 +127,7 @@ def test_a_held_out_allele_in_train_is_found_by_key_and_by_place(written):
 )
 def test_a_corpus_window_placed_in_a_holdout_is_found(tmp_path, place, found):
     windows = corpus("mrna_evo2", [simulate(77, 600).decode()], strand="+", **place)
-    sources = make_sources(corpus=corpora() | {"mrna_evo2": windows})
+    sources = make_sources(corpus=corpora() | {"mrna_evo2": windows}, policy=UNBUFFERED)
     assert failed(write_package(tmp_path, sources).checks) == ({"no_holdout_corpus_row_in_train"} if found else set())
 
 
@@ -134,7 +135,7 @@ def test_the_flank_of_a_window_of_the_other_strand_lies_on_its_left(tmp_path):
     start = BLOCK_TEST[1] + 95
     place = {"placed_contig": "chr17", "placed_start": start, "placed_end": start + 600, "strand": "-"}
     windows = corpus("mrna_evo2", [simulate(77, 600).decode()], **place)
-    sources = make_sources(corpus=corpora() | {"mrna_evo2": windows})
+    sources = make_sources(corpus=corpora() | {"mrna_evo2": windows}, policy=UNBUFFERED)
     assert failed(write_package(tmp_path, sources).checks) == {"no_holdout_corpus_row_in_train"}
 
 

@@ -15,6 +15,7 @@ from genolewm_assets_tests.worlds.lewm.package_world import (
     BLOCK_VALIDATION,
     PROFILE,
     SEQUENCES,
+    UNBUFFERED,
     corpora,
     corpus,
     held_corpus,
@@ -30,7 +31,7 @@ def plan(**changes: object):
 
 
 def test_every_window_goes_to_training_or_to_a_holdout():
-    sources, found = plan()
+    sources, found = plan(policy=UNBUFFERED)
     starts = sources.windows["chr17"]["start"].to_pylist()
     reach = PROFILE.window_bp + PROFILE.margin_bp
     free = [

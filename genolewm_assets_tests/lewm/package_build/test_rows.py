@@ -228,10 +228,35 @@ def test_the_buffer_removes_what_is_shared(built: Built) -> None:
         assert set(built.measured.values()) == {0}
         assert removed > 0
         assert info.counts["windows.eukaryote_generator.beside_evaluation"] > 0
+        lost = alleles_of(built, near=True) - alleles_of(built, near=False)
+        assert info.counts["alleles.gnomad.train_beside_evaluation"] == len(lost) > 0
+        assert f"{len(lost):,} gnomad alleles" in (built.folder / "README.md").read_text()
     else:
         assert min(built.measured.values()) > 0
         assert info.counts["shared.left_flank.most_bp"] == 46
         assert removed == info.counts["windows.eukaryote_generator.beside_evaluation"] == 0
+
+
+def alleles_of(built: Built, *, near: bool) -> set[int]:
+    """Return the positions of training's gnomAD alleles in training windows, those that the buffer removes included."""
+    package = open_tables(built.folder)
+    held = [(row["contig"], row["start"], row["end"]) for row in package.holdouts("intervals").to_pylist()]
+    windows = {(row["contig"], row["start"]) for row in package.windows(Split.TRAIN, ["contig", "start"]).to_pylist()}
+    if near:
+        reach = world.PROFILE.window_bp + world.PROFILE.margin_bp
+        table = world.make_sources().windows["chr17"]
+        windows = {
+            ("chr17", start)
+            for start in table["start"].to_pylist()
+            if not any(contig == "chr17" and a < start + reach and b > start for contig, a, b in held)
+        }
+    rows = package.variants(Split.TRAIN, ["source", "pos"]).to_pylist()
+    return {
+        row["pos"]
+        for row in rows
+        if row["source"] == "gnomad"
+        and any(c == "chr17" and s < row["pos"] <= s + world.PROFILE.window_bp for c, s in windows)
+    }
 
 
 def test_every_window_is_removed_that_shares_a_base_and_no_other(built: Built) -> None:

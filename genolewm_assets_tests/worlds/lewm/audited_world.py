@@ -40,7 +40,8 @@ def make_audited_world(folder: Path, **changes: object) -> AuditedWorld:
         ("holdout-temporal", "validation", temporal[3]), ("holdout-temporal", "test", temporal[30]), *of_contigs
     )
     # With margins left and right of the blocks, no left flank of a training window has a held-out base.
-    sources = replace(world.make_sources(**({"alleles": alleles} | changes)), caches=())
+    changes = {"alleles": alleles, "policy": world.UNBUFFERED} | changes
+    sources = replace(world.make_sources(**changes), caches=())
     package = world.publish(root, sources).directory
     fasta = write_fasta(folder / "genome.fa", {name: text.decode() for name, text in world.SEQUENCES.items()})
     vcf = folder / "clinvar.vcf.gz"

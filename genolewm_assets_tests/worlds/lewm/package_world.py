@@ -37,6 +37,9 @@ LENGTHS = {"chr17": 30_000, "chr20": 12_000, "chr21": 12_000}
 RELEASE = "2025-01-05"
 #: A held-out stretch of chr17 in each role, and the contigs that are held out whole.
 BLOCK_VALIDATION, BLOCK_TEST = (6_000, 6_400), (20_000, 20_300)
+POLICY = HoldoutPolicy(validation_windows=10)
+#: Trains on what lies beside held-out intervals, to its last base.
+UNBUFFERED = replace(POLICY, buffer="none")
 
 
 def simulate(seed: int, length: int) -> bytes:
@@ -206,7 +209,7 @@ def make_sources(**changes: object) -> PackageSources:
         alleles=temporal_alleles(),
         corpus_rows=held_corpus(("mrna_evo2", "mrna_evo2.2")),
         haplotypes=default_haplotypes(),
-        policy=HoldoutPolicy(validation_windows=10),
+        policy=POLICY,
         reference=SEQUENCES.__getitem__,
         margin_bp=PROFILE.margin_bp,
         mix=PackageMix(declared=POSSIBLE, max_visits=40),
