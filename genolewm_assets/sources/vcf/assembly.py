@@ -4,6 +4,9 @@ Assemblies are stated by length, ``assembly``, ``md5`` and ``URL`` of contigs, a
 ``##assembly`` or ``##genome_build``. A file that was lifted over may keep its old lines beside one that names the new
 assembly; the new one counts. A text that names several assemblies, such as ``GRCh38 (lifted from b37)``, contradicts
 none of them. Lines on annotation and commands are not read: they name other data and inputs too.
+
+GRCh37 and GRCh38 have the same chrM, rCRS. UCSC's hg19 is GRCh37 but for chrM, which is NC_001807 of 16,571 bp. So of a
+file on chrM alone hg19 is another assembly, unless the header gives chrM the length of rCRS.
 """
 
 from __future__ import annotations
@@ -26,6 +29,14 @@ from genolewm_assets.sources.vcf.header import VcfHeader
 #: Keys of the lines in which CrossMap names the assembly that it lifted over to.
 _NEW_GENOME = ("targetRefGenome", "new_reference_genome")
 _LONGEST_KEY = 100
+_HG19 = re.compile(r"(?<![a-z0-9])hg[-_ ]*19(?![0-9])", re.IGNORECASE)
+#: Names of mitochondrial sequences that are not rCRS; RSRS has the length of rCRS.
+_OTHER_CHRM = re.compile(r"(?<![a-z0-9])(?:rsrs|nc_001807|af347015)(?![0-9a-z])", re.IGNORECASE)
+_NOT_RCRS = "not rCRS"
+_DIGEST = re.compile(r"(?:md5|m5)=([0-9a-f]{32})", re.IGNORECASE)
+_REMEDY_OF_CHRM = (
+    "Call on rCRS, for UCSC's hg19 has another chrM of 16,571 bp; a header that gives chrM the length 16569 passes"
+)
 #: Keys of the lines that name the assembly of the coordinates: made of these words, and with one of the first four.
 _GENOME_KEY = re.compile(
     r"(?=.*(?:ref|assembly|genome|build))(?:(?:ref(?:erence)?|assembly|genome|build|target|new|source|human|ncbi|fasta"
@@ -56,15 +67,44 @@ def check_assembly(header: VcfHeader, contigs: ContigSet, *, where: str) -> None
     """
     genome = assemblies_of_genome(contigs)
     _check_lengths(header, contigs, genome, where)
-    for statement in (*_contig_statements(header, genome), *_reference_statements(header, genome)):
+    named = _Reading.of(header, contigs)
+    for statement in (*_contig_statements(header, genome, named), *_reference_statements(header, genome, named)):
         if statement.assemblies and not statement.assemblies & genome:
+            is_chrm = _NOT_RCRS in statement.assemblies
             raise VcfError(
                 where,
                 f"the header states another assembly in {statement.where}",
-                expected=_names(genome),
+                expected=f"rCRS (NC_012920.1), chrM of {_names(genome)}" if is_chrm else _names(genome),
                 got=repr(statement.text[:200]),
-                remedy=_remedy(genome),
+                remedy=_REMEDY_OF_CHRM if is_chrm else _remedy(genome),
             )
+
+
+class _Reading(NamedTuple):
+    """How names of assemblies are understood: ``only_chrm`` if the file is on chrM alone, whose MD5 is ``md5``."""
+
+    only_chrm: bool
+    has_rcrs_length: bool
+    md5: str | None
+
+    @classmethod
+    def of(cls, header: VcfHeader, contigs: ContigSet) -> _Reading:
+        circles = [contig for contig in contigs if contig.name == "chrM"]
+        lengths = [n for name, n in header.contigs.items() if name_chromosome(name) == "chrM"]
+        declared = [*header.contigs] or [contig.name for contig in contigs]
+        only_chrm = len(circles) == len(contigs) or all(name_chromosome(name) == "chrM" for name in declared)
+        md5 = circles[0].md5 if circles else None
+        return cls(only_chrm, bool(circles) and circles[0].length in lengths, md5)
+
+    def find(self, text: str, contig: str | None = None) -> frozenset[str]:
+        """Return the assemblies that a text names, and :data:`_NOT_RCRS` if it names another chrM than rCRS."""
+        if self.only_chrm or (contig is not None and name_chromosome(contig) == "chrM"):
+            digest = _DIGEST.fullmatch(text)
+            if _OTHER_CHRM.search(text) or (digest and self.md5 and digest[1].lower() != self.md5):
+                return frozenset({_NOT_RCRS})
+            if not self.has_rcrs_length and _HG19.search(text) and not find_assemblies(_HG19.sub("", text)):
+                return frozenset({_NOT_RCRS})
+        return find_assemblies(text)
 
 
 def _check_lengths(header: VcfHeader, contigs: ContigSet, genome: frozenset[str], where: str) -> None:
@@ -88,32 +128,34 @@ def _check_lengths(header: VcfHeader, contigs: ContigSet, genome: frozenset[str]
             )
 
 
-def _contig_statements(header: VcfHeader, genome: frozenset[str]) -> Iterator[_Statement]:
+def _contig_statements(header: VcfHeader, genome: frozenset[str], named: _Reading) -> Iterator[_Statement]:
     """Yield what attributes of the contigs state, once for each text, except of chrM that assemblies share."""
-    seen: set[str] = set()
+    seen: set[tuple[str, frozenset[str]]] = set()
     for name, text in header.assemblies:
-        if text not in seen and not _is_shared(name, text, genome):
-            seen.add(text)
-            yield _Statement(f"##contig of {name!r}", text, find_assemblies(text))
+        found = named.find(text, name)
+        if (text, found) not in seen and not _is_shared(name, found, genome):
+            seen.add((text, found))
+            yield _Statement(f"##contig of {name!r}", text, found)
 
 
-def _reference_statements(header: VcfHeader, genome: frozenset[str]) -> Iterator[_Statement]:
+def _reference_statements(header: VcfHeader, genome: frozenset[str], named: _Reading) -> Iterator[_Statement]:
     """Yield what the lines of the genome state, unless the file declares only chrM that assemblies share."""
     lines = [(key, text) for key, text in header.lines if len(key) < _LONGEST_KEY and _GENOME_KEY.fullmatch(key)]
     for key, text in [line for line in lines if line[0] in _NEW_GENOME] or lines:
         stated = f"{key}={text}"  # "NCBI_build=37" names an assembly, "37" none
-        if not header.contigs or not all(_is_shared(name, stated, genome) for name in header.contigs):
-            yield _Statement(f"##{key}", text, find_assemblies(stated))
+        found = named.find(stated)
+        if not header.contigs or not all(_is_shared(name, found, genome) for name in header.contigs):
+            yield _Statement(f"##{key}", text, found)
 
 
-def _is_shared(contig: str, text: str, genome: frozenset[str]) -> bool:
+def _is_shared(contig: str, found: frozenset[str], genome: frozenset[str]) -> bool:
     """Return whether a contig is the same sequence in the genome and in the assemblies that a text names: rCRS.
 
     The chrM file of gnomAD v3.1, which is on GRCh38, declares ``##contig=<ID=MT,length=16569,assembly=GRCh37>``.
     """
     if name_chromosome(contig) != "chrM":
         return False
-    return all("chrM" in ASSEMBLIES[each] for each in find_assemblies(text) | genome)
+    return all("chrM" in ASSEMBLIES.get(each, ()) for each in found | genome)
 
 
 def _names(assemblies: frozenset[str]) -> str:
