@@ -146,6 +146,17 @@ def test_every_fault_is_found_at_once(folder: Path, check: Check) -> None:
     assert check(folder / "catalog.yaml", "--offline") == (0, {**printed_facts(folder, check), "findings": []})
 
 
+def test_samples_without_a_genome_of_their_name_are_a_fault(folder: Path, check: Check) -> None:
+    text = mito_files()[1][CALLS[0]].replace(b",length=16569", b"")
+    write_bgzip(folder / CALLS[0], text.replace(b"SIMMT001", b"SIMMT001.final"))
+    findings = check(folder / "catalog.yaml")[1]["findings"]
+    (found,) = (each for each in findings if each["place"] == "mito.heteroplasmy")
+    assert (
+        "heteroplasmy_af.vcf.gz: 1 of 4 samples have no genome of their name: expected names of genomes, such as "
+        "'SIMMT001', 'SIMMT002', 'SIMMT003', ..., got 'SIMMT001.final'; closest to the first is 'SIMMT001'."
+    ) in found["text"]
+
+
 def test_windows_longer_than_the_encoder_s_context_are_a_fault(folder: Path, check: Check) -> None:
     edit(folder, lambda catalog: catalog.pop("mito") and None)
     config = json.loads((folder / "models/own/config.json").read_text())

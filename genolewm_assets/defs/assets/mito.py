@@ -36,7 +36,15 @@ from genolewm_assets.mito.tokens import (
 )
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
-from genolewm_assets.sources.mito import GENOMES_FILE, CollectionFile, CollectionFormat, SampleLevels, write_genomes
+from genolewm_assets.sources.mito import (
+    GENOMES_FILE,
+    REJECTS_FILE,
+    SAMPLE_CHECK,
+    CollectionFile,
+    CollectionFormat,
+    SampleLevels,
+    write_genomes,
+)
 from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue
@@ -108,10 +116,12 @@ def plan_tokens(workspace: Workspace, _partition: str, progress: Progress) -> Pl
             max_tokens=max([1, len(reference), *table["length_bp"].to_pylist()]),
             sources={str(each.artefact): each.manifest.sha256 for each in (genomes, genome)},
         )
+        rejects = pq.read_table(genomes.file(REJECTS_FILE), columns=["name"])
+        reached = levels.check({*rejects["name"].to_pylist()})
         found = check_tokens(work, table, reference, vocabulary)
         # The checks of the table of genomes have shown that it has no row.
         checks = [stating_compared(each, rows, "the table of genomes has no row", declared=True) for each in found]
-        return BuildReport({"genomes": rows, **levels.counts}, {"index.parquet": rows}, (checksum, *checks))
+        return BuildReport({"genomes": rows, **levels.counts}, {"index.parquet": rows}, (checksum, reached, *checks))
 
     return Plan(recipe=config, inputs=(genomes, genome), write=write)
 
@@ -236,7 +246,7 @@ mito_tokens = GatedAsset(
     `mito/genomes`.
     """,
     kinds={"numpy", "huggingface"},
-    code_version="4",
+    code_version="5",
     place=lambda *_: "mito/tokens",
     deps=(on_every_partition(mito_genomes), on_every_partition(reference_genome), on_every_partition(mito_source)),
     automation=AUTOMATED,
@@ -248,7 +258,7 @@ mito_tokens = GatedAsset(
         "het": of(mito_genomes, "name", "differences"),
         **dict.fromkeys(("n_tokens", "input_ids", "position_ids"), of(mito_genomes, "differences")),
     },
-    checks=("checksum_matches_published", *TOKEN_CHECKS),
+    checks=("checksum_matches_published", SAMPLE_CHECK, *TOKEN_CHECKS),
     plan=plan_tokens,
     describe=describe_stored_tokens,
     array_store=True,

@@ -215,6 +215,10 @@ _MITO: Mapping[str, str] = {
     ),
     "positions_are_the_references": "Every token has the reference position of its first base.",
     "rows_are_the_genomes": "Every row has the name and the split of its genome.",
+    "samples_reach_genomes": (
+        "Every sample of the heteroplasmy files has a genome of its name, or one that was rejected, and calls of every "
+        "file count."
+    ),
     "sites_agree_with_alleles": (
         "The level of every site is at least that of its substitutions, and no higher than that of its substitutions "
         "and the indels nearby."

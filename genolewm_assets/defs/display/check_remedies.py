@@ -243,6 +243,11 @@ _MITO: Mapping[str, str] = {
     ),
     "positions_are_the_references": _FAULT_OF_THE_CODE,
     "rows_are_the_genomes": "Materialise mito/genomes, then mito/tokens.",
+    "samples_reach_genomes": (
+        "Samples of the rows are named otherwise than their genomes. Rename them with bcftools reheader -s, or take "
+        "samples without a genome out of the file with bcftools view -s. Where no call counts, look at its filters and "
+        "levels."
+    ),
     "sites_agree_with_alleles": _FAULT_OF_THE_CODE,
     "tokens_spell_genomes": _FAULT_OF_THE_CODE,
 }

@@ -12,7 +12,7 @@ from genolewm_assets.sources.examination.corpus import look_at_corpus
 from genolewm_assets.sources.examination.finding import Examination, Finding, contradictions
 from genolewm_assets.sources.examination.forensic import look_at_panels, look_at_runs
 from genolewm_assets.sources.examination.genome import look_at_fasta, look_at_track
-from genolewm_assets.sources.examination.mito import look_at_genomes, look_at_heteroplasmy
+from genolewm_assets.sources.examination.mito import look_at_genomes, look_at_heteroplasmy, look_at_samples
 from genolewm_assets.sources.examination.places import look_at_digest, look_into
 from genolewm_assets.sources.examination.variants import look_at_gnomad, look_at_index, look_at_listing, look_at_phased
 
@@ -47,7 +47,7 @@ def examine_catalog(
         *_variants(catalog),
         *_corpus(catalog),
         *more,
-        *_mito(catalog),
+        *_mito(catalog, root),
         *_forensic(catalog, root),
     ]
     later = [each for each in every if _under_root(catalog, each.url) and not _is_written(catalog, root)]
@@ -108,7 +108,7 @@ def _corpus(catalog: Catalog) -> Iterator[Examination]:
         yield Examination(f"corpus.sources.{name}.url", source.url, look_at_corpus)
 
 
-def _mito(catalog: Catalog) -> Iterator[Examination]:
+def _mito(catalog: Catalog, root: Path | None) -> Iterator[Examination]:
     circle = next((contig for contig in catalog.contigs if contig.circular), None)
     for at, collection in enumerate(catalog.mito.genomes):
         look = look_into(look_at_genomes(collection.format))
@@ -117,6 +117,9 @@ def _mito(catalog: Catalog) -> Iterator[Examination]:
     for at, calls in enumerate(catalog.mito.heteroplasmy):
         yield Examination(f"mito.heteroplasmy[{at}].url", calls.url, look_into(look_at_heteroplasmy(circle)))
         yield from _digest(f"mito.heteroplasmy[{at}].md5", calls.url, calls.md5)
+    if catalog.mito.heteroplasmy:
+        look = look_at_samples(catalog, root or Path())
+        yield Examination("mito.heteroplasmy", catalog.mito.heteroplasmy[0].url, look)
 
 
 def _forensic(catalog: Catalog, root: Path | None) -> Iterator[Examination]:

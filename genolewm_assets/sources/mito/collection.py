@@ -6,7 +6,7 @@ Not here: reading one file (``genomes``, ``heteroplasmy``), processing of a geno
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,8 +32,12 @@ from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall, levels_of_
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.mito.genomes import CollectionFormat, read_genomes
 from genolewm_assets.sources.mito.heteroplasmy import read_heteroplasmy
-from genolewm_assets.store.artefacts import BuildReport
+from genolewm_assets.sources.mito.sample_names import closest_name, show_names
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.files import JsonValue
 
+#: Name of the check of :meth:`SampleLevels.check`.
+SAMPLE_CHECK = "samples_reach_genomes"
 GENOMES_FILE, REJECTS_FILE = "genomes.parquet", "rejects.parquet"
 
 
@@ -144,9 +148,9 @@ class SampleLevels:
     Attributes
     ----------
     counts
-        ``het.samples`` and ``het.calls``; after :meth:`levelled` has yielded all genomes also ``het.genomes`` (genomes
-        with a sample), ``het.counted`` (calls that count) and ``het.dropped.<reason>``. ``het.calls`` is the sum of
-        counted and dropped calls.
+        ``het.samples``, ``het.calls`` and ``het.field.<name>``, the calls whose level is from a FORMAT field; after
+        :meth:`levelled` has yielded all genomes also ``het.genomes`` (genomes with a sample), ``het.counted`` (calls
+        that count) and ``het.dropped.<reason>``. ``het.calls`` is the sum of counted and dropped calls.
 
     Raises
     ------
@@ -159,6 +163,9 @@ class SampleLevels:
     def __init__(self, files: Mapping[str, Path], contig: Contig | None, reference: str) -> None:
         self._reference = reference.encode("ascii")
         self._calls: dict[str, list[HeteroplasmyCall]] = {}
+        self._samples: dict[str, tuple[str, ...]] = {}
+        self._counted: Counter[str] = Counter()
+        self._genomes: dict[str, None] = {}
         self.counts: Counter[str] = Counter()
         for name, path in files.items():
             assert contig is not None, "heteroplasmy files need a mitochondrial contig"
@@ -168,6 +175,8 @@ class SampleLevels:
                     name, "has a sample of another file", expected="each sample in one file", got=repr(twice[0])
                 )
             self._calls |= found.calls
+            self._samples[name] = tuple(found.calls)
+            self.counts.update({f"het.field.{field}": n for field, n in found.fields.items()})
             self.counts.update({f"het.dropped.{reason}": n for reason, n in found.dropped.items()})
         self.counts["het.samples"] = len(self._calls)
         self.counts["het.calls"] = (
@@ -192,9 +201,40 @@ class SampleLevels:
         without_genome = dict(self._calls)
         for name, split, placement in read_placements(table, self._reference.decode("ascii")):
             levels = None
+            self._genomes[name] = None
             if (calls := without_genome.pop(name, None)) is not None:
                 levels, dropped = levels_of_genome(calls, self._reference, placement)
-                self.counts.update({"het.genomes": 1, "het.counted": len(calls) - dropped.total()})
+                self._counted[name] = len(calls) - dropped.total()
+                self.counts.update({"het.genomes": 1, "het.counted": self._counted[name]})
                 self.counts.update({f"het.dropped.{reason}": n for reason, n in dropped.items()})
             yield LevelledGenome(name, split, placement, levels)
         self.counts[f"het.dropped.{CallDrop.NO_GENOME}"] += sum(map(len, without_genome.values()))
+
+    def check(self, rejected: Collection[str]) -> CheckResult:
+        """Compare the samples of each file with the genomes; call this after :meth:`levelled` has yielded all genomes.
+
+        Parameters
+        ----------
+        rejected
+            Names of the records of the collections that are not used. A sample of such a name needs no genome.
+        """
+        faults, passed_over = RowsAtFault(), 0
+        for file, samples in self._samples.items():
+            rest = [sample for sample in samples if sample not in self._genomes]
+            strangers = [sample for sample in rest if sample not in rejected]
+            passed_over += len(rest) - len(strangers)
+            for sample in strangers:
+                closest = closest_name(sample, self._genomes) if faults.keeps_next() else None
+                faults.add(file=file, sample=sample, problem="no genome has its name", closest=closest or "none")
+            if len(rest) < len(samples) and not any(self._counted[sample] for sample in samples):
+                calls = sum(len(self._calls[sample]) for sample in samples)
+                faults.add(file=file, problem="none of its calls counts", expected="at least one", got=f"0 of {calls}")
+        figures: dict[str, JsonValue] = {
+            "samples": self.counts["het.samples"],
+            "genomes": self.counts["het.genomes"],
+            "samples_of_rejected_genomes": passed_over,
+            "wrong": len(faults),
+            "first_genomes": show_names(self._genomes),
+        }
+        check = CheckResult(SAMPLE_CHECK, passed=not len(faults), figures=figures, rows=[*faults])
+        return stating_compared(check, len(self._samples), "the catalogue names no heteroplasmy file", declared=True)

@@ -6,6 +6,8 @@ Three layouts are supported. They differ in the allele that a level belongs to:
 - gnomAD: ``HL``, Number=1, one ALT per record; 0 for the reference; the sample's own filters in ``FT``;
 - mutserve (mtDNA-Server 2): ``AF``, Number=1, String: one level per alternate allele in the sample's GT.
 
+The field is chosen for each record, by what the record holds and not by what the header declares.
+
 Not here: levels of a genome's bases (``mito.variants.heteroplasmy``).
 """
 
@@ -25,7 +27,7 @@ from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
 from genolewm_assets.sources.vcf import ContigNames, check_assembly, parse_header, read_header_lines
 
-#: FORMAT fields for levels; the first of them that the header declares is read.
+#: FORMAT fields for levels; of a record the first in which a sample has a level is read.
 LEVEL_FIELDS = ("HL", "AF")
 _PASSED = ("PASS", ".")
 
@@ -39,10 +41,13 @@ class SampleCalls(NamedTuple):
         Calls by sample, in the file's order.
     dropped
         Number of records on other contigs, as ``other_contig``.
+    fields
+        Number of calls by the FORMAT field that their level is from.
     """
 
     calls: dict[str, list[HeteroplasmyCall]]
     dropped: Counter[CallDrop]
+    fields: Counter[str]
 
 
 def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | None = None) -> SampleCalls:
@@ -78,7 +83,9 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
     _check_file(vcf, contig)
     dropped: Counter[CallDrop] = Counter()
     with _htslib_errors(vcf), pysam.VariantFile(str(vcf)) as file:
-        field = _level_field(file.header, vcf)
+        declared = _level_fields(file.header, vcf)
+        _check_has_samples(file.header, vcf)
+        fields: Counter[str] = Counter()
         wanted = _wanted_samples(list(file.header.samples), samples, vcf)
         file.subset_samples(wanted)
         calls: dict[str, list[HeteroplasmyCall]] = {name: [] for name in wanted}
@@ -88,30 +95,41 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
             if names.resolve(record.chrom, lambda _, where=where: where) != contig:  # type: ignore[misc]
                 dropped[CallDrop.OTHER_CONTIG] += 1
                 continue
-            for call in _calls_of_record(record, field, where):
+            for call, field in _calls_of_record(record, declared, where):
                 calls[call.sample].append(call)
+                fields[field] += 1
         if dropped[CallDrop.OTHER_CONTIG]:
             names.check_met([contig], where=str(vcf))
-    return SampleCalls(calls, dropped)
+    return SampleCalls(calls, dropped, fields)
 
 
-def check_heteroplasmy_header(vcf: Path, contig: Contig) -> None:
-    """Check the ends and the header of a VCF; raises as :func:`read_heteroplasmy`, and reads no record."""
+def check_heteroplasmy_header(vcf: Path, contig: Contig) -> tuple[str, ...]:
+    """Check the ends and the header of a VCF, and return its samples.
+
+    Raises as :func:`read_heteroplasmy`, and reads no record.
+    """
     _check_file(vcf, contig)
     with _htslib_errors(vcf), pysam.VariantFile(str(vcf)) as file:
-        _level_field(file.header, vcf)
+        _level_fields(file.header, vcf)
+        _check_has_samples(file.header, vcf)
+        return tuple(file.header.samples)
 
 
-def _calls_of_record(record: pysam.VariantRecord, field: str, where: str) -> Iterator[HeteroplasmyCall]:
-    """Yield the calls of all samples in a record; an allele with a missing level or level 0 is not a call."""
+def _calls_of_record(
+    record: pysam.VariantRecord, declared: Sequence[str], where: str
+) -> Iterator[tuple[HeteroplasmyCall, str]]:
+    """Yield the calls of all samples in a record, each with its field.
+
+    An allele with a missing level or level 0 is not a call.
+    """
     alts = record.alts or ()
-    per_alt = len(alts) == 1 or record.header.formats[field].number == "A"
+    field, stated = _stated_levels(record, declared, where)
+    per_alt = len(alts) == 1 or (field and record.header.formats[field].number == "A")
     filters = [str(name) for name in record.filter]
     failed = [name for name in filters if name not in _PASSED]
     passed = "PASS" if filters == ["PASS"] else "."
-    for sample in record.samples.values():
+    for sample, levels in zip(record.samples.values(), stated, strict=True):
         at = f"{where}, sample {sample.name!r}"
-        levels = _levels(sample, field, at)
         if not alts or all(level is None for level in levels):
             continue
         owners = range(1, len(alts) + 1) if per_alt else _alleles_of_genotype(sample)
@@ -126,12 +144,27 @@ def _calls_of_record(record: pysam.VariantRecord, field: str, where: str) -> Ite
         state = ";".join(dict.fromkeys([*failed, *_failed_by_sample(sample)])) or passed
         for owner, level in zip(owners, levels, strict=True):
             if level is not None and level != 0:
-                yield HeteroplasmyCall(sample.name, record.pos, str(record.ref), alts[owner - 1], level, state)
+                call = HeteroplasmyCall(sample.name, record.pos, str(record.ref), alts[owner - 1], level, state)
+                yield call, field
 
 
 def _alleles_of_genotype(sample: pysam.VariantRecordSample) -> Sequence[int]:
     """Return the alternate alleles of a sample's genotype, 1-based, in the genotype's order."""
     return list(dict.fromkeys(index for index in sample.allele_indices or () if index))
+
+
+def _stated_levels(
+    record: pysam.VariantRecord, declared: Sequence[str], where: str
+) -> tuple[str, list[list[float | None]]]:
+    """Return the first field in which a sample of a record has a level, and the levels of each sample.
+
+    The name is empty if no sample has a level.
+    """
+    for field in (field for field in declared if field in record.format):
+        levels = [_levels(each, field, f"{where}, sample {each.name!r}") for each in record.samples.values()]
+        if any(level is not None for each in levels for level in each):
+            return field, levels
+    return "", [[] for _ in record.samples]
 
 
 def _levels(sample: pysam.VariantRecordSample, field: str, where: str) -> list[float | None]:
@@ -172,11 +205,10 @@ def _check_file(vcf: Path, contig: Contig) -> None:
     check_assembly(header, ContigSet([contig]), where=str(vcf))
 
 
-def _level_field(header: pysam.VariantHeader, vcf: Path) -> str:
-    """Return the FORMAT field that has the levels."""
-    for field in LEVEL_FIELDS:
-        if field in header.formats:
-            return field
+def _level_fields(header: pysam.VariantHeader, vcf: Path) -> list[str]:
+    """Return the FORMAT fields for levels that the header declares."""
+    if found := [field for field in LEVEL_FIELDS if field in header.formats]:
+        return found
     raise VcfError(
         str(vcf),
         "the header declares no heteroplasmy level",
@@ -184,6 +216,12 @@ def _level_field(header: pysam.VariantHeader, vcf: Path) -> str:
         got=", ".join(sorted(header.formats)[:12]) or "no FORMAT fields",
         remedy="Use the variant caller's VCF, with sample columns",
     )
+
+
+def _check_has_samples(header: pysam.VariantHeader, vcf: Path) -> None:
+    if not len(header.samples):
+        remedy = "Use the variant caller's VCF, with a column for each sample"
+        raise VcfError(str(vcf), "has no samples", expected="sample columns named as genomes", remedy=remedy)
 
 
 def _wanted_samples(present: list[str], wanted: Collection[str] | None, vcf: Path) -> list[str]:

@@ -22,6 +22,7 @@ from genolewm_assets.mito.tokens.store import TOKEN_CHECKS
 from genolewm_assets.mito.variants.checks import VARIANT_CHECKS
 from genolewm_assets.sample.bgzip import write_bgzip
 from genolewm_assets.sample.facts import SAMPLE_FACTS
+from genolewm_assets.sources.mito.collection import SAMPLE_CHECK
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.pictures import parse
 from genolewm_assets_tests.worlds.graph.mito_world import (
@@ -153,7 +154,7 @@ def test_variants_of_two_releases(built: tuple[MitoWorld, Events]) -> None:
     ("place", "own"),
     [
         ((GENOMES, None), (CHECKSUM, *GENOME_CHECKS)),
-        ((TOKENS, None), (CHECKSUM, *TOKEN_CHECKS)),
+        ((TOKENS, None), (CHECKSUM, SAMPLE_CHECK, *TOKEN_CHECKS)),
         ((VARIANTS, RELEASES[1]), VARIANT_CHECKS),
     ],
 )
@@ -201,6 +202,14 @@ def test_other_tokens_leave_the_genomes(world: MitoWorld) -> None:
     assert not [name for name, n in published.manifest.counts.items() if name.startswith("het.") and n]
     item = mito.MtDNADataset.from_store(published.directory, KmerVocabulary.build(8))[0]
     assert (item["input_ids"].dtype, item["het_values"].any()) == ("int32", False)
+
+
+def test_samples_that_are_named_otherwise_publish_nothing(world: MitoWorld) -> None:
+    before = world.open(TOKENS).directory
+    write_bgzip(world.folder / CALLS[0], mito_files()[1][CALLS[0]].replace(b"SIMMT001", b"SIMMT001.final"))
+    result = world.materialize(TOKENS)
+    assert failed_checks(result) == {SAMPLE_CHECK}
+    assert (world.root / TOKENS).resolve() == before
 
 
 def damage_bytes(world: MitoWorld) -> None:

@@ -198,6 +198,7 @@ def test_every_call_counts_or_has_a_reason(written: tuple[Path, BuildReport], vc
         "het.samples": 4,
         "het.genomes": 2,
         "het.calls": 9,
+        "het.field.AF": 8,
         "het.counted": 2,
         "het.dropped.filtered": 1,
         "het.dropped.not_a_sequence": 1,
@@ -207,6 +208,34 @@ def test_every_call_counts_or_has_a_reason(written: tuple[Path, BuildReport], vc
     }
     dropped = sum(n for name, n in counts.items() if name.startswith("het.dropped."))
     assert counts["het.calls"] == counts["het.counted"] + dropped
+
+
+def test_samples_of_other_names_than_the_genomes_are_at_fault(
+    written: tuple[Path, BuildReport], tmp_path: Path
+) -> None:
+    table = pq.read_table(written[0] / GENOMES_FILE)
+    record = [f"chrM {change(900)} PASS 0.25"]
+    files = {
+        "renamed": calls(tmp_path, "a.vcf.gz", ["plain.final"], record),
+        "filtered": calls(tmp_path, "b.vcf.gz", ["h2"], [f"chrM {change(900)} weak 0.25"]),
+        "right": calls(tmp_path, "c.vcf.gz", ["u5"], record),
+        "rejected": calls(tmp_path, "d.vcf.gz", ["twin"], record),
+    }
+    levels = SampleLevels(files, CHRM, REFERENCE)
+    list(levels.levelled(table))
+    check = levels.check({"twin"})
+    assert not check.passed
+    assert [(row["file"], row.get("sample"), row["problem"], row.get("closest")) for row in check.rows] == [
+        ("renamed", "plain.final", "no genome has its name", "plain"),
+        ("filtered", None, "none of its calls counts", None),
+    ]
+    assert (check.figures["samples_of_rejected_genomes"], check.figures["first_genomes"]) == (
+        1,
+        "'h1', 'h2', 'u5', ...",
+    )
+    right = SampleLevels({name: files[name] for name in ("right", "rejected")}, CHRM, REFERENCE)
+    list(right.levelled(table))
+    assert right.check({"twin"}).passed
 
 
 def test_a_sample_of_two_files_is_refused(vcfs: dict[str, Path], tmp_path: Path) -> None:
@@ -222,3 +251,4 @@ def test_without_files_no_genome_has_levels(written: tuple[Path, BuildReport]) -
     found = list(levels.levelled(pq.read_table(written[0] / GENOMES_FILE)))
     assert all(genome.levels is None for genome in found)
     assert not any(levels.counts.values())
+    assert levels.check(()).passed

@@ -101,6 +101,16 @@ def test_heteroplasmy_level_comes_before_allele_fraction(tmp_path: Path) -> None
     assert [call.level for calls in found.calls.values() for call in calls] == [0.25]
 
 
+def test_the_field_is_the_one_that_a_record_has(tmp_path: Path) -> None:
+    both = (GT, "AF:A:Float", "HL:1:Float")
+    found = read(
+        tmp_path, vcf("73 A G PASS GT:AF 0/1:0.5 0", "74 A G PASS GT:AF:HL 0/1:0.5:. 0/1:0.25:.", formats=both)
+    )
+    assert [call.level for call in found.calls["S1"]] == [0.5, 0.5]
+    assert [call.level for call in found.calls["S2"]] == [0.25]
+    assert found.fields == {"AF": 3}
+
+
 def test_only_wanted_samples_and_one_that_has_no_call(tmp_path: Path) -> None:
     text = vcf("73 A G PASS GT:AF 0/1:0.5 0/1:0", "74 A G PASS GT:AF 0/1:0.5 0/1:0.25")
     assert brief(read(tmp_path, text, samples=["S2"]).calls["S2"]) == [(74, "A", "G", 0.25, "PASS")]
@@ -147,7 +157,17 @@ ONE = "73 A G PASS GT:AF 0/1:0.5 0"
             VcfError,
             "contig 'chrM' the length of another assembly: expected 16569 bp, got 16571",
         ),
+        (
+            vcf(ONE, length=0).replace(",length=0", "").replace("##contig", "##reference=hg19\n##contig", 1),
+            VcfError,
+            "rCRS",
+        ),
         (vcf(ONE).replace("##contig", "##assembly=hg18\n##contig", 1), VcfError, "another assembly in ##assembly"),
+        (
+            vcf(samples="").replace("FORMAT\n", "FORMAT").replace("\tFORMAT", "\n"),
+            VcfError,
+            "has no samples: expected sample columns named as genomes",
+        ),
         (vcf("73 A G PASS GT:AF 0/1:x 0", formats=MUTSERVE), VcfError, "AF is not a number: expected 0 to 1, got 'x'"),
         (vcf("73 A G,T PASS GT:AF 0/1:0.5,0.1 0", formats=MUTSERVE), VcfError, "allele of a level in AF is ambiguous"),
         (vcf("73 A G PASS GT:AF 0/1:0.5,0.1 0"), VcfError, "expected as many levels as alternate alleles (1), got 2"),
