@@ -50,12 +50,15 @@ class AlignedGenome:
         Whether the source has the other strand than the reference.
     first_base
         0-based index, in the source (its reverse complement if ``is_reversed``), of the first base of the placement.
+    placeholders
+        1-based positions of the reference's placeholders at which the genome has an N too.
     """
 
     placement: CirclePlacement
     differences: tuple[Difference, ...]
     is_reversed: bool
     first_base: int
+    placeholders: tuple[int, ...] = ()
 
 
 class _Gap(NamedTuple):
@@ -114,13 +117,18 @@ class CircularAligner:
         query = reverse_complement(circle) if is_reversed else circle
         ref = self._bases[ref_turn:] + self._bases[:ref_turn]
         turned = query[turn:] + query[:turn]
-        differences = tuple(sorted(self._differences(ref, turned, ref_turn, where)))
-        placement = lay_out(self._reference, differences)
+        found = sorted(self._differences(ref, turned, ref_turn, where))
+        differences = tuple(each for each in found if not self._is_placeholder(each))
+        placeholders = tuple(each.end for each in found if self._is_placeholder(each))
+        placement = lay_out(self._reference, differences, placeholders)
         for strand in (sequence, reverse_complement(sequence)):
             first_base = (strand + strand).find(placement.sequence)
             if first_base >= 0 and len(placement.sequence) == len(sequence):
-                return AlignedGenome(placement, differences, strand is not sequence, first_base)
+                return AlignedGenome(placement, differences, strand is not sequence, first_base, placeholders)
         raise AssertionError(f"{where}: the differences do not reproduce the genome")
+
+    def _is_placeholder(self, difference: Difference) -> bool:
+        return bool(difference.bases) and difference.bases == self._reference[difference.start : difference.end]
 
     def _shared_stretch(self, sequence: str, where: str) -> tuple[bool, int, int]:
         """Return whether the genome is on the other strand, and the middle of the longest identical interval.
@@ -189,7 +197,7 @@ class CircularAligner:
         """Return the insertion of the last ``size`` bases of ``query`` after the last of ``places``."""
         bases = query[-size:]
         if set(bases) == {PLACEHOLDER}:
-            # If a run of N in the genome covers a placeholder of the reference, the inserted N belong to it (3107N).
+            # If a run of N in the genome covers a placeholder of the reference, the inserted N belong to it.
             run = len(query) - len(query.rstrip(PLACEHOLDER)) - size
             for after in (places[len(places) - run - 1 :] + 1).tolist():
                 if self._reference.startswith(bases, after):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -109,11 +110,16 @@ def check_sources(table: pa.Table) -> CheckResult:
 
 
 def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]], reference: str) -> CheckResult:
-    """Rebuild each genome from its differences and the reference, and compare it with the stored sequence."""
+    """Rebuild each genome from its differences and the reference, and compare it with the stored sequence.
+
+    What the reference has too, such as its placeholder, is no difference.
+    """
+    rows = zip(_columns(table, "name", "sequence", "placeholders"), differences, strict=True)
     wrong = [
         name
-        for (name, sequence), found in zip(_columns(table, "name", "sequence"), differences, strict=True)
-        if lay_out(reference, found).sequence != sequence
+        for (name, sequence, placeholders), found in rows
+        if lay_out(reference, found, placeholders).sequence != sequence
+        or any(each.bases and each.bases == reference[each.start : each.end] for each in found)
     ]
     return CheckResult(
         "differences_spell_genomes", passed=not wrong, figures=_wrong(table, wrong), rows=_sources(table, wrong)
@@ -151,7 +157,7 @@ def check_split(table: pa.Table, differences: list[tuple[Difference, ...]], poli
     return CheckResult("near_copies_on_one_side", passed=passed, figures=figures, rows=rows)
 
 
-def _columns(table: pa.Table, *names: str) -> Iterator[tuple[str, ...]]:
+def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of columns, row by row."""
     for batch in table.select(names).to_batches(max_chunksize=256):
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

@@ -3,7 +3,8 @@
 Names are 1-based and refer to the reference strand: ``16189C`` (substitution), ``309.1C`` (first base inserted after
 309), ``249d`` and ``8281-8289d`` (deletions) (Carracedo et al. 2000; Parson et al. 2014). An N of the reference is a
 placeholder that keeps old numbers valid: rCRS has one at 3,107, where genomes have no base. A genome written with that
-N has the difference ``3107N``. Not here: finding the differences (``alignment``).
+N, as rCRS itself, has no difference there; the positions of such N are stated beside the differences. Not here: finding
+the differences (``alignment``).
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ def _parsed(name: str, where: str) -> tuple[int, bool, int, str]:
     return pos - 1, False, int(match["last"] or pos), match["base"] or ""
 
 
-def lay_out(reference: str, differences: Iterable[Difference]) -> CirclePlacement:
+def lay_out(reference: str, differences: Iterable[Difference], placeholders: Iterable[int] = ()) -> CirclePlacement:
     """Return sequence and coordinates of the genome that has the given differences from the reference.
 
     Parameters
@@ -126,6 +127,8 @@ def lay_out(reference: str, differences: Iterable[Difference]) -> CirclePlacemen
         One turn of the circle, upper case.
     differences
         Differences of the genome, in any order.
+    placeholders
+        1-based positions of the reference's placeholders at which the genome has an N too.
 
     Raises
     ------
@@ -133,6 +136,8 @@ def lay_out(reference: str, differences: Iterable[Difference]) -> CirclePlacemen
         If a difference is outside the reference, or two differences overlap.
     """
     bases: list[str] = ["" if base == PLACEHOLDER else base for base in reference]
+    for pos in placeholders:
+        bases[pos - 1] = PLACEHOLDER
     inserted = {}
     done = 0
     for difference in sorted(differences):

@@ -53,6 +53,7 @@ MITO_GENOMES = TableSchema(
             column("ambiguous_bases", pa.int32(), "of these another ambiguity code"),
             column("sequence", pa.string(), "upper case, from the base at the reference's lowest position on"),
             column("differences", pa.list_(pa.string()), "from the reference: 16189C, 309.1C, 249d, 8281-8289d"),
+            column("placeholders", pa.list_(pa.int32()), "1-based positions at which it has the reference's N"),
             column("file", pa.string(), "collection that the genome is from"),
             column("record", pa.int32(), "its place in that collection, from 1"),
             column("description", pa.string(), "rest of the record's title"),
@@ -103,6 +104,8 @@ class PlacedGenome:
     first_base
         0-based index, in the file's sequence (its reverse complement if ``is_reversed``), of the first base of the
         aligned genome.
+    placeholders
+        1-based positions of the reference's placeholders at which the genome has an N too.
     """
 
     record: GenomeRecord
@@ -112,6 +115,7 @@ class PlacedGenome:
     differences: tuple[Difference, ...]
     is_reversed: bool
     first_base: int
+    placeholders: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +200,7 @@ def _placed(genome: KeptGenome, aligned: AlignedGenome) -> PlacedGenome:
         aligned.differences,
         aligned.is_reversed,
         aligned.first_base,
+        aligned.placeholders,
     )
 
 
@@ -248,7 +253,7 @@ def genome_tables(
 def _row(
     genome: PlacedGenome, label: tuple[str | None, str | None], split: str, cluster: str, reference: str
 ) -> dict[str, object]:
-    sequence = lay_out(reference, genome.differences).sequence
+    sequence = lay_out(reference, genome.differences, genome.placeholders).sequence
     return {
         "name": genome.record.name,
         "split": split,
@@ -260,6 +265,7 @@ def _row(
         "ambiguous_bases": genome.ambiguous_bases,
         "sequence": sequence,
         "differences": names_of(genome.differences),
+        "placeholders": list(genome.placeholders),
         "file": genome.record.file,
         "record": genome.record.number,
         "description": genome.record.description,

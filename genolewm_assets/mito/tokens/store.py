@@ -85,9 +85,9 @@ def read_placements(table: pa.Table, reference: str) -> Iterator[tuple[str, str,
     reference
         One turn of the reference circle, upper case.
     """
-    for batch in table.select(["name", "split", "differences"]).to_batches(max_chunksize=256):
-        for name, split, names in zip(*(values.to_pylist() for values in batch.columns), strict=True):
-            yield name, split, lay_out(reference, parse_names(names, where=name))
+    for batch in table.select(["name", "split", "differences", "placeholders"]).to_batches(max_chunksize=256):
+        for name, split, names, written in zip(*(values.to_pylist() for values in batch.columns), strict=True):
+            yield name, split, lay_out(reference, parse_names(names, where=name), written)
 
 
 def write_tokens(

@@ -268,6 +268,12 @@ def test_a_difference_that_was_lost_or_changed(built: Built, edit: Callable[[lis
     assert changed.check()[SPELLING].figures["first_wrong"] == "u5"
 
 
+def test_the_placeholder_of_the_reference_is_no_difference(built: Built) -> None:
+    written = built.with_value("plain", "sequence", REFERENCE)
+    assert SPELLING not in written.with_value("plain", "placeholders", [1_501]).failed()
+    assert SPELLING in written.with_value("plain", "differences", ["1501N"]).failed()
+
+
 def test_a_sequence_and_differences_that_agree_and_are_not_the_source(built: Built) -> None:
     changed = built.with_value("near", "sequence", built.value("lone", "sequence"))
     changed = changed.with_value("near", "differences", built.value("lone", "differences"))

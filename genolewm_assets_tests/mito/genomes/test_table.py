@@ -25,6 +25,7 @@ from genolewm_assets.mito.genomes.table import (
     place_genomes,
     reject_table,
 )
+from genolewm_assets.mito.tokens.store import read_placements
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.mito.genome_world import (
     GENOMES,
@@ -145,6 +146,14 @@ def test_rows_say_what_was_placed(placed: PlacedCollection) -> None:
     assert all(row["cluster"] == name for name, row in rows.items() if name != "near")
     assert len({row["circle_sha256"] for row in rows.values()}) == len(GENOMES)
     assert canonical_rotation(rows["h2"]["sequence"]) == canonical_rotation(GENOMES[1].record(1).sequence)
+
+
+def test_the_reference_itself_is_a_genome_without_differences(aligner: CircularAligner) -> None:
+    table = table_of(place_genomes([GenomeRecord("itself", "", REFERENCE, None, "a.fa", 1)], aligner, QC))
+    (row,) = table.to_pylist()
+    assert (row["differences"], row["placeholders"], row["sequence"]) == ([], [1_501], REFERENCE)
+    ((_, _, placement),) = read_placements(table, REFERENCE)
+    assert (placement.sequence, placement.coordinates.tolist()) == (REFERENCE, list(range(len(REFERENCE))))
 
 
 def test_rejects_have_rows_too(placed: PlacedCollection) -> None:
