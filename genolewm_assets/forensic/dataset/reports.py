@@ -15,6 +15,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from genolewm_assets.errors import InputError
 from genolewm_assets.forensic.dataset.annotations import SPAN_CATEGORIES, AlleleAnnotation, Span, SpanAnnotation
 from genolewm_assets.forensic.panels import CHANNELS
+from genolewm_assets.store.files import decode_text
 
 _DELIMITERS = "\t;,"
 _SPAN_COLUMNS = ("user", "profile", "dye", "x0", "x1", "category")
@@ -47,9 +48,9 @@ def parse_table(data: bytes, where: str) -> Table:
     Raises
     ------
     InputError
-        If there is no header, or a line has more cells than the header.
+        If the bytes are no text, there is no header, or a line has more cells than the header.
     """
-    text = data.decode("utf-8-sig", "replace")
+    text = decode_text(data, where)
     header = text.partition("\n")[0]
     delimiter = max(_DELIMITERS, key=header.count)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)

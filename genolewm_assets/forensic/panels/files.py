@@ -9,7 +9,7 @@ from genolewm_assets.errors import PanelError
 from genolewm_assets.forensic.panels.genemapper import is_bin_text, is_panel_text, parse_genemapper
 from genolewm_assets.forensic.panels.panel import Panel
 from genolewm_assets.forensic.panels.xml_files import parse_xml_panel
-from genolewm_assets.store.files import open_plain
+from genolewm_assets.store.files import decode_text, open_plain
 
 _MAX_BYTES = 16 << 20
 
@@ -27,16 +27,15 @@ def read_panel(*paths: str | Path, panel_name: str | None = None) -> Panel:
     Raises
     ------
     PanelError
-        If the files are none of these, are malformed, larger than 16 MiB, or a locus appears twice.
+        If the files are none of these, are malformed, larger than 16 MiB or no text, or a locus appears twice.
     MissingResourceError, CorruptResourceError, ResourceError
         If a file is missing or cannot be read.
     """
     where = " and ".join(map(str, paths)) or "panel files"
-    contents = [_read(Path(path)) for path in paths]
-    if len(contents) == 1 and contents[0].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-        panel = parse_xml_panel(contents[0], where, panel_name)
+    texts = [_read(Path(path)) for path in paths]
+    if len(texts) == 1 and texts[0].lstrip().startswith("<"):
+        panel = parse_xml_panel(texts[0], where, panel_name)
     else:
-        texts = [content.decode("utf-8-sig", "replace") for content in contents]
         panels, bins = [each for each in texts if is_panel_text(each)], [each for each in texts if is_bin_text(each)]
         if len(texts) != 2 or len(panels) != 1 or len(bins) != 1:
             raise PanelError(
@@ -52,9 +51,9 @@ def read_panel(*paths: str | Path, panel_name: str | None = None) -> Panel:
     return panel
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> str:
     with open_plain(path, links=True, remedy="Name the panel files of the kit") as stream:
         data = stream.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise PanelError(str(path), "is too large", expected=f"at most {_MAX_BYTES:,} bytes")
-    return data
+    return decode_text(data, str(path), error=PanelError)

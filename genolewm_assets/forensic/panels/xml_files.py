@@ -16,8 +16,8 @@ _HALF_WIDTH_BP = 0.5
 _DEFAULT_REPEAT_BP = 4
 
 
-def parse_xml_panel(data: bytes, where: str, panel_name: str | None = None) -> Panel:
-    """Return the panel that an XML file defines.
+def parse_xml_panel(text: str, where: str, panel_name: str | None = None) -> Panel:
+    """Return the panel that an XML file defines, whatever encoding it names.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def parse_xml_panel(data: bytes, where: str, panel_name: str | None = None) -> P
     PanelError
         If it is no XML, declares entities, or is neither an OSIRIS nor a GeneMarker file.
     """
-    if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise PanelError(where, "declares a document type", expected="none, as OSIRIS and GeneMarker write")
     try:
-        root = ET.fromstring(data)  # noqa: S314 - without a document type there are no entities to expand
+        root = ET.fromstring(text)  # noqa: S314 - without a document type there are no entities to expand
     except (ET.ParseError, LookupError, ValueError) as err:
         raise PanelError(where, f"is not XML ({err})") from err
     if root.tag == "KitData":

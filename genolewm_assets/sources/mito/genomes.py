@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from genolewm_assets.errors import InputError
 from genolewm_assets.mito.genomes import GenomeRecord
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
+from genolewm_assets.store.files import text_encoding
 
 if TYPE_CHECKING:
     from Bio.SeqRecord import SeqRecord
@@ -28,6 +29,7 @@ _PIECE = 1 << 16
 #: length of some lines.
 _LONGEST_LINE = 1_000
 _END = "//"
+_NO_TEXT = "\N{REPLACEMENT CHARACTER}"
 _LOCUS = "LOCUS"
 _FETCH_AGAIN = "Fetch the file again"
 #: Haplogroup in a FASTA title; NCBI writes source modifiers in brackets, such as [haplogroup=H2a2a1].
@@ -138,19 +140,20 @@ class _Piece(NamedTuple):
 def _read_pieces(path: Path, where: str) -> Iterator[_Piece]:
     """Yield the text in lines, or pieces of lines, of at most 65,536 characters.
 
-    All line ends become a line feed, and bytes that are not UTF-8 become U+FFFD.
+    All line ends become a line feed, and bytes that are neither UTF-8 nor, behind its mark, UTF-16 become U+FFFD.
     """
     with path.open("rb") as file:
         compression = detect_compression(file)
         if compression is Compression.BGZF and not has_bgzf_end(file):
             raise InputError(where, "truncated bgzip (no end block)", remedy=_FETCH_AGAIN)
     with path.open("rb") if compression is Compression.PLAIN else gzip.open(path, "rb") as raw:
-        lines = io.TextIOWrapper(raw, encoding="utf-8-sig", errors="replace", newline=None)
         is_start, number = True, 1
         try:
+            lines = io.TextIOWrapper(raw, encoding=text_encoding(raw.peek(2)), errors="replace", newline=None)
             while text := lines.readline(_PIECE):
                 if "\0" in text:
-                    raise InputError(f"{where}:{number:,}", "NUL byte: not text, or damaged", remedy=_FETCH_AGAIN)
+                    remedy = "Save it as UTF-8, or fetch it again"
+                    raise InputError(f"{where}:{number:,}", "NUL byte: not UTF-8, or damaged", remedy=remedy)
                 yield _Piece(text, is_start)
                 is_start = text.endswith("\n")
                 number += is_start
@@ -238,6 +241,9 @@ def _as_record(found: SeqRecord, kind: CollectionFormat, where: str, number: int
         haplogroup, title = _stated(_IN_TITLE, title), title.strip()[len(name) :].strip()
     else:
         haplogroup = _haplogroup_of_source(found)
+    if _NO_TEXT in f"{name}{title}{haplogroup}":
+        problem = "its title has bytes that are not UTF-8; save the file as UTF-8"
+        return GenomeRecord(name, title, "", None, where, number, problem)
     return GenomeRecord(name, title, _sequence_of(found), haplogroup, where, number)
 
 

@@ -29,6 +29,14 @@ def test_heights_beside_alleles_are_not_read(delimiter: str) -> None:
     assert parse_allele_report(text.encode(), "r") == {"s": WANTED, "t": AlleleAnnotation({"M1": ("9",)})}
 
 
+def test_reports_in_utf_16_are_read_and_others_are_refused_without_alleles() -> None:
+    text = allele_report({"s": GENOTYPE})
+    assert parse_allele_report(text.encode("utf-16"), "r") == {"s": WANTED}
+    with pytest.raises(InputError, match=r"^r: is not text in UTF-8 .* byte 0xe9 at offset") as caught:
+        parse_allele_report((text + "s\tM\xe9\t14.3\n").encode("latin-1"), "r")
+    assert "14.3" not in str(caught.value)
+
+
 def test_heights_behind_alleles_are_not_read() -> None:
     text = "Sample Name,Marker,Allele 1,Allele 2,Height 1,Height 2\ns,M1,14,15,900,800\ns,M2,9,,700,\ns,M3,,,,\n"
     assert parse_allele_report(text.encode("utf-8-sig"), "r") == {

@@ -55,6 +55,25 @@ def test_genemapper_files_define_the_kit_in_either_order(tmp_path: Path) -> None
     assert panel.locus("M5").bins[0].left_bp == 0.5
 
 
+def test_files_as_windows_saves_them_define_the_same_kit(tmp_path: Path) -> None:
+    paths = write_panel_files(tmp_path)
+    expected = read_panel(*paths)
+    xml = write(tmp_path, OSIRIS)
+    of_xml = read_panel(*xml)
+    for encoding in ("utf-8-sig", "utf-16"):
+        for path in (*paths, *xml):
+            path.write_bytes(path.read_bytes().decode("utf-8-sig").encode(encoding))
+        assert (read_panel(*paths), read_panel(*xml)) == (expected, of_xml)
+        for path in (*paths, *xml):
+            path.write_bytes(path.read_bytes().decode(encoding).encode())
+    paths[0].write_bytes(paths[0].read_bytes() + "\xe9".encode("latin-1"))
+    with pytest.raises(PanelError, match=r"is not text in UTF-8 .* byte 0xe9 at offset"):
+        read_panel(*paths)
+    xml[0].write_bytes(OSIRIS.replace("<Kits>", "<!DOCTYPE a><Kits>").encode("utf-16"))
+    with pytest.raises(PanelError, match="declares a document type"):
+        read_panel(*xml)
+
+
 def test_osiris_maps_its_channels_and_names_amelogenin(tmp_path: Path) -> None:
     panel = read_panel(*write(tmp_path, OSIRIS))
     first, second = panel.loci

@@ -83,7 +83,14 @@ def test_every_packing_gives_the_same_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [b"\r\n".join(FASTA.split(b"\n")), b"\n\n" + FASTA, b"\xef\xbb\xbf" + FASTA, FASTA[:-1]]
+    "text",
+    [
+        b"\r\n".join(FASTA.split(b"\n")),
+        b"\n\n" + FASTA,
+        b"\xef\xbb\xbf" + FASTA,
+        FASTA[:-1],
+        FASTA.decode().encode("utf-16"),
+    ],
 )
 def test_line_ends_blank_lines_and_marks_change_nothing(tmp_path: Path, text: bytes) -> None:
     assert read(tmp_path, text) == read(tmp_path, FASTA)
@@ -213,6 +220,7 @@ PARTS = genbank("SIM9", "", length=16_569).replace("ORIGIN\n", "CONTIG      join
 @pytest.mark.parametrize(
     ("name", "text", "reason", "detail"),
     [
+        ("c.fa", b">b\xe9d x\nACGT\n", "unreadable", "its title has bytes that are not UTF-8; save the file as UTF-8"),
         ("c.fa", ">bad\n>SIM2\nAC\n", "no_sequence", "the record has no base"),
         ("c.fa", ">bad\n;AC\n", "alphabet", "1 no IUPAC codes, the first ';' at base 1"),
         ("c.fa", b">bad\nAC\xff\xfe1G\n", "alphabet", "3 no IUPAC codes, the first '\ufffd' at base 3"),
