@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.mito.genomes.differences import CirclePlacement
-from genolewm_assets.mito.genomes.qc import GenomeJudge, KeptGenome, RejectedGenome
+from genolewm_assets.mito.genomes.qc import KeptGenome, RejectedGenome, find_duplicates, judge_record, reject
 from genolewm_assets.mito.genomes.records import GenomeRecord
 from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall, levels_of_genome
 
@@ -23,11 +23,14 @@ class Judged(NamedTuple):
 
 
 def judge_all(records: Iterable[GenomeRecord]) -> Judged:
-    judge = GenomeJudge()
-    outcomes = [judge.judge(record) for record in records]
+    outcomes = [judge_record(record) for record in records]
+    fit = [each for each in outcomes if isinstance(each, KeptGenome)]
+    faults = find_duplicates([(each.record, each.circle_sha256) for each in fit])
+    rejected = [each for each in outcomes if isinstance(each, RejectedGenome)]
+    rejected += [reject(fit[at].record, fault) for at, fault in faults.items()]
     return Judged(
-        tuple(each for each in outcomes if isinstance(each, KeptGenome)),
-        tuple(each for each in outcomes if isinstance(each, RejectedGenome)),
+        tuple(each for at, each in enumerate(fit) if at not in faults),
+        tuple(sorted(rejected, key=lambda each: (each.file, each.number))),
     )
 
 

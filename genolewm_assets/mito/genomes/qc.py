@@ -6,6 +6,8 @@ Not here: reading files (``sources.mito``), alignment to the reference (``alignm
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -99,58 +101,68 @@ class RejectedGenome:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class _KeptEntry:
-    """Name, location and digest of a kept genome, for comparison with later records."""
-
-    name: str
-    where: str
-    circle_sha256: str
-
-
 #: Reason for rejection and its details.
 Fault: TypeAlias = tuple[GenomeReject, str]
 
 
-class GenomeJudge:
-    """Quality control of all records of a build, in order; rejects duplicates of records that were kept.
+def judge_record(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> KeptGenome | RejectedGenome:
+    """Return the genome of a record with its counts and digest, or the fault that the record has by itself."""
+    if (fault := find_fault(record, policy)) is not None:
+        return reject(record, fault)
+    digest = hashlib.sha256(canonical_rotation(record.sequence).encode("ascii")).hexdigest()
+    return KeptGenome(record, *_count_ambiguous(record.sequence), digest)
 
-    Of the records with one name, the first that passes is kept; the same holds for records of one circular sequence,
-    whatever their rotation or strand. A repeated entry is not an error, because collections overlap. A later record
-    with a kept name is rejected even if its sequence differs, because other tables, such as those of heteroplasmy,
-    refer to genomes by name. A rejected record does not reserve its name or sequence.
+
+def reject(record: GenomeRecord, fault: Fault) -> RejectedGenome:
+    """Return a record as rejected for a fault."""
+    return RejectedGenome(record.name, record.file, record.number, *fault)
+
+
+def find_duplicates(genomes: Sequence[tuple[GenomeRecord, str]]) -> dict[int, Fault]:
+    """Return the faults of genomes that other genomes have the name or the circle of, by their numbers in the sequence.
 
     Parameters
     ----------
-    policy
-        Limits that a genome must satisfy.
+    genomes
+        Records without a fault of their own, and the digests of their circles.
+
+    Notes
+    -----
+    A repeated entry is not an error, because collections overlap: of records of one name and one circle that with a
+    haplogroup is kept, of equal ones the first. Records of one name with different circles or haplogroups are all
+    rejected, because other tables, such as those of heteroplasmy, refer to genomes by name. Of other records of one
+    circle, whatever their rotation or strand, the first is kept.
     """
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for number, (record, _) in enumerate(genomes):
+        by_name[record.name].append(number)
+    faults: dict[int, Fault] = {}
+    for namesakes in by_name.values():
+        faults |= _find_namesakes({number: genomes[number] for number in namesakes})
+    by_circle: dict[str, GenomeRecord] = {}
+    for number, (record, circle) in enumerate(genomes):
+        if number not in faults and (twin := by_circle.setdefault(circle, record)) is not record:
+            detail = f"same circle as {twin.name!r} ({twin.where})"
+            faults[number] = GenomeReject.DUPLICATE_SEQUENCE, detail
+    return faults
 
-    def __init__(self, policy: GenomeQcPolicy = DEFAULT_POLICY) -> None:
-        self._policy = policy
-        self._by_name: dict[str, _KeptEntry] = {}
-        self._by_circle: dict[str, _KeptEntry] = {}
 
-    def judge(self, record: GenomeRecord) -> KeptGenome | RejectedGenome:
-        """Return the genome with its counts and digest if it is kept, or the reason why it is rejected."""
-        fault = find_fault(record, self._policy)
-        if fault is None:
-            digest = hashlib.sha256(canonical_rotation(record.sequence).encode("ascii")).hexdigest()
-            fault = self._find_duplicate(record, digest)
-        if fault is not None:
-            return RejectedGenome(record.name, record.file, record.number, *fault)
-        self._by_name[record.name] = self._by_circle[digest] = _KeptEntry(record.name, record.where, digest)
-        n_bases, ambiguous_bases = _count_ambiguous(record.sequence)
-        return KeptGenome(record, n_bases, ambiguous_bases, digest)
-
-    def _find_duplicate(self, record: GenomeRecord, digest: str) -> Fault | None:
-        """Return a fault if a kept genome has the same name or the same circular sequence, else None."""
-        if namesake := self._by_name.get(record.name):
-            circle = "the same circle" if namesake.circle_sha256 == digest else "another sequence"
-            return GenomeReject.DUPLICATE_NAME, f"{namesake.where} has the name; {circle}"
-        if twin := self._by_circle.get(digest):
-            return GenomeReject.DUPLICATE_SEQUENCE, f"same circle as {twin.name!r} ({twin.where})"
-        return None
+def _find_namesakes(genomes: Mapping[int, tuple[GenomeRecord, str]]) -> dict[int, Fault]:
+    """Return the faults of genomes that have one name: all if they differ, else all but one."""
+    kept = next((number for number, (record, _) in genomes.items() if record.haplogroup), next(iter(genomes)))
+    stated = sorted({record.haplogroup for record, _ in genomes.values() if record.haplogroup})
+    if len({circle for _, circle in genomes.values()}) == 1 and len(stated) < 2:
+        detail = f"{genomes[kept][0].where} has the name; the same circle"
+        return {number: (GenomeReject.DUPLICATE_NAME, detail) for number in genomes if number != kept}
+    found = {}
+    for number, (record, circle) in genomes.items():
+        other, differing = next(
+            (each, "another sequence" if its != circle else "another haplogroup")
+            for each, its in genomes.values()
+            if its != circle or (each.haplogroup or record.haplogroup) != record.haplogroup
+        )
+        found[number] = GenomeReject.CONFLICTING_NAME, f"{other.where} has the name; {differing}"
+    return found
 
 
 def find_fault(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> Fault | None:

@@ -20,6 +20,7 @@ class GenomeReject(StrEnum):
     JUNCTION_REPEAT = "junction_repeat"
     #: Found by the alignment to the reference, which runs before the search for duplicates.
     NOT_ALIGNABLE = "not_alignable"
+    CONFLICTING_NAME = "conflicting_name"
     DUPLICATE_NAME = "duplicate_name"
     DUPLICATE_SEQUENCE = "duplicate_sequence"
 

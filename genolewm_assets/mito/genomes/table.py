@@ -21,7 +21,14 @@ from genolewm_assets.genome import Split
 from genolewm_assets.mito.genomes.alignment import AlignedGenome, CircularAligner
 from genolewm_assets.mito.genomes.differences import Difference, lay_out, names_of
 from genolewm_assets.mito.genomes.haplogroups import call_branch, is_rcrs
-from genolewm_assets.mito.genomes.qc import GenomeJudge, GenomeQcPolicy, KeptGenome, RejectedGenome, find_fault
+from genolewm_assets.mito.genomes.qc import (
+    GenomeQcPolicy,
+    KeptGenome,
+    RejectedGenome,
+    find_duplicates,
+    judge_record,
+    reject,
+)
 from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genomes.split import SplitGenomes, SplitPolicy, split_genomes
 from genolewm_assets.progress import NO_PROGRESS, Progress
@@ -158,37 +165,34 @@ def place_genomes(
     progress
         Receives the number of genomes done.
     """
-    judge = GenomeJudge(policy)
-    placed: list[PlacedGenome] = []
-    rejected: list[RejectedGenome] = []
+    found: list[PlacedGenome | RejectedGenome] = []
     remaining, done = iter(records), 0
     with ThreadPoolExecutor(threads) as pool:
         while batch := list(islice(remaining, _AT_ONCE)):
-            # Duplicates are found among genomes that align; a chimera must not reserve the name of a later genome.
-            for record, aligned in zip(batch, pool.map(lambda each: _align(each, aligner, policy), batch), strict=True):
-                outcome = aligned if isinstance(aligned, RejectedGenome) else judge.judge(record)
-                if isinstance(outcome, RejectedGenome):
-                    rejected.append(outcome)
-                elif isinstance(aligned, AlignedGenome):
-                    placed.append(_placed(outcome, aligned))
+            found += pool.map(lambda each: _place(each, aligner, policy), batch)
             done += len(batch)
             progress.advance(done, None, "genomes")
-    return PlacedCollection(tuple(placed), tuple(rejected))
+    # Duplicates are found among genomes that align; a chimera must not reserve the name of another genome.
+    placed = {number: genome for number, genome in enumerate(found) if isinstance(genome, PlacedGenome)}
+    faults = find_duplicates([(genome.record, genome.circle_sha256) for genome in placed.values()])
+    for at, number in enumerate(placed):
+        if at in faults:
+            found[number] = reject(placed[number].record, faults[at])
+    return PlacedCollection(
+        tuple(each for each in found if isinstance(each, PlacedGenome)),
+        tuple(each for each in found if isinstance(each, RejectedGenome)),
+    )
 
 
-def _align(
-    record: GenomeRecord, aligner: CircularAligner, policy: GenomeQcPolicy
-) -> AlignedGenome | RejectedGenome | None:
-    """Align a record, or return the rejection if it does not align.
-
-    Returns None for a record with a fault of its own, which :class:`GenomeJudge` reports.
-    """
-    if find_fault(record, policy):
-        return None
+def _place(record: GenomeRecord, aligner: CircularAligner, policy: GenomeQcPolicy) -> PlacedGenome | RejectedGenome:
+    """Judge and align one record, without comparison with others."""
+    judged = judge_record(record, policy)
+    if isinstance(judged, RejectedGenome):
+        return judged
     try:
-        return aligner.align(record.sequence, where=record.where)
+        return _placed(judged, aligner.align(record.sequence, where=record.where))
     except InputError as err:
-        return RejectedGenome(record.name, record.file, record.number, GenomeReject.NOT_ALIGNABLE, f"got {err.got}")
+        return reject(record, (GenomeReject.NOT_ALIGNABLE, f"got {err.got}"))
 
 
 def _placed(genome: KeptGenome, aligned: AlignedGenome) -> PlacedGenome:

@@ -238,13 +238,17 @@ def _as_record(found: SeqRecord, kind: CollectionFormat, where: str, number: int
     """Convert a parsed record; the name is removed from the start of a FASTA title."""
     title, name = found.description, found.id or ""
     if kind is CollectionFormat.FASTA:
-        haplogroup, title = _stated(_IN_TITLE, title), title.strip()[len(name) :].strip()
+        stated, title = _stated(_IN_TITLE, title), title.strip()[len(name) :].strip()
     else:
-        haplogroup = _haplogroup_of_source(found)
-    if _NO_TEXT in f"{name}{title}{haplogroup}":
+        stated = _haplogroups_of_source(found)
+    problem = ""
+    if _NO_TEXT in "".join((name, title, *stated)):
         problem = "its title has bytes that are not UTF-8; save the file as UTF-8"
+    elif len(stated) > 1:
+        problem = f"states several haplogroups: {', '.join(map(repr, stated[:3]))}"
+    if problem:
         return GenomeRecord(name, title, "", None, where, number, problem)
-    return GenomeRecord(name, title, _sequence_of(found), haplogroup, where, number)
+    return GenomeRecord(name, title, _sequence_of(found), next(iter(stated), None), where, number)
 
 
 def _sequence_of(found: SeqRecord) -> str:
@@ -258,22 +262,18 @@ def _sequence_of(found: SeqRecord) -> str:
         return ""
 
 
-def _haplogroup_of_source(found: SeqRecord) -> str | None:
-    """Return the haplogroup of a GenBank source feature: its qualifier ``haplogroup``, else its ``note``."""
-    for source in (feature for feature in found.features if feature.type == "source"):
-        for value in source.qualifiers.get("haplogroup", ()):
-            if value.strip():
-                return str(value.strip())
-        for note in source.qualifiers.get("note", ()):
-            if haplogroup := _stated(_IN_NOTE, note):
-                return haplogroup
-    return None
+def _haplogroups_of_source(found: SeqRecord) -> list[str]:
+    """Return the haplogroups of the GenBank source features: of qualifiers ``haplogroup``, else of ``note``."""
+    sources = [feature.qualifiers for feature in found.features if feature.type == "source"]
+    stated = [value.strip() for source in sources for value in source.get("haplogroup", ()) if value.strip()]
+    noted = [name for source in sources for note in source.get("note", ()) for name in _stated(_IN_NOTE, note)]
+    return list(dict.fromkeys(stated or noted))
 
 
-def _stated(pattern: re.Pattern[str], text: str) -> str | None:
-    """Return the last matched group of a pattern in a text without quotes and white space; None if empty or absent."""
-    match = pattern.search(text)
-    return match[match.lastindex or 0].strip(" \t\"'") or None if match else None
+def _stated(pattern: re.Pattern[str], text: str) -> list[str]:
+    """Return the last matched groups of a pattern in a text, each once, without quotes, white space and empty ones."""
+    names = (match[match.lastindex or 0].strip(" \t\"'") for match in pattern.finditer(text))
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def _name_in_first_line(text: _RecordText, kind: CollectionFormat) -> str:

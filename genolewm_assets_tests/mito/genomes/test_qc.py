@@ -16,10 +16,10 @@ from genolewm_assets.genome import reverse_complement
 from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.checks import GENOME_CHECKS, check_genomes
 from genolewm_assets.mito.genomes.qc import (
-    GenomeJudge,
     GenomeQcPolicy,
     KeptGenome,
     RejectedGenome,
+    judge_record,
     junction_repeat_bp,
 )
 from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
@@ -47,7 +47,7 @@ def records(*sequences: str) -> list[GenomeRecord]:
 
 
 def fate(sequence: str, **given: object) -> tuple[str, str]:
-    judged = GenomeJudge(GenomeQcPolicy(**given)).judge(record(sequence))  # type: ignore[arg-type]
+    judged = judge_record(record(sequence), GenomeQcPolicy(**given))  # type: ignore[arg-type]
     return ("kept", "") if isinstance(judged, KeptGenome) else (str(judged.reason), judged.detail)
 
 
@@ -114,11 +114,10 @@ def test_an_impossible_policy_is_refused(given: dict[str, float]) -> None:
 
 
 def test_what_could_not_be_read_and_what_has_no_name_are_told_first() -> None:
-    judge = GenomeJudge()
-    assert judge.judge(record("", problem="over 10 characters: 12")) == RejectedGenome(
+    assert judge_record(record("", problem="over 10 characters: 12")) == RejectedGenome(
         "a", "c.fa", 1, GenomeReject.UNREADABLE, "over 10 characters: 12"
     )
-    nameless = judge.judge(record("", name=""))
+    nameless = judge_record(record("", name=""))
     assert isinstance(nameless, RejectedGenome)
     assert nameless.reason is GenomeReject.NO_NAME
 
@@ -135,14 +134,26 @@ def test_the_first_of_equal_circles_stays() -> None:
     assert len(judge_all(records(GENOME, GENOME[1:], GENOME[:99] + "R" + GENOME[100:])).kept) == 3
 
 
-def test_the_first_of_a_name_stays_and_it_is_told_whether_the_others_are_the_same() -> None:
-    given = [record(GENOME), record(GENOME[5:] + GENOME[:5], number=2), record(circle(16_569, 2), number=3)]
-    result = judge_all([*given, record(circle(16_569, 2), "b", 4)])
-    assert [(g.record.name, g.record.number) for g in result.kept] == [("a", 1), ("b", 4)]
-    assert [(g.number, str(g.reason), g.detail) for g in result.rejected] == [
-        (2, "duplicate_name", "c.fa, record 1 has the name; the same circle"),
-        (3, "duplicate_name", "c.fa, record 1 has the name; another sequence"),
+def test_records_of_one_name_and_circle_are_one_genome() -> None:
+    turned = record(GENOME[5:] + GENOME[:5], number=2)
+    assert [(r.number, str(r.reason), r.detail) for r in judge_all([record(GENOME), turned]).rejected] == [
+        (2, "duplicate_name", "c.fa, record 1 has the name; the same circle")
     ]
+    # That of a haplogroup stays, wherever it stands.
+    result = judge_all([record(GENOME), replace(turned, haplogroup="H1")])
+    assert [(g.record.number, g.record.haplogroup) for g in result.kept] == [(2, "H1")]
+
+
+@each_row("order", [1, -1])
+def test_records_of_one_name_that_differ_are_all_rejected_in_any_order(order: int) -> None:
+    given = [record(GENOME), record(circle(16_569, 2), number=2), record(circle(16_569, 2), "b", 3)]
+    given += [replace(record(circle(16_569, 3), "c", n), haplogroup=label) for n, label in ((4, "H1"), (5, "U5"))]
+    result = judge_all([*given, record(circle(16_569, 3), "c", 6)][::order])
+    assert [(g.record.name, g.record.number) for g in result.kept] == [("b", 3)]
+    assert [(g.number, str(g.reason)) for g in result.rejected] == [(n, "conflicting_name") for n in (1, 2, 4, 5, 6)]
+    details = {g.number: g.detail for g in result.rejected}
+    assert details[1] == "c.fa, record 2 has the name; another sequence"
+    assert details[4] == "c.fa, record 5 has the name; another haplogroup"
 
 
 def test_a_rejected_record_takes_up_neither_its_name_nor_its_circle() -> None:

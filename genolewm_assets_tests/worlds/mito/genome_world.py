@@ -95,7 +95,7 @@ def misfits(first: int) -> list[GenomeRecord]:
         "gapped": h1[:1_000] + "N" * 50 + h1[1_050:],
         "overlap": h1 + h1[:37],
         "twin": reverse_complement(lone[55:] + lone[:55]),
-        "h1": GENOMES[2].spell(),
+        "h1": h1[55:] + h1[:55],
         "chimera": chimera(),
     }
     return [
