@@ -115,6 +115,7 @@ forensic_profiles = GatedAsset(
     the kit's ladder and counts, and no allele of a sample.
     """,
     kinds={"numpy", "abif"},
+    code_version="2",
     place=lambda _, run: f"forensic/{run}",
     deps=(on_same_key(forensic_source),),
     partitions=BY_RUN_FOLDER,

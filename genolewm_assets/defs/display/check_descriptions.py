@@ -233,6 +233,9 @@ _FORENSIC: Mapping[str, str] = {
         "Every file of the run folder has one row: a profile of the store, a ladder or an allele report that was used, "
         "or left out with a reason."
     ),
+    "annotations_reach_injections": (
+        "Every sample of the run's allele reports has an injection of its name: the file's, or the sample's in it."
+    ),
     "size_standard_fits": (
         "In every profile the size standard has a top at the scan that the scaler gives to each fragment that was "
         "found, and no fragment is further from the smooth curve than the catalogue allows."

@@ -6,6 +6,7 @@ from .masks import mask_of_bins as mask_of_bins
 from .masks import place_alleles as place_alleles
 from .panel_json import panel_as_json as panel_as_json
 from .reports import parse_allele_report as parse_allele_report
+from .reports import parse_table as parse_table
 from .scaling import ScalingStrategy as ScalingStrategy
 from .strategies import DatasetStrategy as DatasetStrategy
 from .strategies import NFIRnDStrategy as NFIRnDStrategy

@@ -10,16 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from genolewm_assets.errors import AbifError
 from genolewm_assets.forensic import HidFile, MemmapCacheReader, Panel, read_hid
+from genolewm_assets.forensic.dataset import parse_table
 from genolewm_assets.forensic.panels import is_amelogenin
-from genolewm_assets.forensic.runs.rules import Fate, Role, RunRules
+from genolewm_assets.forensic.runs.rules import INSTRUMENT_SUFFIXES, Fate, Role, RunRules
 from genolewm_assets.forensic.runs.tables import (
     FILES_FILE,
     FORENSIC_FILES,
@@ -30,12 +32,14 @@ from genolewm_assets.forensic.runs.tables import (
 )
 from genolewm_assets.forensic.sizing import standard_of
 from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import check_schema
 
 #: Names of the checks of :func:`check_run`, in its order.
 RUN_CHECKS = (
     "schema_as_declared",
     "every_file_accounted_for",
+    "annotations_reach_injections",
     "size_standard_fits",
     "ladder_complete",
     "negative_clean",
@@ -78,6 +82,7 @@ def check_run(
     return (
         failed,
         _check_account(written),
+        _check_annotations(written),
         _check_sizes(written),
         _check_ladders(directory, panel, written),
         _check_negatives(written),
@@ -110,6 +115,19 @@ class _Written:
         """Rows of the account that have a row in the store."""
         rows = range(len(self.store))
         return [row for row in self.rows if row["row"] in rows and row["file"] in self.files]
+
+    def names(self) -> tuple[set[str], list[str]]:
+        """Return the names of injections and of their samples, and the files whose sample cannot be read."""
+        found, unreadable = set(), []
+        for name, path in self.files.items():
+            file = PurePosixPath(name)
+            if file.suffix.lower() in INSTRUMENT_SUFFIXES:
+                found |= {file.stem, file.name}
+                try:
+                    found.add(read_hid(path).run.sample)
+                except AbifError:
+                    unreadable.append(file.stem)
+        return found - {""}, unreadable
 
     def with_role(self, role: Role) -> list[dict[str, Any]]:
         """Return the stored rows of a role."""
@@ -151,6 +169,33 @@ def _check_account(written: _Written) -> CheckResult:
     fates = {fate.value: sum(row["fate"] == fate for row in written.rows) for fate in Fate}
     check = CheckResult("every_file_accounted_for", not len(faults), {"files": len(written.files), **fates}, [*faults])
     return stating_compared(check, len(written.rows), "the folder has no file")
+
+
+def _check_annotations(written: _Written) -> CheckResult:
+    """Look for an injection of the name of each sample in the allele reports; lines are stated, not what they hold.
+
+    A name that is a part of the name of an unreadable file is taken for its sample's.
+    """
+    reports = [row["file"] for row in written.rows if row["role"] == Role.ANNOTATION and row["file"] in written.files]
+    names, unreadable = written.names()
+    faults, compared = RowsAtFault(), 0
+    for report in reports:
+        rows = parse_table(written.files[report].read_bytes(), report).rows
+        compared += len(rows)
+        strangers = {cells[0] for _, cells in rows} - names
+        strangers -= {name for name in strangers if name and any(name in each for each in unreadable)}
+        lines = [number for number, cells in rows if cells[0] in strangers]
+        if lines:
+            known = ", ".join(map(repr, sorted(names)[:3]))
+            facts = {
+                "first_line": lines[0],
+                "expected": f"names such as {known}",
+                "got": f"{len(lines)} lines of others",
+            }
+            faults.add(file=report, problem="samples without an injection of their name", **facts)
+    figures: dict[str, JsonValue] = {"reports": len(reports), "injection_names": len(names), "wrong": len(faults)}
+    check = CheckResult("annotations_reach_injections", not len(faults), figures, [*faults])
+    return stating_compared(check, compared, "the run has no allele report", declared=True)
 
 
 def _check_sizes(written: _Written) -> CheckResult:

@@ -199,6 +199,16 @@ def test_an_annotated_allele_without_bin_is_counted(folder: Folder) -> None:
     assert folder.build().report.counts["alleles_without_bin"] == 2
 
 
+def test_a_report_that_names_samples_otherwise_is_found_without_what_it_holds(folder: Folder) -> None:
+    report = folder.run / REPORT
+    report.write_bytes(report.read_bytes().replace(b"S3,", b"S3.final,"))
+    built = folder.build()
+    assert built.failed == {"annotations_reach_injections"}
+    (row,) = failed_rows(built, "annotations_reach_injections")
+    assert (row["file"], row["got"]) == (REPORT, "13 lines of others")
+    assert "final" not in str(row)
+
+
 @each_row(
     "wrong",
     [{"n_scanpoints": 10}, {"analytical_rfu": 20.0}, {"max_residual_bp": float("nan")}, {"detection_rfu": 0.0}],

@@ -48,6 +48,7 @@ def test_every_check_passes_and_compared_something(built: BuiltRun) -> None:
     assert compared == {
         "schema_as_declared": None,
         "every_file_accounted_for": 12,
+        "annotations_reach_injections": 26,
         "size_standard_fits": 7,
         "ladder_complete": 1,
         "negative_clean": 1,
