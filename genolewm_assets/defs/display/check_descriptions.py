@@ -234,7 +234,7 @@ _FORENSIC: Mapping[str, str] = {
         "or left out with a reason."
     ),
     "annotations_reach_injections": (
-        "Every sample of the run's allele reports has an injection of its name: the file's, or the sample's in it."
+        "Every line of the run's allele reports names an injection, by file or sample, and a locus of the panel."
     ),
     "size_standard_fits": (
         "In every profile the size standard has a top at the scan that the scaler gives to each fragment that was "

@@ -257,8 +257,8 @@ _FORENSIC: Mapping[str, str] = {
         "A file appeared or disappeared while the run was built. Materialise again; report rows that come back."
     ),
     "annotations_reach_injections": (
-        "The allele report of the rows names samples otherwise than the instrument files, or is of another run. Rename "
-        "them in the report, or take the lines out."
+        "The allele report of the rows names samples or loci otherwise than the instrument files and the panel, or is "
+        "of another run or kit. Rename them in the report, or take the lines out."
     ),
     "size_standard_fits": (
         "Look at the trace of the size standard in the files of the rows; take files of failed injections out of the "

@@ -82,7 +82,7 @@ def check_run(
     return (
         failed,
         _check_account(written),
-        _check_annotations(written),
+        _check_annotations(written, panel),
         _check_sizes(written),
         _check_ladders(directory, panel, written),
         _check_negatives(written),
@@ -171,13 +171,14 @@ def _check_account(written: _Written) -> CheckResult:
     return stating_compared(check, len(written.rows), "the folder has no file")
 
 
-def _check_annotations(written: _Written) -> CheckResult:
-    """Look for an injection of the name of each sample in the allele reports; lines are stated, not what they hold.
+def _check_annotations(written: _Written, panel: Panel) -> CheckResult:
+    """Look for the injection and the locus that each line of the allele reports names; no cell of them is stated.
 
     A name that is a part of the name of an unreadable file is taken for its sample's.
     """
     reports = [row["file"] for row in written.rows if row["role"] == Role.ANNOTATION and row["file"] in written.files]
     names, unreadable = written.names()
+    loci = {locus.name for locus in panel.loci}
     faults, compared = RowsAtFault(), 0
     for report in reports:
         rows = parse_table(written.files[report].read_bytes(), report).rows
@@ -185,14 +186,12 @@ def _check_annotations(written: _Written) -> CheckResult:
         strangers = {cells[0] for _, cells in rows} - names
         strangers -= {name for name in strangers if name and any(name in each for each in unreadable)}
         lines = [number for number, cells in rows if cells[0] in strangers]
-        if lines:
-            known = ", ".join(map(repr, sorted(names)[:3]))
-            facts = {
-                "first_line": lines[0],
-                "expected": f"names such as {known}",
-                "got": f"{len(lines)} lines of others",
-            }
-            faults.add(file=report, problem="samples without an injection of their name", **facts)
+        others = [number for number, cells in rows if cells[1] not in loci]
+        for what, known, at in (("injection", names, lines), ("locus of the panel", loci, others)):
+            if at:
+                problem, expected = f"lines name no {what}", f"such as {', '.join(map(repr, sorted(known)[:3]))}"
+                got = f"{len(at)} of {len(rows)} lines"
+                faults.add(file=report, problem=problem, expected=expected, got=got, first_line=at[0])
     figures: dict[str, JsonValue] = {"reports": len(reports), "injection_names": len(names), "wrong": len(faults)}
     check = CheckResult("annotations_reach_injections", not len(faults), figures, [*faults])
     return stating_compared(check, compared, "the run has no allele report", declared=True)

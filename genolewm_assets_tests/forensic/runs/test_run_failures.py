@@ -199,14 +199,24 @@ def test_an_annotated_allele_without_bin_is_counted(folder: Folder) -> None:
     assert folder.build().report.counts["alleles_without_bin"] == 2
 
 
-def test_a_report_that_names_samples_otherwise_is_found_without_what_it_holds(folder: Folder) -> None:
+@each_row(
+    ("old", "new", "problem", "lines"),
+    [
+        (b"S3,", b"S3.final,", "lines name no injection", "13 of 26 lines"),
+        (b",SIM01,", b",SIM-01,", "lines name no locus of the panel", "2 of 26 lines"),
+    ],
+)
+def test_a_report_of_other_names_is_found_without_what_it_holds(
+    tmp_path: Path, old: bytes, new: bytes, problem: str, lines: str
+) -> None:
+    folder = Folder(tmp_path / problem)
     report = folder.run / REPORT
-    report.write_bytes(report.read_bytes().replace(b"S3,", b"S3.final,"))
+    report.write_bytes(report.read_bytes().replace(old, new))
     built = folder.build()
     assert built.failed == {"annotations_reach_injections"}
     (row,) = failed_rows(built, "annotations_reach_injections")
-    assert (row["file"], row["got"]) == (REPORT, "13 lines of others")
-    assert "final" not in str(row)
+    assert (row["file"], row["problem"], row["got"]) == (REPORT, problem, lines)
+    assert new.decode().strip(",") not in str(row)
 
 
 @each_row(
