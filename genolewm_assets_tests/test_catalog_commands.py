@@ -103,6 +103,8 @@ def break_everything(folder: Path) -> dict[str, str]:
     (folder / "corpus/eukaryote_generator/part-00000.parquet").unlink()
     (folder / "corpus/mrna_evo2/part-00000.parquet").write_bytes(b"PAR1")
     pq.write_table(pa.table({"sequence": ["ACGT"]}), folder / "corpus/mrna_splice_evo2/part-00000.parquet")
+    genes = pa.table({"record_id": ["a"], "sequence": ["ACGT"], "Start": [1.0], "strand": [[2]]})
+    pq.write_table(genes, folder / "corpus/prokaryote_evo2/part-00000.parquet")
     (folder / "clinvar/clinvar_20240107.vcf.gz").write_bytes(b"not a VCF")
     (folder / GENBANK).unlink()
     (folder / FASTA).write_text("x")
@@ -123,6 +125,8 @@ def break_everything(folder: Path) -> dict[str, str]:
         "corpus.sources.eukaryote_generator.url": "corpus/eukaryote_generator: no corpus file at this path",
         "corpus.sources.mrna_evo2.url": "part-00000.parquet: not a readable Parquet file",
         "corpus.sources.mrna_splice_evo2.url": "part-00000.parquet: not a layout of the pretraining corpus",
+        "corpus.sources.prokaryote_evo2.url": "column 'Start' (double) has nearly the name of another",
+        "corpus.sources.prokaryote_evo2.url ": "part-00000.parquet: column 'strand' has another type",
         "encoder.model": "own: no safetensors weights",
         "mito.genomes[0].url": "genomes.fa.gz: not FASTA",
         "mito.genomes[1].url": "genomes.gb.gz: does not exist",

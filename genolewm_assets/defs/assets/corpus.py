@@ -9,7 +9,7 @@ from genolewm_assets.defs.assets.observations import corpus_files, corpus_source
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display import describe_published, plotted, share
 from genolewm_assets.defs.runtime import AUTOMATED, BY_CORPUS_SOURCE, GatedAsset, Plan, Workspace, on_every_partition
-from genolewm_assets.lewm.corpus import CORPUS_CHECKS, CORPUS_WINDOWS, CorpusPlacer, CorpusSource, PlacementHow
+from genolewm_assets.lewm.corpus import CORPUS_CHECKS, CORPUS_WINDOWS, FAULTS, CorpusPlacer, CorpusSource, PlacementHow
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.corpus import (
     PART_BP,
@@ -63,6 +63,7 @@ def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]
         **describe_published(published, rows=pq.read_metadata(published.file("windows.parquet")).num_rows),
         **plotted(
             records_used=counts["records_used"],
+            faulty_share=share(sum(counts[f"skipped.{fault}"] for fault in FAULTS), counts["records_in"]),
             base_share_in_windows=share(counts["bases_in_windows"], counts["bases_in"]),
             maybe_human_share=share(counts["maybe_human"], counts["windows"]),
             placed_share=share(counts["windows"] - placed[PlacementHow.NONE], counts["windows"]),
@@ -80,7 +81,7 @@ corpus_windows = GatedAsset(
     windows the holdouts exclude from training; what a record states of itself counts only where the bases agree.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="3",
+    code_version="4",
     place=lambda _, source: f"corpus/{source}",
     deps=(on_every_partition(reference_genome), on_every_partition(corpus_source)),
     partitions=BY_CORPUS_SOURCE,

@@ -78,6 +78,10 @@ _WINDOWS: Mapping[str, str] = {
         "another organism is called non-human."
     ),
     "windows_follow_tiling": "Every record has exactly the windows that the tiling rules give.",
+    "faulty_records_rare": (
+        "The share of rows of the source that are at fault (no id, invalid coordinates, unknown strand, ...), and are "
+        "left out, is within the catalogue's bound."
+    ),
 }
 
 _STATES: Mapping[str, str] = {

@@ -106,6 +106,10 @@ _WINDOWS: Mapping[str, str] = {
         "back."
     ),
     "windows_follow_tiling": _FAULT_OF_THE_CODE,
+    "faulty_records_rare": (
+        "Correct the rows in the corpus file: each names its record, what is expected and what is there. If they are "
+        "to be left out, raise corpus.max_faulty_fraction in the catalogue."
+    ),
 }
 
 _STATES: Mapping[str, str] = {

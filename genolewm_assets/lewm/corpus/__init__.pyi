@@ -4,8 +4,11 @@ from .placement import CorpusPlacer as CorpusPlacer
 from .placement import Placement as Placement
 from .placement import PlacementHow as PlacementHow
 from .placement import WindowAligner as WindowAligner
+from .records import FAULTS as FAULTS
 from .records import CorpusRecord as CorpusRecord
 from .records import CorpusSource as CorpusSource
+from .records import RecordFault as RecordFault
+from .records import SkipReason as SkipReason
 from .windows import CORPUS_SKIPPED as CORPUS_SKIPPED
 from .windows import CORPUS_WINDOWS as CORPUS_WINDOWS
 from .windows import CorpusBatch as CorpusBatch

@@ -11,14 +11,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.errors import CorruptResourceError, UnknownContigError
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import ContigSet
-from genolewm_assets.lewm.corpus.records import CorpusRecord
+from genolewm_assets.lewm.corpus.placement_checks import PlacementAudit, Row
+from genolewm_assets.lewm.corpus.records import FAULTS, CorpusRecord
 from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
 from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
@@ -33,15 +32,12 @@ CORPUS_CHECKS = (
     "window_hashes_right",
     "placements_hold",
     "every_record_accounted_for",
+    "faulty_records_rare",
 )
 
-Row = dict[str, Any]
 _RUN = re.compile(rb"[ACGT]+")
 _ACGT = re.compile(r"[ACGT]+")
-_OTHER_STRAND = bytes.maketrans(b"ACGT", b"TGCA")
 _NOT_GC = str.maketrans("", "", "AT")
-#: Other symbols than ACGT become a number that differs between record and reference.
-_OF_RECORD, _OF_REFERENCE = (bytes(c if chr(c) in "ACGT" else other for c in range(256)) for other in (1, 2))
 _WORD = re.compile(r"[a-z]{2,}|[0-9]+")
 _HUMAN = {"homo", "human", "sapiens", "hominidae", "homininae", "9606"}
 #: Words of the lineage of *Homo sapiens* (NCBI Taxonomy) above the family, and of texts that state nothing.
@@ -85,7 +81,7 @@ def check_corpus_windows(
     tuple of CheckResult
         In the order of :data:`CORPUS_CHECKS`.
     """
-    audit = _Audit(params, contigs, bases)
+    audit = _Audit(params, PlacementAudit(contigs, bases))
     audit.sweep(audit.rows(windows, CORPUS_WINDOWS), audit.rows(skipped, CORPUS_SKIPPED), records)
     return audit.results(counts)
 
@@ -93,8 +89,8 @@ def check_corpus_windows(
 class _Audit:
     """Findings of one pass over the records and both tables in parallel."""
 
-    def __init__(self, params: CorpusParams, contigs: ContigSet, bases: Callable[[str, int, int], bytes]) -> None:
-        self.params, self.contigs, self.bases = params, contigs, bases
+    def __init__(self, params: CorpusParams, placements: PlacementAudit) -> None:
+        self.params, self.placements = params, placements
         self.wrong: defaultdict[str, RowsAtFault] = defaultdict(RowsAtFault)
         self.recount: Counter[str] = Counter()
         self._seen: set[bytes] = set()
@@ -118,23 +114,23 @@ class _Audit:
         group, skip = next(groups, None), next(skipped, None)
         for record in records:
             self.recount["records_in"] += 1
-            if not self._is_in_slice(record.record_id):
+            reason = self._fault_of(record)
+            if reason is None and not self._is_in_slice(record.record_id):
                 self.recount["skipped.sliced_out"] += 1
                 continue
-            name, repeated = self._name(record)
-            expected = [] if repeated else self._expected(record.sequence, name)
-            self._recount_bases(record.sequence, expected, repeated=repeated)
-            if group is not None and group[0] == name and not repeated:
+            name, unused = (record.record_id, True) if reason else self._name(record)
+            expected = [] if unused else self._expected(record.sequence, name)
+            if reason is None:
+                self._recount_bases(record.sequence, expected, repeated=unused)
+            if group is not None and group[0] == name and not unused:
                 self._compare(record, group[1], expected)
                 group = next(groups, None)
             elif expected:
                 self._add_finding("windows_follow_tiling", name, f"{len(expected)} windows missing")
             if not expected:
                 self.recount["records_skipped"] += 1
-                if skip is not None and (skip["record_id"], skip["length_bp"]) == (
-                    record.record_id,
-                    len(record.sequence),
-                ):
+                listed = skip and (skip["record_id"], skip["length_bp"], reason and skip["reason"])
+                if listed == (record.record_id, len(record.sequence), reason):
                     skip = next(skipped, None)
                 else:
                     self._add_finding("every_record_accounted_for", name, "not among the skipped records")
@@ -164,7 +160,26 @@ class _Audit:
         # Without windows, the account has shown each record among the skipped ones.
         listed = bool(self.recount["records_in"]) and not self.wrong["every_record_accounted_for"]
         nothing = "every record was skipped" if listed else "the source has no record"
-        return tuple(self._result(name, nothing, listed=listed) for name in CORPUS_CHECKS)
+        rest = tuple(self._result(name, nothing, listed=listed) for name in CORPUS_CHECKS[:-1])
+        return (*rest, self._faults_rare(nothing, listed=listed))
+
+    def _fault_of(self, record: CorpusRecord) -> str | None:
+        """Return the reason of the fault of a record's row, and count it; None: the row has none."""
+        if record.fault is None:
+            return None
+        reason, got = record.fault
+        self.recount[f"skipped.{reason}"] += 1
+        self.wrong["faulty_records_rare"].add(record=record.record_id, problem=reason, expected=FAULTS[reason], got=got)
+        return reason
+
+    def _faults_rare(self, nothing: str, *, listed: bool) -> CheckResult:
+        wrong, records = self.wrong["faulty_records_rare"], self.recount["records_in"]
+        share, most = len(wrong) / max(1, records), self.params.max_faulty_fraction
+        figures: dict[str, JsonValue] = {"wrong": len(wrong), "rows": self.recount["windows"]}
+        figures |= {"fraction": round(share, 6), "max_fraction": most}
+        figures |= {str(reason): n for reason in FAULTS if (n := self.recount[f"skipped.{reason}"])}
+        check = CheckResult("faulty_records_rare", passed=share <= most, figures=figures, rows=tuple(wrong))
+        return stating_compared(check, records, nothing, declared=listed)
 
     def _result(self, name: str, nothing: str, *, listed: bool) -> CheckResult:
         wrong = self.wrong[name]
@@ -248,7 +263,7 @@ class _Audit:
             )
         for row in rows:
             self._check_content(row, record)
-            if not self._placement_holds(row, record):
+            if not self.placements.holds(row, record):
                 names = ("placement_how", "placed_contig", "placed_start", "placed_end", "strand", "placement_exact")
                 self._add_row("placements_hold", row, "the placement does not hold", **{n: row[n] for n in names})
 
@@ -292,100 +307,6 @@ class _Audit:
                 expected=(fresh.hexdigest()[:32], f"GC {gc:.6f}"),
                 got=(row["window_id"], f"GC {row['gc']:.6f}"),
             )
-
-    def _placement_holds(self, row: Row, record: CorpusRecord) -> bool:
-        """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated.
-
-        The kind must be ``coordinates`` if, and only if, the bases of the reference agree with stated coordinates.
-        """
-        how, contig = row["placement_how"], row["placed_contig"]
-        if not _has_its_columns(row) or (how != "none" and not record.maybe_human):
-            return False
-        if record.maybe_human and (how == "coordinates") != self._bases_agree(row, record):
-            return False
-        if row["placed_start"] is None:
-            return not row["placement_exact"]
-        start, end, strand = row["placed_start"], row["placed_end"], row["strand"]
-        known = contig in self.contigs
-        if strand not in ("+", "-") or not 0 <= start < end or (known and end > self.contigs[contig].length):
-            return False
-        if how != "mappy" and (start, end) != self._stated(row, record):
-            return False
-        return (
-            self._is_exact(row, contig, start, end) == row["placement_exact"] if known else not row["placement_exact"]
-        )
-
-    def _stated(self, row: Row, record: CorpusRecord) -> tuple[int, int] | None:
-        """Return the place that a record states for a window, of a transcript the whole gene."""
-        if record.span is None or record.spliced:
-            return record.span
-        first, last = record.span
-        if record.strand == "-":
-            return last - row["end"], last - row["start"]
-        return first + row["start"], first + row["end"]
-
-    def _bases_agree(self, row: Row, record: CorpusRecord) -> bool:
-        """Return whether enough bases are known at the stated place, and 19 in 20 of them are those of the record."""
-        try:
-            contig = self.contigs.resolve(record.contig or "").name
-        except UnknownContigError:
-            return False
-        size, joints = len(record.sequence), record.junctions or ()
-        if record.span is None or record.span[1] > self.contigs[contig].length:
-            return False
-        first, last = record.span
-        if any(joint <= 0 or joint >= size for joint in joints) or last - first < size:
-            return False
-        if record.spliced:
-            # 5' exon and 3' exon, at the ends of the gene.
-            outer = [(0, joints[0]), (joints[-1], size)] if joints else []
-            pieces = [(a, b, first + a if a == 0 else last - (b - a)) for a, b in outer]
-            if record.strand == "-":
-                pieces = [(a, b, last - b if a == 0 else first) for a, b in outer]
-            needed = size / 2
-        elif last - first != size:
-            return False
-        else:
-            pieces = [(row["start"], row["end"], (self._stated(row, record) or (0, 0))[0])]
-            needed = 0.9 * (row["end"] - row["start"])
-        counts = [self._count_agreeing(record, contig, *piece) for piece in pieces]
-        known, equal = (sum(count[n] for count in counts) for n in (0, 1))
-        return known >= max(20, needed) and equal >= 0.95 * known
-
-    def _count_agreeing(self, record: CorpusRecord, contig: str, start: int, end: int, at: int) -> tuple[int, int]:
-        """Return how many bases ``[start, end)`` of a record are known on both sides from ``at`` on, how many equal."""
-        genomic = self.bases(contig, at, at + end - start)
-        if record.strand == "-":
-            genomic = genomic.translate(_OTHER_STRAND)[::-1]
-        one = np.frombuffer(record.sequence[start:end].translate(_OF_RECORD), dtype=np.uint8)
-        two = np.frombuffer(genomic.translate(_OF_REFERENCE), dtype=np.uint8)
-        return int(((one > 2) & (two > 2)).sum()), int((one == two).sum())
-
-    def _is_exact(self, row: Row, contig: str, start: int, end: int) -> bool:
-        genomic = self.bases(contig, start, end) if end - start == row["window_bp"] and not row["spliced"] else b""
-        if row["strand"] == "-":
-            genomic = genomic.translate(_OTHER_STRAND)[::-1]
-        return bool(genomic.decode() == row["sequence"])
-
-
-def _has_its_columns(row: Row) -> bool:
-    """Return whether exactly those columns are filled that a kind of placement has."""
-    how = row["placement_how"]
-    place = row["placed_start"], row["placed_end"], row["strand"]
-    stated = row["stated_contig"], row["stated_start"], row["stated_end"]
-    located = how in ("coordinates", "mappy", "stated")
-    return (
-        how in ("coordinates", "mappy", "stated", "contig_name", "none")
-        and (row["placed_contig"] is not None) == (how != "none")
-        and all((part is not None) == located for part in place)
-        and all(
-            (part is not None) == (how == "mappy") and 0 <= (part or 0) <= 1
-            for part in (row["identity"], row["coverage"])
-        )
-        and (how == "mappy" or stated == (None, None, None))
-        and (stated[0] is not None or stated[1] is None)
-        and (stated[1] is None) == (stated[2] is None)
-    )
 
 
 def _names_no_other_organism(taxonomy: str | None) -> bool:

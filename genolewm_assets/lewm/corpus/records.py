@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from genolewm_assets.lewm.corpus.taxa import states_non_human
 
@@ -26,7 +29,8 @@ class SkipReason(StrEnum):
     """Why a record gives no window.
 
     ``SLICED_OUT``: not in the slice of the corpus used. ``DUPLICATE``: same id and sequence as an earlier record.
-    ``SPLIT_TOO_SHORT``: long enough as a whole, but all its ACGT runs are too short.
+    ``SPLIT_TOO_SHORT``: long enough as a whole, but all its ACGT runs are too short. The last six are faults of a row,
+    which :data:`FAULTS` explains; such a record is counted whether it is in the slice or not.
     """
 
     SLICED_OUT = "sliced_out"
@@ -34,6 +38,32 @@ class SkipReason(StrEnum):
     EMPTY = "empty"
     TOO_SHORT = "too_short"
     SPLIT_TOO_SHORT = "split_too_short"
+    NO_ID = "no_id"
+    NOT_A_WHOLE_NUMBER = "not_a_whole_number"
+    INVALID_COORDINATES = "invalid_coordinates"
+    LENGTH_DIFFERS = "length_differs"
+    UNKNOWN_STRAND = "unknown_strand"
+    INVALID_JUNCTIONS = "invalid_junctions"
+
+
+#: Faults of a row, with what is expected instead.
+FAULTS: Mapping[SkipReason, str] = MappingProxyType(
+    {
+        SkipReason.NO_ID: "an id",
+        SkipReason.NOT_A_WHOLE_NUMBER: "a whole number",
+        SkipReason.INVALID_COORDINATES: "0 <= start < end on a stated contig",
+        SkipReason.LENGTH_DIFFERS: "end - start bases, of a spliced record at most as many",
+        SkipReason.UNKNOWN_STRAND: "'+', '-', '.', 1, -1 or 0",
+        SkipReason.INVALID_JUNCTIONS: "ascending offsets, one less than the exons",
+    }
+)
+
+
+class RecordFault(NamedTuple):
+    """A fault of a row: its reason, one of :data:`FAULTS`, and what the row holds."""
+
+    reason: SkipReason
+    got: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +90,8 @@ class CorpusRecord:
         Offsets in the sequence, in bases, at which introns were cut out, ascending; empty: one exon; None: not stated.
     note
         The record's own note.
+    fault
+        Why the row cannot be used; such a record has id and sequence only. None: it can.
     """
 
     source: CorpusSource
@@ -71,6 +103,7 @@ class CorpusRecord:
     strand: str | None = None
     junctions: tuple[int, ...] | None = None
     note: str | None = None
+    fault: RecordFault | None = None
 
     @property
     def maybe_human(self) -> bool:

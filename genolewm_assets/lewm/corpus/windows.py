@@ -77,11 +77,11 @@ CORPUS_WINDOWS = TableSchema(
 
 CORPUS_SKIPPED = TableSchema(
     "corpus_skipped",
-    "record of the slice that gives no window",
+    "record of the slice that gives no window, and every record whose row is at fault",
     pa.schema(
         [
             column("source", pa.string(), "one of the closed set CorpusSource"),
-            column("record_id", pa.string(), "as the corpus gives it; need not be unique"),
+            column("record_id", pa.string(), "as the corpus gives it; need not be unique, empty for no_id"),
             column("length_bp", pa.int64(), "bases of the record"),
             column("reason", pa.string(), "one of the closed set SkipReason"),
         ]
@@ -109,6 +109,8 @@ class CorpusParams:
     short_windows
         Whether an ACGT run of 2,048 bp or more that is too short for the profile gives one shorter window; its size
         is the largest multiple of 6 bp that leaves both margins.
+    max_faulty_fraction
+        Largest share of the records of a source, 0 to 1, whose rows may be at fault.
 
     Raises
     ------
@@ -120,6 +122,7 @@ class CorpusParams:
     slice_fraction: float = 1.0
     seed: int = 0
     short_windows: bool = False
+    max_faulty_fraction: float = 0.01
 
     def __post_init__(self) -> None:
         if not 0 < self.slice_fraction <= 1:
@@ -285,6 +288,9 @@ class _Builder:
     def add(self, record: CorpusRecord) -> None:
         """Add the windows of a record, or count and list it as skipped."""
         self._figures["records_in"] += 1
+        if record.fault is not None:
+            self._skip(record, record.fault.reason)
+            return
         params = self._params
         if not is_in_slice(record.record_id, fraction=params.slice_fraction, seed=params.seed):
             self._figures[f"skipped.{SkipReason.SLICED_OUT}"] += 1

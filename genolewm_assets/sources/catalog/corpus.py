@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from genolewm_assets.genome import WindowProfile
 from genolewm_assets.lewm.corpus import CorpusParams, CorpusSource
-from genolewm_assets.sources.catalog.fields import Section, Url, refusal
+from genolewm_assets.sources.catalog.fields import Section, Share, Url, refusal
 
 #: Names of the configurations of the corpus.
 CORPUS_SOURCES = tuple(source.value for source in CorpusSource)
@@ -31,12 +31,15 @@ class CorpusSection(Section):
     """The pretraining corpus: files, the share of records used, and the tiling.
 
     ``slice_fraction`` is the share of records used, chosen by hash of their ids with ``seed``. With ``short_windows`` a
-    sequence too short for the window profile gives one shorter window. A source that is not listed has no partition.
+    sequence too short for the window profile gives one shorter window. ``max_faulty_fraction`` is the largest share of
+    the rows of a source that may be at fault; they are counted and left out. A source that is not listed has no
+    partition.
     """
 
     slice_fraction: Annotated[float, Field(gt=0, le=1)] = _CORPUS.slice_fraction
     seed: Annotated[int, Field(ge=0)] = _CORPUS.seed
     short_windows: bool = _CORPUS.short_windows
+    max_faulty_fraction: Share = _CORPUS.max_faulty_fraction
     sources: dict[str, CorpusSourceEntry] = Field(default_factory=dict)
 
     def params(self, profile: WindowProfile) -> CorpusParams:

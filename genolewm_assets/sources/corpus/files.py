@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import fsspec
@@ -31,6 +32,7 @@ from genolewm_assets.lewm.corpus import (
     check_corpus_windows,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.sources.corpus.faults import FaultTally
 from genolewm_assets.sources.corpus.layouts import find_layout
 from genolewm_assets.sources.corpus.parts import BatchAligner
 from genolewm_assets.sources.files import fetch_error
@@ -87,14 +89,15 @@ def list_corpus_files(url: str) -> tuple[str, ...]:
     return tuple(file if local else filesystem.unstrip_protocol(file) for file in found)
 
 
-def check_corpus_file(path: Path) -> None:
-    """Check by its footer that a file is Parquet with the columns of a layout; raises as :func:`read_records`."""
+def look_at_corpus_file(path: Path) -> list[InputError]:
+    """Return what is wrong with the columns of a Parquet file, by its footer; raises if it has none or no layout."""
     with _open(path) as file:
-        find_layout(file.schema_arrow, where=str(path))
+        layout = find_layout(file.schema_arrow, where=str(path))
+        return list(layout.faults(file.schema_arrow, where=str(path)))
 
 
 def read_records(
-    paths: Sequence[Path], source: CorpusSource, *, progress: Progress = NO_PROGRESS
+    paths: Sequence[Path], source: CorpusSource, *, max_faulty_fraction: float = 1, progress: Progress = NO_PROGRESS
 ) -> Iterator[CorpusRecord]:
     """Read the records of one source, file by file and in each file's order.
 
@@ -104,30 +107,34 @@ def read_records(
         Local Parquet files, in either layout.
     source
         Configuration of the corpus that the files belong to.
+    max_faulty_fraction
+        Largest share of the rows of all files, 0 to 1, that may be at fault.
 
     Yields
     ------
     CorpusRecord
-        Coordinates 0-based half-open; sequence upper-case with U replaced by T, other symbols unchanged.
+        Coordinates 0-based half-open; sequence upper-case with U replaced by T, other symbols unchanged. The record of
+        a row at fault has its ``fault``.
 
     Raises
     ------
     InputError
-        If a file is missing, is not Parquet or has an unknown layout, or if the id of a row is missing or its
-        coordinates or junctions are invalid. The message names the file and the row.
+        If a file is missing, is not Parquet, has an unknown layout or a column that cannot be read, or if too many rows
+        are at fault. The message names the file, and the column or rows.
     """
-    total = sum(_open(path).metadata.num_rows for path in paths)
+    tally = FaultTally(sum(map(_count_rows, paths)), max_faulty_fraction)
     done = 0
     for path in paths:
         with _open(path) as file:
-            layout = find_layout(file.schema_arrow, where=str(path))
-            row_number = 0
-            for batch in _batches(file, layout.columns, path):
-                for row in batch.to_pylist():
-                    yield layout.parse(row, source, f"{path} (row {row_number})")
-                    row_number += 1
+            layout, before = find_layout(file.schema_arrow, where=str(path)), done
+            for batch in _batches(file, layout.columns(file.schema_arrow), path):
+                for row, record in enumerate(layout.records(batch, source), done - before):
+                    if record.fault is not None:
+                        tally.add(record.fault, path, row)
+                    yield record
                 done += batch.num_rows
-                progress.advance(done, total, "records")
+                tally.check(path, done)
+                progress.advance(done, tally.total, "records")
 
 
 def write_corpus_windows(
@@ -154,8 +161,9 @@ def write_corpus_windows(
     ledger = CorpusLedger()
     out_dir.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out_dir) as folder:
-        placer = _prepare(placer, lambda: read_records(paths, source), params, Path(folder))
-        batches = build_corpus_windows(read_records(paths, source, progress=progress), params, placer, ledger)
+        read = partial(read_records, paths, source, max_faulty_fraction=params.max_faulty_fraction)
+        placer = _prepare(placer, read, params, Path(folder))
+        batches = build_corpus_windows(read(progress=progress), params, placer, ledger)
         rows = _write_batches(batches, out_dir)
     return ShardReport(ledger.counts(), rows)
 
@@ -218,6 +226,14 @@ def _tables(path: Path) -> Iterator[pa.Table]:
         yield file.schema_arrow.empty_table()
         for group in range(file.num_row_groups):
             yield file.read_row_group(group)
+
+
+def _count_rows(path: Path) -> int:
+    """Return the number of rows of a file; raise if a column of it cannot be read."""
+    for fault in look_at_corpus_file(path):
+        raise fault
+    with _open(path) as file:
+        return int(file.metadata.num_rows)
 
 
 def _open(path: Path) -> pq.ParquetFile:

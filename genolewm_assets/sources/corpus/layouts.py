@@ -9,16 +9,17 @@ source may begin with a domain: ``bacteria_NC_008253.1_Ecoli_536``.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import start_from_pos
-from genolewm_assets.lewm.corpus import CorpusRecord, CorpusSource
+from genolewm_assets.lewm.corpus import CorpusRecord, CorpusSource, RecordFault, SkipReason
+from genolewm_assets.store.tables import Unreadable, Value, Wanted, column_faults, find_misspelt, read_column
 
-Row = Mapping[str, object]
+Row = Mapping[str, Value]
 
 _COORDINATES = re.compile(r"([^\s:]+):(\d+)-(\d+)\(([+-])\)(?:\s+exons=(\d+))?(?:\s+junctions=(\S+))?")
 _CONTIG_WORD = re.compile(r"(?<![A-Za-z0-9])chr(?:[0-9]{1,2}|X|Y|M|MT)(?![A-Za-z0-9])")
@@ -27,6 +28,31 @@ _ACCESSION = re.compile(r"[A-Z]{2}_\d+\.\d+")
 _DOMAIN = re.compile(r"(bacteria|archaea|viruses)(?=_)", re.IGNORECASE)
 #: Text of the field ``junctions`` for "no junction".
 _NO_JUNCTION = "."
+#: Strands as files state them; None: not stated.
+_STRANDS: Mapping[Value, str | None] = {
+    **dict.fromkeys((None, "", ".", "0")),
+    **dict.fromkeys(("+", "1"), "+"),
+    **dict.fromkeys(("-", "-1"), "-"),
+}
+#: No coordinate reaches it.
+_TOO_FAR = 1 << 62
+
+_PLACE = ("chrom", "start", "end")
+_GENE = {
+    **{"record_id": Wanted.LABEL, "sequence": Wanted.TEXT, "taxonomy": Wanted.LABEL, "chrom": Wanted.LABEL},
+    **{"start": Wanted.WHOLE, "end": Wanted.WHOLE, "strand": Wanted.LABEL},
+}
+_TEXT = {"record": Wanted.LABEL, "text": Wanted.TEXT, "metadata": Wanted.TEXT}
+#: Fields of ``metadata``, if it is a struct; a text is its ``note``.
+_METADATA = {"source": Wanted.TEXT, "note": Wanted.TEXT, "taxonomy": Wanted.LABEL}
+
+
+class _RowError(Exception):
+    """A row is at fault."""
+
+    def __init__(self, reason: SkipReason, got: str) -> None:
+        super().__init__(reason, got)
+        self.fault = RecordFault(reason, got)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +61,65 @@ class CorpusLayout:
 
     Attributes
     ----------
+    wanted
+        Columns that are read, the record's id and its sequence first, with what they hold.
     parse
-        Turns a row, its source and its place (file and row, for errors) into a record.
-    columns
-        Columns of the file that ``parse`` reads.
+        Turns a row and its source into a record, or raises ``_RowError``.
     """
 
-    parse: Callable[[Row, CorpusSource, str], CorpusRecord]
-    columns: list[str]
+    wanted: Mapping[str, Wanted]
+    parse: Callable[[Row, CorpusSource], CorpusRecord]
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        """Return the columns of a file that are read."""
+        return [name for name in self.wanted if name in schema.names]
+
+    def faults(self, schema: pa.Schema, *, where: str) -> Iterator[InputError]:
+        """Yield an error for each column of a file that is misspelt, of another type, or missing beside others."""
+        names = schema.names
+        details = schema.types[names.index("metadata")] if "metadata" in names else None
+        if details is not None and pa.types.is_struct(details):
+            yield from column_faults(pa.schema(list(details)), _METADATA, where=f"{where} (metadata)")
+            schema = schema.set(names.index("metadata"), pa.field("metadata", pa.string()))
+        yield from column_faults(schema, self.wanted, where=where)
+        missing = [name for name in _PLACE if name not in names] if self.wanted is _GENE else []
+        if missing and {"start", "end"} & {*names}:
+            stated = ", ".join(f"{name!r}" for name in _PLACE if name in names)
+            expected = "'chrom', 'start' and 'end', or none but 'chrom'"
+            remedy = "Add or rename the column, or leave out the coordinates"
+            yield InputError(where, f"lacks column {missing[0]!r}", expected=expected, got=stated, remedy=remedy)
+
+    def records(self, batch: pa.RecordBatch, source: CorpusSource) -> Iterator[CorpusRecord]:
+        """Yield the record of each row of a batch; one at fault has its id, sequence and fault only."""
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+        wanted, details = {**_METADATA, **self.wanted}, arrays.pop("metadata", None)
+        if details is not None and pa.types.is_struct(details.type):
+            fields = (field.name for field in details.type)
+            arrays |= {name: each for name, each in zip(fields, details.flatten(), strict=True) if name in _METADATA}
+        elif details is not None:
+            arrays["note"] = details
+        columns = [read_column(array, wanted[name]) for name, array in arrays.items()]
+        for values in zip(*columns, strict=True):
+            row = dict(zip(arrays, values, strict=True))
+            try:
+                yield self._record(row, source)
+            except _RowError as error:
+                record_id, sequence = (row[name] for name in list(self.wanted)[:2])
+                name = record_id if isinstance(record_id, str) else ""
+                yield CorpusRecord(source, name, _bases(sequence), fault=error.fault)
+
+    def _record(self, row: Row, source: CorpusSource) -> CorpusRecord:
+        for name, value in row.items():
+            if isinstance(value, Unreadable):
+                raise _RowError(SkipReason.NOT_A_WHOLE_NUMBER, f"{name} {value.text!r}")
+        record = self.parse(row, source)
+        if not record.record_id:
+            raise _RowError(SkipReason.NO_ID, "none")
+        if record.span and record.sequence:
+            size, room = len(record.sequence), record.span[1] - record.span[0]
+            if size > room or (size < room and not record.spliced):
+                raise _RowError(SkipReason.LENGTH_DIFFERS, f"{size:,} bases for {room:,}")
+        return record
 
 
 def find_layout(schema: pa.Schema, *, where: str) -> CorpusLayout:
@@ -53,56 +130,46 @@ def find_layout(schema: pa.Schema, *, where: str) -> CorpusLayout:
     InputError
         If the schema fits neither layout; the message names the columns expected and found.
     """
-    layouts = (
-        (_parse_gene, ("record_id", "sequence"), ("taxonomy", "chrom", "start", "end", "strand")),
-        (_parse_text, ("record", "text"), ("metadata",)),
-    )
-    for parse, needed, optional in layouts:
-        if set(needed) <= set(schema.names) and all(_is_text(schema.field(name).type) for name in needed):
-            return CorpusLayout(parse, [*needed, *(name for name in optional if name in schema.names)])
+    for layout in _LAYOUTS:
+        if {*list(layout.wanted)[:2]} <= {*schema.names}:
+            return layout
+    misspelt = find_misspelt(schema.names, {**_GENE, **_TEXT})
+    remedy = "Point the catalogue's corpus section at the corpus's Parquet files"
+    if misspelt:
+        remedy = ", ".join(f"Rename {name!r} to {near!r}" for name, near in misspelt.items())
     raise InputError(
         where,
         "not a layout of the pretraining corpus",
         expected="text columns 'record_id' and 'sequence', or 'record' and 'text'",
         got=", ".join(f"{field.name}: {field.type}" for field in schema) or "no column",
-        remedy="Point the catalogue's corpus section at the corpus's Parquet files",
+        remedy=remedy,
     )
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _parse_gene(row: Row, source: CorpusSource, where: str) -> CorpusRecord:
-    record_id = _record_id(row["record_id"], where)
+def _parse_gene(row: Row, source: CorpusSource) -> CorpusRecord:
+    record_id = _text(row["record_id"]) or ""
     contig = _text(row.get("chrom"))
-    start, end = row.get("start"), row.get("end")
-    span = _span(start, end, where) if contig and isinstance(start, int) and isinstance(end, int) else None
     if contig is None:
         # Genes without coordinates carry the accession of their contig: "ActB|NC_000007.14".
         tail = record_id.rpartition("|")[2]
         contig = tail if _ACCESSION.fullmatch(tail) else None
-    strand = row.get("strand")
     return CorpusRecord(
         source,
         record_id,
         _bases(row["sequence"]),
         taxonomy=_text(row.get("taxonomy")),
         contig=contig,
-        span=span,
-        strand=strand if strand in ("+", "-") else None,
+        span=_span(contig, row.get("start"), row.get("end")),
+        strand=_strand(row.get("strand")),
         junctions=None if source.is_transcribed else (),
     )
 
 
-def _parse_text(row: Row, source: CorpusSource, where: str) -> CorpusRecord:
-    metadata = row.get("metadata")
-    fields = metadata if isinstance(metadata, Mapping) else {"note": metadata}
-    origin, note = _text(fields.get("source")), _text(fields.get("note"))
+def _parse_text(row: Row, source: CorpusSource) -> CorpusRecord:
+    origin, note = _text(row.get("source")), _text(row.get("note"))
     domain = _DOMAIN.match(origin or "")
-    taxonomy = _text(fields.get("taxonomy")) or (domain[1] if domain else None)
-    record_id = _record_id(row["record"], where)
-    record = CorpusRecord(source, record_id, _bases(row["text"]), taxonomy=taxonomy, note=note)
+    taxonomy = _text(row.get("taxonomy")) or (domain[1] if domain else None)
+    record = CorpusRecord(source, _text(row["record"]) or "", _bases(row["text"]), taxonomy=taxonomy, note=note)
     stated = _COORDINATES.match(note or "")
     if stated is None:
         words = (_CONTIG_WORD.search(text) for text in (note, origin) if text)
@@ -113,37 +180,42 @@ def _parse_text(row: Row, source: CorpusSource, where: str) -> CorpusRecord:
     return replace(
         record,
         contig=contig,
-        span=_span(start, int(last), where),
+        span=_span(contig, start, int(last)),
         strand=strand,
-        junctions=_junctions(exons, junctions, where),
+        junctions=_junctions(exons, junctions),
     )
 
 
-def _junctions(exons: str | None, text: str | None, where: str) -> tuple[int, ...] | None:
+_LAYOUTS = (CorpusLayout(_GENE, _parse_gene), CorpusLayout(_TEXT, _parse_text))
+
+
+def _junctions(exons: str | None, text: str | None) -> tuple[int, ...] | None:
     """Return the offsets of the exon junctions; None if they are not stated and the note does not state one exon."""
     if text is None:
         return () if exons == "1" else None
     try:
         offsets = () if text == _NO_JUNCTION else tuple(int(part) for part in text.split(","))
     except ValueError as error:
-        raise InputError(where, "junctions are not numbers", expected="'84,248' or '.'", got=repr(text)) from error
+        raise _RowError(SkipReason.INVALID_JUNCTIONS, repr(text)) from error
     if list(offsets) != sorted(set(offsets)) or (exons is not None and len(offsets) + 1 != int(exons)):
-        expected = f"{int(exons) - 1} ascending offsets" if exons else "ascending offsets"
-        raise InputError(where, "junctions do not fit the exons", expected=expected, got=repr(text))
+        raise _RowError(SkipReason.INVALID_JUNCTIONS, f"{text!r} for {exons or 'unstated'} exons")
     return offsets
 
 
-def _record_id(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise InputError(where, "record has no id", expected="text", got=repr(value))
-    return value
-
-
-def _span(start: int, end: int, where: str) -> tuple[int, int]:
-    if not 0 <= start < end:
-        got = f"[{start}, {end}) (0-based)"
-        raise InputError(where, "invalid coordinates", expected="0 <= start < end", got=got)
+def _span(contig: str | None, start: Value, end: Value) -> tuple[int, int] | None:
+    """Return stated coordinates, 0-based half-open; None if neither is stated."""
+    if start is None and end is None:
+        return None
+    if contig is None or not isinstance(start, int) or not isinstance(end, int) or not 0 <= start < end < _TOO_FAR:
+        raise _RowError(SkipReason.INVALID_COORDINATES, f"[{start}, {end}) on {contig}")
     return start, end
+
+
+def _strand(stated: Value) -> str | None:
+    word = stated.strip() if isinstance(stated, str) else stated
+    if word not in _STRANDS:
+        raise _RowError(SkipReason.UNKNOWN_STRAND, repr(stated))
+    return _STRANDS[word]
 
 
 def _bases(sequence: object) -> bytes:
@@ -152,6 +224,6 @@ def _bases(sequence: object) -> bytes:
     return text.encode("ascii", "replace").upper().replace(b"U", b"T")
 
 
-def _text(value: object) -> str | None:
+def _text(value: Value) -> str | None:
     """Return a non-empty text, else None."""
     return value if isinstance(value, str) and value else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.sources.corpus import check_corpus_file, list_corpus_files
+from genolewm_assets.sources.corpus import list_corpus_files, look_at_corpus_file
 from genolewm_assets.sources.examination.finding import Answers
 from genolewm_assets.sources.examination.places import ATTEMPTS, local_path
 from genolewm_assets.sources.files import ask_remote
@@ -19,7 +19,7 @@ def look_at_corpus(url: str) -> Answers:
         path = local_path(file)
         if path is not None:
             try:
-                check_corpus_file(path)
+                yield from look_at_corpus_file(path)
             except InputError as error:
                 yield error
         elif file == url:

@@ -1,4 +1,5 @@
 from .ahead import map_ahead as map_ahead
+from .column_names import find_misspelt as find_misspelt
 from .columns import list_column as list_column
 from .columns import number_column as number_column
 from .columns import numbers_of as numbers_of
@@ -10,6 +11,11 @@ from .export import write_table_file as write_table_file
 from .faults import rows_at_fault as rows_at_fault
 from .lookup import open_frame as open_frame
 from .lookup import open_table as open_table
+from .outside_columns import Unreadable as Unreadable
+from .outside_columns import Value as Value
+from .outside_columns import Wanted as Wanted
+from .outside_columns import column_faults as column_faults
+from .outside_columns import read_column as read_column
 from .parquet import cast_table as cast_table
 from .parquet import memory_given_back as memory_given_back
 from .parquet import open_table_writer as open_table_writer

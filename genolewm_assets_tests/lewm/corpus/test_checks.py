@@ -10,7 +10,7 @@ import pytest
 
 from genolewm_assets.lewm.corpus.checks import CORPUS_CHECKS, check_corpus_windows
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer
-from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
+from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource, RecordFault, SkipReason
 from genolewm_assets.lewm.corpus.windows import (
     CORPUS_SKIPPED,
     CORPUS_WINDOWS,
@@ -237,6 +237,29 @@ def test_another_schema_is_found(built: tuple[list[Row], list[Row], dict[str, in
     assert not results[0].passed
     assert (results[0].rows[0]["table"], results[0].rows[0]["column"]) == ("corpus_windows", "note")
     assert results[0].rows[0]["got"] == "no such column"
+
+
+def test_rows_at_fault_are_listed_and_rare() -> None:
+    fault = RecordFault(SkipReason.UNKNOWN_STRAND, "'up'")
+    bad = CorpusRecord(CorpusSource.EUKARYOTE_GENERATOR, "plus", b"ACGT", fault=fault)
+    records = [bad, *RECORDS, *(gene("chr20", at, at + 300, record_id=f"h{at}") for at in range(70))]
+    ledger, placer = CorpusLedger(), CorpusPlacer(CONTIGS, read_bases, ExactAligner())
+    batches = list(build_corpus_windows(records, PARAMS, placer, ledger))
+    windows, skipped = ([r for b in batches for r in getattr(b, name).to_pylist()] for name in ("windows", "skipped"))
+    assert (skipped[0]["record_id"], skipped[0]["reason"], skipped[0]["length_bp"]) == ("plus", "unknown_strand", 4)
+    results = check(windows, skipped, ledger.counts(), records)
+    assert failed(results) == set()
+    figures = results["faulty_records_rare"].figures
+    assert (figures["wrong"], figures["unknown_strand"], figures["compared"]) == (1, 1, len(records))
+    other = [{**skipped[0], "reason": "no_id"}, *skipped[1:]]
+    assert failed(check(windows, other, ledger.counts(), records)) == {"every_record_accounted_for"}
+    assert failed(check(windows, skipped[1:], ledger.counts(), records)) == {"every_record_accounted_for"}
+    batches = list(build_corpus_windows(records[:9], PARAMS, placer, ledger := CorpusLedger()))
+    windows, skipped = ([r for b in batches for r in getattr(b, name).to_pylist()] for name in ("windows", "skipped"))
+    rare = check(windows, skipped, ledger.counts(), records[:9])["faulty_records_rare"]
+    expected = "'+', '-', '.', 1, -1 or 0"
+    assert (rare.passed, rare.figures["fraction"], rare.figures["max_fraction"]) == (False, 0.111111, 0.01)
+    assert rare.rows == ({"record": "plus", "problem": "unknown_strand", "expected": expected, "got": "'up'"},)
 
 
 def test_a_source_without_windows_compared_its_records_and_one_without_records_nothing() -> None:

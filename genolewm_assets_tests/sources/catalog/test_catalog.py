@@ -70,6 +70,7 @@ def test_every_key_arrives(tmp_path: Path) -> None:
         "slice_fraction": 0.1,
         "seed": 7,
         "short_windows": True,
+        "max_faulty_fraction": 0.2,
         "sources": {"mrna_evo2": {"url": "corpus/*.parquet", "revision": "v1.0"}},
     }
     data["packages"] = {

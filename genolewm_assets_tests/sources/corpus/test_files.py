@@ -10,7 +10,7 @@ import pytest
 from genolewm_assets.errors import FetchError, InputError
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer
-from genolewm_assets.lewm.corpus.records import CorpusSource
+from genolewm_assets.lewm.corpus.records import FAULTS, CorpusSource
 from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, CorpusParams
 from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
 from genolewm_assets.sources.corpus.files import (
@@ -19,6 +19,7 @@ from genolewm_assets.sources.corpus.files import (
     read_records,
     write_corpus_windows,
 )
+from genolewm_assets.variants import ShardReport
 from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
 from genolewm_assets_tests.worlds.sources.corpus_files import gene_row, text_row, write_rows
 
@@ -158,6 +159,45 @@ class TestWriting:
         # The other bases are not those of the reference at the record's coordinates, either.
         faults = {check.name for check in checks if not check.passed}
         assert faults == {"windows_cut_from_records", "placements_hold"}
+
+    def test_rows_at_fault_are_counted_and_too_many_refuse_the_source(self, tmp_path: Path) -> None:
+        rows = pq.read_table(corpus_file(tmp_path)).to_pylist()
+        short = [gene_row(record_id=f"s{number}") for number in range(38)]
+        faulty = [gene_row(record_id="end", end=100), gene_row(record_id="way", strand="up")]
+        paths = [write_rows(tmp_path / "a.parquet", *rows[:4], *faulty[:1], *short), tmp_path / "b.parquet"]
+        write_rows(paths[1], *rows[4:], *faulty, *faulty[:1])
+
+        def write(most: float) -> tuple[ShardReport, CorpusParams]:
+            params = CorpusParams(SMALL, max_faulty_fraction=most, slice_fraction=0.9)
+            return write_corpus_windows(
+                paths, source=GENES, params=params, placer=placer(), out_dir=tmp_path / "o"
+            ), params
+
+        report, params = write(4 / 53)
+        assert {name: n for name, n in report.counts.items() if "invalid_c" in name or "strand" in name} == {
+            "skipped.invalid_coordinates": 3,
+            "skipped.unknown_strand": 1,
+        }
+        listed = pq.read_table(tmp_path / "o/skipped.parquet", columns=["record_id", "reason"]).to_pylist()
+        assert [row["record_id"] for row in listed if row["reason"] in FAULTS] == ["end", "end", "way", "end"]
+        checks = audit_corpus_windows(
+            tmp_path / "o", paths, source=GENES, params=params, placer=placer(), counts=report.counts
+        )
+        assert [check.name for check in checks if not check.passed] == []
+        with pytest.raises(InputError) as raised:
+            write(3 / 53)
+        assert str(raised.value).startswith(
+            f"{paths[1]}: too many rows of this corpus source are at fault, 4 of the first 53 of 53: expected at most "
+            "0.0566038 of them, got 3 invalid_coordinates (expected 0 <= start < end on a stated contig; row 4 of "
+            "a.parquet: [100, 100) on chr21; row 7 of b.parquet: [100, 100) on chr21; row 9 of b.parquet: [100, 100) "
+            "on chr21), 1 unknown_strand (expected '+', '-', '.', 1, -1 or 0; row 8 of b.parquet: 'up'). Correct"
+        )
+
+    def test_a_file_that_cannot_be_read_is_told_before_any_row_is_read(self, tmp_path: Path) -> None:
+        row = {"record_id": "a", "sequence": "A", "Strand": 1}
+        paths = [corpus_file(tmp_path), write_rows(tmp_path / "b.parquet", row)]
+        with pytest.raises(InputError, match=r"b\.parquet: column 'Strand' \(int64\) has nearly the name of another"):
+            next(read_records(paths, GENES))
 
     def test_nothing_used_leaves_empty_tables(self, tmp_path: Path) -> None:
         path = write_rows(tmp_path / "p.parquet", gene_row())
