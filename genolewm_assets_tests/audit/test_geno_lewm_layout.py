@@ -194,6 +194,9 @@ def test_without_holdouts_nothing_is_certain(audited: AuditedWorld, tmp_path: Pa
     assert report[LeakKind.HELD_INTERVAL].reason == "no interval is held out"
 
 
+ALLELE: Row = {"chrom": "17", "ref": "A", "alt": "C", "pos": 7}
+
+
 def test_folders_that_are_something_else(audited: AuditedWorld, tmp_path: Path) -> None:
     assert find_layout(audited.package) is Layout.PACKAGE
     assert find_layout(tmp_path) is Layout.PACKAGE
@@ -219,6 +222,10 @@ def test_folders_that_are_something_else(audited: AuditedWorld, tmp_path: Path) 
         (window("17", 0) | {"chrom": 17}, "'chrom' is no text"),
         ([], "it is no JSON object"),
         ({"chrom": "17", "ref": "A", "alt": "C", "pos": None}, "'pos' is no integer"),
+        ({"sequence": "A", "record_id": "a", "source": "b", "Chrom": "17"}, "'Chrom' is 'chrom' misspelt"),
+        (ALLELE | {"clinvar_id": "9003"}, "'clinvar_id' is no integer"),
+        (ALLELE | {"ClinVar-ID": 9003}, "'ClinVar-ID' is 'clinvar_id' misspelt"),
+        (ALLELE | {"label": 1}, "the label is no text"),
     ]
     for row, problem in rows:
         write_lines(tmp_path / "placed/a.jsonl", [row])  # type: ignore[list-item]

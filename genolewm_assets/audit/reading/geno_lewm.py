@@ -50,6 +50,8 @@ _WINDOWS, _ALLELES, _CACHE = ("placed/", "carbon/"), ("gnomad/", "clinvar/"), "e
 _EVALUATED = {VALIDATION: ("val",), TEST: ("eval", "test", "holdout", "dev")}
 _REMEDY = "Name a data folder of geno-lewm 0.2.1"
 _ALLELE = ("chrom", "pos", "ref", "alt")
+_OPTIONAL = ("chrom", "start_bp", "clinical_significance", "label", "clinvar_id")
+_OPTIONAL_PLAIN = {name.replace("_", ""): name for name in _OPTIONAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,19 @@ def _checked(row: object) -> Row:
         raise TypeError(f"{'start_bp' if is_window else 'pos'!r} is no integer from 0 on")
     if not isinstance(row.get("chrom"), str | None):
         raise TypeError("'chrom' is no text")
+    _check_optional(row)
     return row
+
+
+def _check_optional(row: Row) -> None:
+    """Raise TypeError where a value that may be missing would be passed over for its spelling or its type."""
+    for name in row.keys() - {*_OPTIONAL}:
+        if (near := _OPTIONAL_PLAIN.get(name.replace("_", "").replace("-", "").casefold())) and near not in row:
+            raise TypeError(f"{name!r} is {near!r} misspelt")
+    if not isinstance(row.get("clinical_significance", row.get("label")), str | None):
+        raise TypeError("the label is no text")
+    if isinstance(identity := row.get("clinvar_id"), bool) or not isinstance(identity, int | None):
+        raise TypeError("'clinvar_id' is no integer")
 
 
 def _window(row: Row) -> Row:
@@ -240,13 +254,7 @@ def _evaluated_window(row: Row, split: str, name: str) -> Row:
 
 def _allele(row: Row, split: str, name: str) -> Row:
     label = row.get("clinical_significance", row.get("label"))
-    label = label if isinstance(label, str) else None
-    return row | {"source": "clinvar", "label": label, "holdout": name, "role": split} | _identity(row)
-
-
-def _identity(row: Row) -> Row:
-    identity = row.get("clinvar_id")
-    return {"clinvar_id": identity if isinstance(identity, int) else None}
+    return row | {"source": "clinvar", "label": label, "holdout": name, "role": split}
 
 
 def _cached_window(row: Row, reference: Reference) -> Row:

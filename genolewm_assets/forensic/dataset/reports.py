@@ -16,11 +16,16 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.forensic.dataset.annotations import SPAN_CATEGORIES, AlleleAnnotation, Span, SpanAnnotation
 from genolewm_assets.forensic.panels import CHANNELS
 from genolewm_assets.store.files import decode_text
+from genolewm_assets.store.tables import find_misspelt
 
 _DELIMITERS = "\t;,"
 _SPAN_COLUMNS = ("user", "profile", "dye", "x0", "x1", "category")
 #: Off-bin alleles in reports of GeneMarker: ``OB_15.1``.
 _OFF_BIN = re.compile(r"OB[_ ]?")
+#: What programs that read alleles as numbers write after a whole one: ``12.0``.
+_NO_FRACTION = re.compile(r"\.0+$")
+_ALLELE = "Allele"
+_FIRST_WORD = re.compile(r"[^\W\d_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +80,23 @@ def parse_allele_report(data: bytes, where: str) -> dict[str, AlleleAnnotation]:
 
     The first two columns are the sample and the locus. Columns that begin with ``Allele`` hold alleles; heights beside
     or behind them are not read. So reports of GeneMarker (``Allele#1``, ``Height#1``, ...) and GeneMapper
-    (``Allele 1``, ..., ``Height 1``, ...) are understood. ``OB`` before an allele is dropped.
+    (``Allele 1``, ..., ``Height 1``, ...) are understood. ``OB`` before an allele and ``.0`` after it are dropped.
 
     Raises
     ------
     InputError
-        If it is no such table, or a sample has a locus twice.
+        If it is no such table, a column's name nearly begins with ``Allele``, or a row has no sample or locus, or a
+        sample has a locus twice.
     """
     table = parse_table(data, where)
-    allele_columns = [at for at, name in enumerate(table.columns) if at > 1 and name.startswith("Allele")]
+    for number, name in enumerate(table.columns[2:], 3):
+        if not name.startswith(_ALLELE) and find_misspelt(_FIRST_WORD.findall(name)[:1], (_ALLELE,)):
+            got = "nearly that"
+            remedy = "Rename the column, so that its alleles are read"
+            raise InputError(
+                where, f"column {number} is misspelt", expected=f"to begin with {_ALLELE!r}", got=got, remedy=remedy
+            )
+    allele_columns = [at for at, name in enumerate(table.columns) if at > 1 and name.startswith(_ALLELE)]
     if not allele_columns:
         raise InputError(
             where,
@@ -93,10 +106,12 @@ def parse_allele_report(data: bytes, where: str) -> dict[str, AlleleAnnotation]:
         )
     loci: dict[str, dict[str, tuple[str, ...]]] = {}
     for number, cells in table.rows:
+        if not cells[0] or not cells[1]:
+            raise InputError(f"{where} line {number}", "the row has no sample or no locus", expected="both")
         own = loci.setdefault(cells[0], {})
         if cells[1] in own:
             raise InputError(f"{where} line {number}", "the sample has the locus twice")
-        names = (_OFF_BIN.sub("", cells[at], count=1).strip() for at in allele_columns)
+        names = (_NO_FRACTION.sub("", _OFF_BIN.sub("", cells[at], count=1).strip()) for at in allele_columns)
         own[cells[1]] = tuple(dict.fromkeys(name for name in names if name))
     return {sample: AlleleAnnotation(own) for sample, own in loci.items()}
 
@@ -148,6 +163,7 @@ def _span(dye: str, first: str, last: str, category: str, where: str) -> Span:
         raise InputError(where, "the dye is unknown", expected=f"one of {', '.join(CHANNELS)}")
     if category not in SPAN_CATEGORIES:
         raise InputError(where, "the category is unknown", expected=f"one of {', '.join(map(repr, SPAN_CATEGORIES))}")
+    first, last = _NO_FRACTION.sub("", first), _NO_FRACTION.sub("", last)
     if not (re.fullmatch(r"\d{1,6}", first, re.ASCII) and re.fullmatch(r"\d{1,6}", last, re.ASCII)):
         raise InputError(where, "the span has no points", expected="two whole numbers in x0 and x1")
     if int(first) > int(last):

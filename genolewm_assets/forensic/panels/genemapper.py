@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from genolewm_assets.errors import PanelError
-from genolewm_assets.forensic.panels.panel import CHANNELS, Bin, Panel, make_locus, number, whole
+from genolewm_assets.forensic.panels.panel import CHANNELS, Bin, Panel, check_words, make_locus, number, whole
 
 _HEADINGS = {"version", "kit type:", "chemistry kit", "panel"}
 
@@ -86,6 +86,8 @@ def _read_panels(text: str, where: str) -> dict[str, list[_Row]]:
         cells = [cell.strip() for cell in line.split("\t")]
         if cells[0].lower() == "panel" and len(cells) > 1:
             rows = panels.setdefault(cells[1], [])
+        elif rows is None and len(cells) > 1:
+            check_words(cells[:1], "Panel", f"{where}:{line_number}")
         elif rows is not None and cells[0] and cells[0].lower() not in _HEADINGS:
             rows.append(_panel_row(cells, f"{where}:{line_number}"))
     return panels
@@ -128,4 +130,6 @@ def _bin(cells: list[str], where: str) -> Bin:
     if len(cells) < 4:
         raise PanelError(where, "a bin has too few columns", expected="at least 4", got=str(len(cells)))
     size, left, right = (number(cell, where, "a size") for cell in cells[1:4])
-    return Bin(cells[0], size, left, right, "virtual" not in {cell.lower() for cell in cells[4:]})
+    marks = {cell.lower() for cell in cells[4:]}
+    check_words(marks, "virtual", where)
+    return Bin(cells[0], size, left, right, "virtual" not in marks)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from genolewm_assets.errors import PanelError
+from genolewm_assets.store.tables import find_misspelt
 
 #: Channel by the colour that panel files name.
 CHANNELS = {"blue": 1, "green": 2, "yellow": 3, "red": 4, "orange": 5, "purple": 6}
@@ -157,3 +159,9 @@ def whole(text: str, where: str, what: str) -> int:
     if not value.is_integer():
         raise PanelError(where, f"{what} is no whole number", expected="a whole number", got=repr(text[:40]))
     return int(value)
+
+
+def check_words(words: Iterable[str], known: str, where: str) -> None:
+    """Raise PanelError if a word that may be missing is misspelt, because it would be read as missing."""
+    for word, near in find_misspelt(words, (known,)).items():
+        raise PanelError(where, "a word is misspelt", expected=repr(near), got=repr(word[:40]), remedy="Correct it")

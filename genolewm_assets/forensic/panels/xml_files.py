@@ -10,7 +10,16 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 from genolewm_assets.errors import PanelError
-from genolewm_assets.forensic.panels.panel import Bin, Locus, Panel, is_amelogenin, make_locus, number, whole
+from genolewm_assets.forensic.panels.panel import (
+    Bin,
+    Locus,
+    Panel,
+    check_words,
+    is_amelogenin,
+    make_locus,
+    number,
+    whole,
+)
 
 _HALF_WIDTH_BP = 0.5
 _DEFAULT_REPEAT_BP = 4
@@ -64,6 +73,7 @@ def _osiris_locus(element: ET.Element, channels: dict[str, int], where: str) -> 
     kit_channel = _text(element, "Channel", label)
     if kit_channel not in channels:
         raise PanelError(label, "its channel is not in the map", expected=", ".join(channels), got=kit_channel)
+    check_words((each.tag for each in element), "CoreRepeatNumber", label)
     repeat_text = (element.findtext("CoreRepeatNumber") or "").strip()
     repeat_bp = whole(repeat_text, label, "the repeat") if repeat_text else _DEFAULT_REPEAT_BP
     bins = []
@@ -81,6 +91,8 @@ def _osiris_locus(element: ET.Element, channels: dict[str, int], where: str) -> 
 def _genemarker_locus(element: ET.Element, where: str) -> Locus:
     name = _text(element, "MarkerTitle", where)
     label = f"{where} locus {name!r}"
+    for each in element.iterfind("Allele"):
+        check_words(each.keys(), "Control", label)
     bins = [
         Bin(
             each.get("Label", ""),

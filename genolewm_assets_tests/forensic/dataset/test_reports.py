@@ -57,6 +57,10 @@ def test_off_bin_marks_are_dropped_and_alleles_are_listed_once() -> None:
         ("Sample", "has no header"),
         ("Sample\tMarker\tHeight", "is no allele report"),
         ("Sample\tMarker\tAllele 1\ns\tM1\t" + "9" * 200_000, "is no table"),
+        ("Sample\tMarker\tAllele 1\tallele 2\ns\tM1\t9\t14.3\n", "column 4 is misspelt: expected to begin with 'All"),
+        ("Sample\tMarker\tAlele#1\tHeight#1\ns\tM1\t14.3\t9\n", "column 3 is misspelt: expected to begin with 'All"),
+        ("Sample\tMarker\tAllele 1\n\tM1\t14.3\n", "line 2: the row has no sample or no locus"),
+        ("Sample\tMarker\tAllele 1\ns\t\t14.3\n", "line 2: the row has no sample or no locus"),
         ("Sample\tMarker\tAllele 1\ns\tM1\t9\t14.3\n", "line 2: has too many cells: expected at most 3, got 4"),
         ("Sample\tMarker\tAllele 1\ns\tM1\t9\ns\tM1\t14.3\n", "line 3: the sample has the locus twice"),
     ],
@@ -69,6 +73,13 @@ def test_what_is_no_report_is_named_without_alleles(text: str, problem: str) -> 
 
 
 HEADER = "user,date,profile,dye,x0,x1,peak_idx,category,version\n"
+
+
+def test_whole_numbers_may_be_written_as_doubles() -> None:
+    found = parse_allele_report(b"Sample,Marker,Allele 1,Allele 2\ns,M1,12.0,9.3\n", "r")
+    assert found == {"s": AlleleAnnotation({"M1": ("12", "9.3")})}
+    spans = parse_spans(b"user,profile,dye,x0,x1,category\na,p,Blue,1.0,20.00,Allele\n", "r")
+    assert spans["p"].spans == (Span(1, 1, 20, 1),)
 
 
 def test_spans_by_profile() -> None:
