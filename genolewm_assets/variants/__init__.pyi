@@ -7,6 +7,7 @@ from .changes import CHANGE_COLUMNS as CHANGE_COLUMNS
 from .changes import COMPARED as COMPARED
 from .changes import find_changes as find_changes
 from .changes import transitions as transitions
+from .changes import with_genes as with_genes
 from .checks import CLINVAR_CHECKS as CLINVAR_CHECKS
 from .checks import GNOMAD_CHECKS as GNOMAD_CHECKS
 from .checks import check_clinvar_table as check_clinvar_table

@@ -18,7 +18,7 @@ from genolewm_assets.genome import CLASSES
 from genolewm_assets.store.artefacts import SHOWN_ROWS, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import check_schema, not_run, rows_at_fault
-from genolewm_assets.variants.changes import COMPARED, transitions
+from genolewm_assets.variants.changes import COMPARED, transitions, with_genes
 from genolewm_assets.variants.checks import check_order, merge_checks
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES, Change
 from genolewm_assets.variants.spans import Bools, as_bools
@@ -80,7 +80,7 @@ def check_changes(
         if not declared.passed:
             return (declared, *map(not_run, _ROW_CHECKS))
         found.update(_recount(table))
-        before, after = earlier(contig), later(contig)
+        before, after = with_genes(earlier(contig)), with_genes(later(contig))
         return (
             declared,
             check_order(table, contig),
@@ -130,7 +130,7 @@ def _check_flags(table: pa.Table) -> CheckResult:
     kinds = {kind: as_bools(pc.equal(table["change"], str(kind))) for kind in Change}
     flagged = np.logical_or.reduce([as_bools(table[flag]) for flag in COMPARED.values()])
     misplaced = np.zeros(table.num_rows, dtype=bool)
-    for name in ("clinvar_id", "label", "stars"):
+    for name in ("clinvar_id", "label", "stars", "genes"):
         misplaced |= _is_null(table, f"{name}_from") != kinds[Change.ADDED]
         misplaced |= _is_null(table, f"{name}_to") != kinds[Change.REMOVED]
     misplaced |= ~_is_null(table, "clnsig_from") & kinds[Change.ADDED]

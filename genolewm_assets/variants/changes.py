@@ -24,10 +24,11 @@ COMPARED: Mapping[str, str] = {
     "label": "class_changed",
     "clinvar_id": "id_changed",
     "stars": "stars_changed",
+    "genes": "genes_changed",
 }
 
 #: Columns of a ClinVar table that :func:`find_changes` needs.
-CHANGE_COLUMNS: tuple[str, ...] = (*ALLELE_KEY, *COMPARED, "gene_symbols", "gene_ids")
+CHANGE_COLUMNS: tuple[str, ...] = (*ALLELE_KEY, "clnsig", "label", "clinvar_id", "stars", "gene_symbols", "gene_ids")
 
 #: Row number that stands for an allele missing from a release.
 _MISSING_ROW = -1
@@ -76,7 +77,7 @@ def find_changes(earlier: pa.Table, later: pa.Table) -> tuple[pa.Table, Counter[
     Two null values do not differ; a null value and any other differ.
     """
     # take() is slow on columns of many chunks.
-    earlier, later = (table.select(list(CHANGE_COLUMNS)).combine_chunks() for table in (earlier, later))
+    earlier, later = (with_genes(table.select(list(CHANGE_COLUMNS)).combine_chunks()) for table in (earlier, later))
     pairs = _pair(earlier, later)
     flags = {flag: _differ(earlier[name], later[name], pairs) for name, flag in COMPARED.items()}
     changed = np.logical_or.reduce(list(flags.values()))
@@ -95,6 +96,14 @@ def find_changes(earlier: pa.Table, later: pa.Table) -> tuple[pa.Table, Counter[
     )
     kept = _Pairs(pairs.earlier[changed], pairs.later[changed], pairs.removed, pairs.added)
     return _rows(earlier, later, kept, {flag: differs[changed] for flag, differs in flags.items()}), counts
+
+
+def with_genes(clinvar: pa.Table) -> pa.Table:
+    """Return a ClinVar table with the column ``genes``: GeneIDs, or symbols without one, in their order, by ``|``."""
+    ids, symbols = (clinvar[name].combine_chunks() for name in ("gene_ids", "gene_symbols"))
+    genes = pc.coalesce(pc.cast(ids.flatten(), pa.string()), symbols.flatten())
+    offsets = pc.subtract(ids.offsets, ids.offsets[0]) if len(ids) else pa.array([0], pa.int32())
+    return clinvar.append_column("genes", pc.binary_join(pa.ListArray.from_arrays(offsets, genes), "|"))
 
 
 def transitions(counts: Mapping[str, int]) -> Int64s:
@@ -165,7 +174,7 @@ def _rows(earlier: pa.Table, later: pa.Table, chosen: _Pairs, flags: Mapping[str
         **{f"{name}_to": after[name] for name in COMPARED},
         **{flag: pa.array(np.append(differs, np.zeros(n_removed + n_added, bool))) for flag, differs in flags.items()},
     }
-    for name in set(CHANGE_COLUMNS) - set(COMPARED):
+    for name in (*ALLELE_KEY, "gene_symbols", "gene_ids"):
         columns[name] = pc.coalesce(after[name], before[name])
     table = pa.table([columns[name] for name in CLINVAR_CHANGES.columns], schema=CLINVAR_CHANGES.arrow)
     return table.sort_by([(name, "ascending") for name in ALLELE_KEY])

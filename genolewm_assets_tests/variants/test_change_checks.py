@@ -13,7 +13,7 @@ from hypothesis import given
 
 from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.variants.change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
-from genolewm_assets.variants.changes import find_changes
+from genolewm_assets.variants.changes import COMPARED, find_changes
 from genolewm_assets.variants.schema import CLINVAR_CHANGES
 from genolewm_assets_tests.worlds.lewm.release_world import (
     CONTIGS,
@@ -117,12 +117,12 @@ def row_of(rows: list[dict[str, object]], pos: int, alt: str) -> dict[str, objec
 def unchanged_row(change: str) -> dict[str, object]:
     """Return a row of the one allele of chr17 that does not change."""
     sides = {f"{name}_{side}": value for name, value in SAID.items() for side in ("from", "to")}
-    flags = dict.fromkeys(("text_changed", "class_changed", "id_changed", "stars_changed"), False)
+    flags = dict.fromkeys(COMPARED.values(), False)
     allele = {"chrom": "chr17", "pos": 8, "ref": "A", "alt": "C", "change": change}
     return {**allele, **sides, **flags, "gene_symbols": ["SIM1"], "gene_ids": [4]}
 
 
-SAID: dict[str, object] = {"clinvar_id": 1, "label": "P", "clnsig": "Pathogenic", "stars": 1}
+SAID: dict[str, object] = {"clinvar_id": 1, "label": "P", "clnsig": "Pathogenic", "stars": 1, "genes": "4"}
 
 FAULTS: dict[str, tuple[Callable[[list[dict[str, object]]], None], set[str]]] = {
     "an added allele is missing": (

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import example, given
 
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.variants.changes import find_changes, transitions
+from genolewm_assets.variants.changes import COMPARED, find_changes, transitions
 from genolewm_assets.variants.schema import CLINVAR_CHANGES
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.release_world import (
@@ -31,6 +31,7 @@ def plain_row(contig: str, allele: Allele, before: Entry | None, after: Entry | 
         "class_changed": both and before.label != after.label,
         "id_changed": both and before.clinvar_id != after.clinvar_id,
         "stars_changed": both and before.stars != after.stars,
+        "genes_changed": both and before.genes != after.genes,
     }
     if both and not any(differs.values()):
         return None
@@ -39,6 +40,7 @@ def plain_row(contig: str, allele: Allele, before: Entry | None, after: Entry | 
     for side, entry in (("from", before), ("to", after)):
         for name in ("clinvar_id", "label", "clnsig", "stars"):
             row[f"{name}_{side}"] = None if entry is None else getattr(entry, name)
+        row[f"genes_{side}"] = None if entry is None else "|".join(str(len(gene)) for gene in entry.genes)
     change = "changed" if both else "added" if before is None else "removed"
     return {
         **row,
@@ -60,7 +62,7 @@ def plain_counts(earlier: Release, later: Release, contig: str) -> Counter[str]:
     counts = Counter({"alleles.earlier": len(before), "alleles.later": len(after)})
     for row in plain_changes(earlier, later, contig):
         counts[str(row["change"])] += 1
-        counts.update(flag for flag in ("text_changed", "class_changed", "id_changed", "stars_changed") if row[flag])
+        counts.update(flag for flag in COMPARED.values() if row[flag])
     counts["persisting"] = len(before.keys() & after.keys())
     counts["unchanged"] = counts["persisting"] - counts["changed"]
     counts.update(f"class.{before[a].label}_to_{after[a].label}" for a in before.keys() & after.keys())
@@ -105,6 +107,7 @@ def test_a_release_against_itself_has_no_changes() -> None:
     ("before", "after", "flags"),
     [
         (Entry(), Entry(clnsig="Pathogenic|risk_factor"), {"text_changed"}),
+        (Entry(), Entry(genes=("GENE4", "G")), {"genes_changed"}),
         (Entry(), Entry(clnsig="Likely_pathogenic"), {"text_changed", "class_changed"}),
         (Entry(clnsig=None), Entry(clnsig="drug_response"), {"text_changed"}),
         (Entry(), Entry(clinvar_id=7), {"id_changed"}),
@@ -116,8 +119,7 @@ def test_each_flag_says_what_differs(before: Entry, after: Entry, flags: set[str
     changes, counts = find_changes(
         allele_table("chr17", [((8, "A", "C"), before)]), allele_table("chr17", [((8, "A", "C"), after)])
     )
-    every = {"text_changed", "class_changed", "id_changed", "stars_changed"}
-    assert {flag for flag in every if counts[flag]} == flags
+    assert {flag for flag in COMPARED.values() if counts[flag]} == flags
     assert changes.num_rows == bool(flags)
 
 

@@ -221,6 +221,8 @@ def _count_changes(
     yield from replace(clinvar_changes, plan=plan).run(context, workspace.open())
 
 
+_GENES = of(clinvar_shard, "gene_ids", "gene_symbols")
+
 clinvar_changes = GatedAsset(
     key="clinvar/changes",
     description="""
@@ -231,7 +233,7 @@ clinvar_changes = GatedAsset(
     published.
     """,
     kinds={"parquet"},
-    code_version="2",
+    code_version="3",
     place=lambda _, release: f"clinvar/{release}/changes",
     # The predecessor's shard is an input too, but differs from release to release; the manifest names it.
     deps=(on_same_key(clinvar_shard),),
@@ -248,6 +250,7 @@ clinvar_changes = GatedAsset(
         "class_changed": of(clinvar_shard, "label"),
         "id_changed": of(clinvar_shard, "clinvar_id"),
         "stars_changed": of(clinvar_shard, "stars"),
+        **dict.fromkeys(("genes_from", "genes_to", "genes_changed"), _GENES),
     },
     checks=CHANGE_CHECKS,
     plan=plan_changes,

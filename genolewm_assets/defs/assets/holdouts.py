@@ -1,7 +1,8 @@
 """``holdouts/manifest``: intervals, alleles and corpus windows excluded from training, one partition per release."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import dagster as dg
@@ -25,8 +26,10 @@ from genolewm_assets.defs.runtime import (
     on_every_partition,
     reference_opener,
 )
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.genome import EVALUATION, Holdout
 from genolewm_assets.lewm.holdouts import (
+    EARLIER_COLUMNS,
     HOLDOUT_ALLELES,
     HOLDOUT_CHECKS,
     HOLDOUT_CORPUS,
@@ -34,7 +37,9 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_INTERVALS,
     HOLDOUT_SIMILAR,
     CorpusReason,
+    EarlierSides,
     HoldoutInputs,
+    HoldoutPolicy,
     PhasedGenotypes,
     SequenceInputs,
     SimilarReason,
@@ -42,18 +47,64 @@ from genolewm_assets.lewm.holdouts import (
     check_holdouts,
     describe_temporal,
 )
+from genolewm_assets.lewm.packages import check_audited, read_latest, released
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.haplotypes import read_phased
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
-from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
-from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, read_manifest
+from genolewm_assets.store.files import JsonValue, resolve_generation
 from genolewm_assets.store.tables import write_table
-from genolewm_assets.variants import ALLELE_KEY
+from genolewm_assets.variants import ALLELE_KEY, is_before
 
 #: Label of held-out corpus windows in the picture: they are excluded from training and have no role.
 _NO_ROLE = "not trained on"
+
+
+def earlier_package(workspace: Workspace, release: str) -> str | None:
+    """Return the release whose holdouts a release keeps, or None.
+
+    That is the one that the published holdouts name, so that a package which is made late changes nothing; else the
+    newest earlier release with a package that passed its audit.
+    """
+    link = workspace.root.link_of(holdouts_manifest.location(workspace, release))
+    with suppress(MissingResourceError, CorruptResourceError):
+        named = read_manifest(resolve_generation(link)).recipe
+        if "keeps" in named:
+            return None if named["keeps"] is None else str(named["keeps"])
+    for earlier in released(workspace.root.path):
+        if is_before(earlier, release):
+            with suppress(MissingResourceError, CorruptResourceError, RejectedResourceError):
+                check_audited(workspace.root.path, earlier, read_latest(workspace.root.path, earlier).manifest_sha256)
+                return earlier
+    return None
+
+
+def _open_before(
+    workspace: Workspace, release: str, policy: HoldoutPolicy, progress: Progress
+) -> tuple[Published, Published] | None:
+    """Open holdouts and ClinVar shard of the earlier package; None without one that was made under the policy."""
+    earlier = earlier_package(workspace, release)
+    if earlier is None:
+        return None
+    with suppress(MissingResourceError):
+        held = holdouts_manifest.open(workspace, earlier, progress=progress)
+        if policy.keeps_sides_of(held.manifest.recipe.get("policy")):
+            return held, clinvar_shard.open(workspace, earlier, progress=progress)
+    return None
+
+
+def _read_before(before: tuple[Published, Published] | None, contigs: Iterable[str]) -> EarlierSides:
+    if before is None:
+        return EarlierSides()
+    held, shard = before
+    return EarlierSides(
+        str(held.artefact.partition),
+        pq.read_table(held.file("intervals.parquet")),
+        pq.read_table(held.file("alleles.parquet")),
+        {name: pq.read_table(shard.file(f"{name}.parquet"), columns=list(EARLIER_COLUMNS)) for name in contigs},
+    )
 
 
 def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Plan:
@@ -61,6 +112,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
     inputs = ReleaseInputs.open(workspace, release, progress=progress)
     policy = holdout_policy(workspace, inputs)
     sources = haplotype_sources(workspace, progress)
+    before = _open_before(workspace, release, policy, progress)
 
     def write(work: Path) -> BuildReport:
         gnomad = inputs.gnomad_tables()
@@ -80,6 +132,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                 sequences=SequenceInputs(
                     SequenceSearch(reader, progress=progress), reader.open_contig, inputs.corpus_sequences
                 ),
+                before=_read_before(before, inputs.windows),
             )
             held = build_holdouts(given, policy)
         rows = {
@@ -98,8 +151,9 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
     recipe: dict[str, JsonValue] = {
         "policy": policy.as_recipe(),
         "haplotypes": {name: dict(source.identity()) for name, source in sources.items()},
+        "keeps": before and before[0].artefact.partition,
     }
-    return Plan(recipe=recipe, inputs=inputs.published, write=write)
+    return Plan(recipe=recipe, inputs=(*inputs.published, *(before or ())), write=write)
 
 
 def _read_phased(
@@ -165,6 +219,7 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
     return {
         **describe_published(published, rows=sum(entry.rows or 0 for entry in published.manifest.files)),
         **_describe_t0(published),
+        **_describe_kept(published),
         **plotted(
             window_share_held_out=share(counts["windows.held_out"], counts["windows"]),
             corpus_share_held_out=share(counts["corpus_windows.held_out"], counts.get("corpus_windows", 0)),
@@ -184,6 +239,15 @@ def _describe_t0(published: Published) -> dict[str, dg.MetadataValue]:
     if not isinstance(policy, Mapping):
         return {}
     return {"temporal": dg.MetadataValue.text(describe_temporal(policy, str(release)))}
+
+
+def _describe_kept(published: Published) -> dict[str, dg.MetadataValue]:
+    """Return the release whose sides are kept, and how many alleles moved, or would have."""
+    earlier, counts = published.manifest.recipe.get("keeps"), published.manifest.counts
+    if earlier is None:
+        return {}
+    moves = {name: counts.get(f"moves.{name}", 0) for name in ("to_training", "from_training", "genes_changed")}
+    return {"keeps_sides_of": dg.MetadataValue.text(str(earlier)), **plotted(**moves)}
 
 
 def _similar(counts: Mapping[str, int], reason: SimilarReason) -> int:
@@ -212,7 +276,7 @@ holdouts_manifest = GatedAsset(
     `packages/split` filters by these tables and checks its splits against them.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="4",
+    code_version="5",
     place=lambda _, release: f"holdouts/{release}",
     deps=(*RELEASE_DEPS, on_every_partition(haplotype_source)),
     partitions=BY_PACKAGED_RELEASE,

@@ -131,6 +131,13 @@ _HOLDOUTS: Mapping[str, str] = {
         "The haplotypes of every phased block, and the number of haplotypes that carry each, are those of a second "
         "count of the genotypes; every held-out block has its haplotypes."
     ),
+    "evaluated_stays_held_out": (
+        "Every interval and allele that the earlier package of the root held out is held out; what was test is test."
+    ),
+    "moves_in_bounds": (
+        "Of the alleles of this release and of that of the earlier package, at most 2 % (holdouts.max_moved_fraction) "
+        "would change their side by this release alone, and at most as many changed their genes."
+    ),
     "rows_sorted_and_unique": "The rows of each table are sorted by key, and no key occurs twice.",
     "units_have_one_role": "No contig, gene component or haplotype block is in both validation and test.",
 }

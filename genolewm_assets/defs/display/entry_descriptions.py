@@ -77,7 +77,7 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "clinvar/changes": {
         "predecessor": "release that this one is compared with",
         "added, removed": "alleles of one of the two releases only",
-        "text_changed, class_changed, id_changed, stars_changed": (
+        "text_changed, class_changed, id_changed, stars_changed, genes_changed": (
             "alleles of both whose CLNSIG text, class, VariationID or review stars differ"
         ),
         "classes_from_to, classes_from_to_picture": "alleles by class before and now, as a table and as a picture",
@@ -102,6 +102,10 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "embeddings/corpus": _STATES,
     "holdouts/manifest": {
         "temporal": "releases T0 and T1 of the temporal holdout, and why T0 is the one",
+        "keeps_sides_of": "release of the earlier package; what it held out stays held out",
+        "to_training, from_training, genes_changed": (
+            "alleles of both releases that would train now and are kept out, that train no more, whose genes changed"
+        ),
         "window_share_held_out, corpus_share_held_out": (
             "share of the reference and of the corpus windows that training must not see, 0 to 1"
         ),

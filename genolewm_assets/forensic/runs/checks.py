@@ -174,27 +174,40 @@ def _check_account(written: _Written) -> CheckResult:
 def _check_annotations(written: _Written, panel: Panel) -> CheckResult:
     """Look for the injection and the locus that each line of the allele reports names; no cell of them is stated.
 
-    A name that is a part of the name of an unreadable file is taken for its sample's.
+    A report may cover several runs and kits. It is at fault if it has nothing of this one, or a name that nearly is one
+    which it lacks. A name that is a part of the name of an unreadable file is taken for its sample's.
     """
     reports = [row["file"] for row in written.rows if row["role"] == Role.ANNOTATION and row["file"] in written.files]
     names, unreadable = written.names()
     loci = {locus.name for locus in panel.loci}
-    faults, compared = RowsAtFault(), 0
+    faults, compared, elsewhere = RowsAtFault(), 0, 0
     for report in reports:
         rows = parse_table(written.files[report].read_bytes(), report).rows
         compared += len(rows)
-        strangers = {cells[0] for _, cells in rows} - names
-        strangers -= {name for name in strangers if name and any(name in each for each in unreadable)}
-        lines = [number for number, cells in rows if cells[0] in strangers]
-        others = [number for number, cells in rows if cells[1] not in loci]
-        for what, known, at in (("injection", names, lines), ("locus of the panel", loci, others)):
-            if at:
+        readable = [(n, cells) for n, cells in rows if not any(cells[0] and cells[0] in each for each in unreadable)]
+        for what, known, at in (("injection", names, 0), ("locus of the panel", loci, 1)):
+            strangers = [(number, cells[at]) for number, cells in readable if cells[at] not in known]
+            elsewhere += len(strangers)
+            missing = known - {cells[at] for _, cells in rows}
+            near = any(_are_alike(name, each) for _, name in strangers for each in missing)
+            if strangers and (near or len(strangers) == len(rows)):
                 problem, expected = f"lines name no {what}", f"such as {', '.join(map(repr, sorted(known)[:3]))}"
-                got = f"{len(at)} of {len(rows)} lines"
-                faults.add(file=report, problem=problem, expected=expected, got=got, first_line=at[0])
-    figures: dict[str, JsonValue] = {"reports": len(reports), "injection_names": len(names), "wrong": len(faults)}
+                got = f"{len(strangers)} of {len(rows)} lines"
+                faults.add(file=report, problem=problem, expected=expected, got=got, first_line=strangers[0][0])
+    figures: dict[str, JsonValue] = {
+        "reports": len(reports),
+        "injection_names": len(names),
+        "lines_of_others": elsewhere,
+        "wrong": len(faults),
+    }
     check = CheckResult("annotations_reach_injections", not len(faults), figures, [*faults])
     return stating_compared(check, compared, "the run has no allele report", declared=True)
+
+
+def _are_alike(one: str, other: str) -> bool:
+    """Whether one of two names is a part of the other, without regard to case and separators."""
+    first, second = ("".join(filter(str.isalnum, name.casefold())) for name in (one, other))
+    return bool(first and second) and (first in second or second in first)
 
 
 def _check_sizes(written: _Written) -> CheckResult:

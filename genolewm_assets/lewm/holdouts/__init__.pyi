@@ -16,6 +16,8 @@ from .schema import HOLDOUT_INTERVALS as HOLDOUT_INTERVALS
 from .schema import HOLDOUT_SIMILAR as HOLDOUT_SIMILAR
 from .schema import CorpusReason as CorpusReason
 from .schema import SimilarReason as SimilarReason
+from .sides import EARLIER_COLUMNS as EARLIER_COLUMNS
+from .sides import EarlierSides as EarlierSides
 from .similar import SEQUENCE_COLUMNS as SEQUENCE_COLUMNS
 from .similar import Held as Held
 from .similar import HeldPlace as HeldPlace

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -104,6 +105,8 @@ def list_newly_labelled(
     intervals: HeldIntervals,
     components: GeneComponents,
     policy: HoldoutPolicy,
+    *,
+    kept: Mapping[str, Split] = MappingProxyType({}),
 ) -> pa.Table:
     """List the newly labelled alleles with at least ``policy.min_stars`` review stars.
 
@@ -117,6 +120,8 @@ def list_newly_labelled(
         All gene components.
     policy
         Parameters, for ``min_stars`` and the division into validation and test.
+    kept
+        Role, by id, of units of this holdout in an earlier release.
 
     Returns
     -------
@@ -142,6 +147,7 @@ def list_newly_labelled(
             decisions.append((*role_and_unit, AlleleReason.NEW if is_new[row] else AlleleReason.BECAME_LABELLED))
         chosen.append((table, rows, decisions))
     free = policy.divide(unit for tables in (later, earlier) for unit in _free_units(tables, intervals, components))
+    free |= {unit: kept[unit] for unit in free.keys() & kept.keys()}
     parts = [
         _rows(
             table,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -17,16 +17,22 @@ import pyarrow as pa
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import GRCH38, PROFILES, Bases, ContigSet, Holdout, WindowProfile
 from genolewm_assets.lewm.holdouts.alleles import list_in_genes, list_in_intervals, list_newly_labelled
-from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, assembled_shares
-from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
+from genolewm_assets.lewm.holdouts.corpus import CONCLUSIVE_SHARE, assembled_shares, hold_out_corpus
 from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
-from genolewm_assets.lewm.holdouts.held_intervals import HeldIntervals, hold_blocks, hold_contigs, hold_genes
+from genolewm_assets.lewm.holdouts.held_intervals import (
+    HeldIntervals,
+    hold_blocks,
+    hold_contigs,
+    hold_genes,
+    keep_intervals,
+)
 from genolewm_assets.lewm.holdouts.overlap import merge_intervals
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, VariantOrigin
+from genolewm_assets.lewm.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles, kept_intervals
 from genolewm_assets.lewm.holdouts.similar import (
     Held,
     Query,
@@ -87,6 +93,8 @@ class HoldoutInputs:
         proximity.
     sequences
         Windows to compare with held-out sequence; None: windows are held out by place and by allele only.
+    before
+        What an earlier release of the root holds out; it stays held out.
     """
 
     contigs: ContigSet
@@ -99,6 +107,7 @@ class HoldoutInputs:
     profile: WindowProfile = PROFILES["default"]
     phased: Mapping[str, PhasedGenotypes] = field(default_factory=dict)
     sequences: SequenceInputs | None = None
+    before: EarlierSides = NOTHING_BEFORE
 
     @property
     def footprint_bp(self) -> int:
@@ -180,15 +189,19 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     corpus = _merge_corpus(corpus, similar_corpus_rows(similar))
     parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
     if earlier is not None:
-        parts.append(list_newly_labelled(clinvar, earlier, held_intervals, components, policy))
+        roles = inputs.before.of_units()
+        parts.append(list_newly_labelled(clinvar, earlier, held_intervals, components, policy, kept=roles))
         counts.update(count_new_labels(clinvar, earlier))
     order = [(name, "ascending") for name in HOLDOUT_ALLELES.key]
-    alleles = pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts]).sort_by(order).combine_chunks()
     intervals = held_intervals.to_table()
+    alleles = pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts]).combine_chunks()
+    alleles = keep_alleles(alleles, clinvar, inputs.before, intervals).sort_by(order).combine_chunks()
+    if inputs.before.release:
+        counts.update(count_moves(_own_alleles(inputs, clinvar, components, policy), clinvar, inputs.before))
     counts.update(count_windows(intervals, inputs.footprints()))
     counts.update(count_rows(intervals, alleles, corpus))
-    roles = {row.unit: row.role for contig in inputs.windows for row in held_intervals.of(Holdout.HAPLOTYPES, contig)}
-    haplotypes = list_haplotypes(blocks, roles, inputs.gnomad, inputs.phased)
+    of_blocks = {b.unit: b.role for contig in inputs.windows for b in held_intervals.of(Holdout.HAPLOTYPES, contig)}
+    haplotypes = list_haplotypes(blocks, of_blocks, inputs.gnomad, inputs.phased)
     return HoldoutTables(intervals, alleles, corpus, similar, haplotypes, dict(sorted(counts.items())))
 
 
@@ -207,6 +220,7 @@ def _choose_blocks(inputs: HoldoutInputs, policy: HoldoutPolicy, counts: Counter
         fraction=policy.haplotype_fraction,
         tolerance=HAPLOTYPE_TOLERANCE,
         max_blocks=policy.haplotype_max_blocks,
+        first=inputs.before.of_units(),
     )
     counts.update(
         {
@@ -225,8 +239,20 @@ def _hold_intervals(
 ) -> HeldIntervals:
     """Return all held-out intervals."""
     lengths = {contig.name: contig.length for contigs in (GRCH38, inputs.contigs) for contig in contigs}
-    larger = [*hold_contigs(policy, lengths), *hold_genes(policy, components, lengths, inputs.profile.window_bp)]
-    return HeldIntervals([*larger, *hold_blocks(policy, blocks, HeldIntervals(larger))])
+    before, larger = inputs.before, hold_contigs(policy, lengths)
+    larger += hold_genes(policy, components, lengths, inputs.profile.window_bp, before)
+    held = [*larger, *hold_blocks(policy, blocks, HeldIntervals(larger), before.of_units())]
+    own = ((each.holdout, each.contig, each.unit, each.start, each.end) for each in held)
+    return HeldIntervals([*held, *keep_intervals(kept_intervals(own, before))])
+
+
+def _own_alleles(
+    inputs: HoldoutInputs, clinvar: Mapping[str, pa.Table], components: GeneComponents, policy: HoldoutPolicy
+) -> pa.Table:
+    """Return the alleles that the release would hold out if no earlier one had held out any."""
+    alone = replace(inputs, before=NOTHING_BEFORE)
+    intervals = _hold_intervals(alone, policy, components, _choose_blocks(alone, policy, Counter()))
+    return pa.concat_tables([HOLDOUT_ALLELES.empty(), *_list_alleles(alone, clinvar, intervals, components, policy)])
 
 
 def _list_alleles(

@@ -14,15 +14,17 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import GRCH38, Holdout
-from genolewm_assets.lewm.holdouts.assembly_coverage import CONCLUSIVE_SHARE, GRCH38_BASES
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
+from genolewm_assets.lewm.holdouts.corpus import CONCLUSIVE_SHARE, GRCH38_BASES
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, TABLES
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, TABLES, AlleleReason, IntervalReason
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema
+from genolewm_assets.variants import ALLELE_KEY
 
 _CORPUS_KEY = ("holdout", "source", "record_id", "window_index")
+_FIRST = "no earlier package of the root was made under this policy"
 #: Rows at fault, each with the text ``problem``.
 Problems = list[dict[str, object]]
 
@@ -65,6 +67,8 @@ def _stating(check: CheckResult, held: HoldoutTables, given: HoldoutInputs, poli
         "corpus_windows_in_doubt_named": (held.counts.get("corpus_windows", 0), "the corpus has no window", True),
         "haplotype_share_in_bounds": (windows, "no contig has a window", False),
         "haplotypes_as_carried": (held.haplotypes.num_rows, "no haplotype block is held out", True),
+        "evaluated_stays_held_out": (given.before.alleles.num_rows, _FIRST, True),
+        "moves_in_bounds": (held.counts.get("moves.persisting", 0), _FIRST, True),
     }.get(check.name, (rows, "nothing is held out", not contigs))
     return stating_compared(check, n, nothing, declared=declared)
 
@@ -156,7 +160,8 @@ def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) 
                 met = np.searchsorted(starts, end, side="left") > np.searchsorted(ends, start, side="right")
                 expected[holdout, source, contig] = int(np.count_nonzero(met))
     columns = (held.alleles[name].to_pylist() for name in ("holdout", "source", "chrom"))
-    named = Counter(key for key in zip(*columns, strict=True) if key[0] != Holdout.TEMPORAL)
+    rows = zip(zip(*columns, strict=True), held.alleles["reason"].to_pylist(), strict=True)
+    named = Counter(key for key, reason in rows if key[0] != Holdout.TEMPORAL and reason != AlleleReason.KEPT)
     return [
         {
             **dict(zip(("holdout", "source", "contig"), key, strict=True)),
@@ -247,7 +252,7 @@ def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy
     """Compare the share of windows that blocks exclude with the policy; less is accepted if too few blocks exist."""
     met: set[tuple[str, int]] = set()
     bounds = {name: (table["start"].to_pylist(), table["end"].to_pylist()) for name, table in given.windows.items()}
-    for (holdout, contig), spans in _spans(held).items():
+    for (holdout, contig), spans in _spans(held, but=IntervalReason.KEPT).items():
         if holdout == Holdout.HAPLOTYPES and contig in bounds:
             starts, ends = bounds[contig]
             for start, end in spans:
@@ -271,7 +276,7 @@ def _carriers(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy)
     units = {
         row["unit"]: (row["contig"], row["role"], row["start"], row["end"], row["reason"] == "phased_block")
         for row in held.intervals.to_pylist()
-        if row["holdout"] == Holdout.HAPLOTYPES
+        if row["holdout"] == Holdout.HAPLOTYPES and row["reason"] != IntervalReason.KEPT
     }
     listed: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in held.haplotypes.to_pylist():
@@ -316,6 +321,41 @@ def _count_carried(
     return Counter(frozenset(carried) for carried in by_haplotype.values() if len(carried) > 1)
 
 
+def _sides(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
+    """Find what the earlier release held out and this one does not, or tested and this one uses for validation."""
+    columns, problems = ("holdout", "source", *ALLELE_KEY), Problems()
+    roles = {tuple(row[name] for name in columns): row["role"] for row in held.alleles.to_pylist()}
+    for row in given.before.alleles.to_pylist():
+        now = roles.get(tuple(row[name] for name in columns))
+        if now is None or (row["role"], now) == ("test", "validation"):
+            what = f"{row['holdout']} {row['chrom']}:{row['pos']} {row['ref']}>{row['alt']}"
+            facts = {**{name: row[name] for name in columns}, "expected": row["role"], "got": now}
+            problems.append({**facts, "problem": f"{what} was {row['role']}, is {now}"})
+    spans = _spans(held)
+    for row in given.before.intervals.to_pylist():
+        if not any(a <= row["start"] and row["end"] <= b for a, b in spans.get((row["holdout"], row["contig"]), ())):
+            problems.append({**row, "problem": f"{row['unit']}: {row['contig']}:{row['start']} is no longer held out"})
+    return problems
+
+
+def _moves(held: HoldoutTables, _given: HoldoutInputs, policy: HoldoutPolicy) -> Problems:
+    """Bound the alleles that would change their side, and those whose genes changed, since the earlier release."""
+    n, limit = held.counts.get("moves.persisting", 0), policy.max_moved_fraction
+    found = {
+        "would change their side": held.counts.get("moves.to_training", 0) + held.counts.get("moves.from_training", 0),
+        "changed their genes": held.counts.get("moves.genes_changed", 0),
+    }
+    return [
+        {
+            "expected": f"at most {limit:.2%}",
+            "got": f"{moved / n:.2%}",
+            "problem": f"{moved:,} of the {n:,} alleles of both releases {what}: {moved / n:.2%}, at most {limit:.2%}",
+        }
+        for what, moved in found.items()
+        if moved > limit * n
+    ]
+
+
 _CHECKS: dict[str, Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Problems]] = {
     "rows_sorted_and_unique": _keys,
     "units_have_one_role": _roles,
@@ -325,6 +365,8 @@ _CHECKS: dict[str, Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Probl
     "corpus_windows_in_doubt_named": _corpus,
     "haplotype_share_in_bounds": _haplotypes,
     "haplotypes_as_carried": _carriers,
+    "evaluated_stays_held_out": _sides,
+    "moves_in_bounds": _moves,
 }
 
 #: Names of the checks, in the order of :func:`check_holdouts`.
@@ -335,9 +377,9 @@ def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:
     return list(zip((held.intervals, held.alleles, held.corpus, held.similar, held.haplotypes), TABLES, strict=True))
 
 
-def _spans(held: HoldoutTables) -> dict[tuple[str, str], list[tuple[int, int]]]:
+def _spans(held: HoldoutTables, but: str = "") -> dict[tuple[str, str], list[tuple[int, int]]]:
     spans: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    for row in held.intervals.to_pylist():
+    for row in (row for row in held.intervals.to_pylist() if row["reason"] != but):
         spans[row["holdout"], row["contig"]].append((row["start"], row["end"]))
     return spans
 

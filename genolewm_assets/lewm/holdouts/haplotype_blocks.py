@@ -9,7 +9,7 @@ block occur together, and how often. Not here: the windows and alleles that a he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
@@ -108,6 +108,7 @@ def choose_blocks(
     fraction: float,
     tolerance: float,
     max_blocks: float,
+    first: Collection[str] = (),
 ) -> tuple[list[HaplotypeBlock], bool]:
     """Choose blocks by hash until they exclude a given share of the windows from training.
 
@@ -126,6 +127,8 @@ def choose_blocks(
         A block that would raise the share above ``fraction + tolerance`` is skipped.
     max_blocks
         Largest share of the blocks, 0 to 1, that is chosen.
+    first
+        Ids of blocks that are considered before all others.
 
     Returns
     -------
@@ -138,7 +141,7 @@ def choose_blocks(
     that each excludes, phased blocks first, if that comes nearer to it.
     """
     usable = (block for block in blocks if block.span.contig in footprints)
-    ranked = sorted(usable, key=lambda block: (not block.phased, draws[block.id], block.id))
+    ranked = sorted(usable, key=lambda block: (block.id not in first, not block.phased, draws[block.id], block.id))
     limit, windows = int(max_blocks * len(ranked)), _RemovedWindows(footprints, fraction, tolerance)
     chosen: list[HaplotypeBlock] = []
     for block in ranked:

@@ -6,8 +6,9 @@ data. Precedence: contig, gene, block.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, first_met
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, IntervalReason
+from genolewm_assets.lewm.holdouts.sides import NOTHING_BEFORE, EarlierSides, strictest
 from genolewm_assets.variants import Int64s
 
 
@@ -104,7 +106,11 @@ def hold_contigs(policy: HoldoutPolicy, lengths: Mapping[str, int]) -> list[Held
 
 
 def hold_genes(
-    policy: HoldoutPolicy, components: GeneComponents, lengths: Mapping[str, int], window_bp: int
+    policy: HoldoutPolicy,
+    components: GeneComponents,
+    lengths: Mapping[str, int],
+    window_bp: int,
+    before: EarlierSides = NOTHING_BEFORE,
 ) -> list[HeldInterval]:
     """Return the intervals of held-out gene components: those with named genes or, by hash, a share of all.
 
@@ -119,6 +125,8 @@ def hold_genes(
     window_bp
         Bases by which every span is extended at both ends, up to the ends of the contig, because a gene extends beyond
         its outermost alleles.
+    before
+        What an earlier release holds out: the components of its genes are held out too, with the role that it gave.
 
     Returns
     -------
@@ -134,14 +142,18 @@ def hold_genes(
     -----
     If the share is above 0 and the hash selects no component, the component with the smallest hash is held out.
     """
-    chosen = _choose_components(policy, components)
+    genes, units = before.of_genes(), before.of_units()
+    met = {component.id: [genes[gene] for gene in component.genes & genes.keys()] for component in components}
+    chosen = _choose_components(policy, components, {unit for unit, found in met.items() if found})
     by_contig = policy.contig_roles()
     roles: dict[str, Split] = {}
     for component in chosen:
         for span in component.spans:
             if span.contig in by_contig:
                 roles.setdefault(component.id, by_contig[span.contig])
-    roles |= policy.divide(component.id for component in chosen if component.id not in roles)
+    known = {c.id: [*met[c.id], *(units[unit] for unit in (c.id,) if unit in units)] for c in chosen}
+    kept = {unit: strictest(*found) for unit, found in known.items() if found}
+    roles = policy.divide(component.id for component in chosen if component.id not in roles) | kept | roles
     return [
         HeldInterval(
             Holdout.CLINVAR,
@@ -158,7 +170,12 @@ def hold_genes(
     ]
 
 
-def hold_blocks(policy: HoldoutPolicy, blocks: Sequence[HaplotypeBlock], larger: HeldIntervals) -> list[HeldInterval]:
+def hold_blocks(
+    policy: HoldoutPolicy,
+    blocks: Sequence[HaplotypeBlock],
+    larger: HeldIntervals,
+    kept: Mapping[str, Split] = MappingProxyType({}),
+) -> list[HeldInterval]:
     """Return the intervals of chosen haplotype blocks.
 
     Parameters
@@ -169,6 +186,8 @@ def hold_blocks(policy: HoldoutPolicy, blocks: Sequence[HaplotypeBlock], larger:
         Blocks to hold out.
     larger
         Held-out contigs and genes; a block that overlaps one of them takes its role.
+    kept
+        Role, by id, of blocks that an earlier release holds out.
 
     Notes
     -----
@@ -178,14 +197,15 @@ def hold_blocks(policy: HoldoutPolicy, blocks: Sequence[HaplotypeBlock], larger:
     free: dict[str, list[str]] = {}
     for group in _overlapping(blocks):
         found = (larger.find_largest(b.span.contig, np.array([b.span.start]), np.array([b.span.end]))[0] for b in group)
-        decided = [interval for interval in found if interval is not None]
         names = [block.id for block in group]
+        decided = [interval.role for interval in found if interval is not None]
         if decided:
-            roles |= dict.fromkeys(names, Split.TEST if any(d.role is Split.TEST for d in decided) else decided[0].role)
+            roles |= dict.fromkeys(names, strictest(*decided, *(kept[name] for name in names if name in kept)))
         else:
             free[names[0]] = names
     for first, role in policy.divide(free).items():
-        roles |= dict.fromkeys(free[first], role)
+        before = [kept[name] for name in free[first] if name in kept]
+        roles |= dict.fromkeys(free[first], strictest(*before) if before else role)
     return [
         HeldInterval(
             Holdout.HAPLOTYPES,
@@ -214,11 +234,29 @@ def _overlapping(blocks: Sequence[HaplotypeBlock]) -> Iterator[list[HaplotypeBlo
         yield run
 
 
-def _choose_components(policy: HoldoutPolicy, components: GeneComponents) -> list[GeneComponent]:
+def keep_intervals(rows: pa.Table) -> list[HeldInterval]:
+    """Return intervals of an earlier release, schema ``HOLDOUT_INTERVALS``, with the reason ``kept``."""
+    return [
+        HeldInterval(
+            Holdout(row["holdout"]),
+            Split(row["role"]),
+            row["contig"],
+            row["start"],
+            row["end"],
+            row["unit"],
+            row["name"],
+            IntervalReason.KEPT,
+        )
+        for row in rows.to_pylist()
+    ]
+
+
+def _choose_components(policy: HoldoutPolicy, components: GeneComponents, kept: Collection[str]) -> list[GeneComponent]:
     if policy.clinvar_genes is not None:
-        return [components[i] for i in sorted(components.named(policy.clinvar_genes))]
+        named = components.named(policy.clinvar_genes)
+        return [component for i, component in enumerate(components) if i in named or component.id in kept]
     draws = {component.id: policy.draw("gene", component.id) for component in components}
     limit = policy.clinvar_gene_fraction * 2**64
     if draws and limit:
         limit = max(limit, min(draws.values()) + 1)
-    return [component for component in components if draws[component.id] < limit]
+    return [component for component in components if draws[component.id] < limit or component.id in kept]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
@@ -14,6 +14,10 @@ from genolewm_assets.variants import is_before
 
 #: Allowed absolute difference between the share of windows that haplotype blocks remove and ``haplotype_fraction``.
 HAPLOTYPE_TOLERANCE = 0.003
+#: Parameters that decide no side.
+_NOT_DECIDING = frozenset(
+    {"temporal", "temporal_rule", "min_stars", "validation_windows", "max_moved_fraction", "buffer"}
+)
 
 
 class Buffer(StrEnum):
@@ -59,6 +63,8 @@ class HoldoutPolicy:
         Largest number of validation windows per holdout.
     seed
         Seed of every hash.
+    max_moved_fraction
+        Largest share, 0 to 1, of the alleles of two releases that may change their side, or their genes.
     buffer
         Value of :class:`Buffer`; packages apply it, the holdout tables do not depend on it.
 
@@ -82,10 +88,11 @@ class HoldoutPolicy:
     min_stars: int = 1
     validation_windows: int = 500
     seed: int = 0
+    max_moved_fraction: float = 0.02
     buffer: str = Buffer.WINDOWS
 
     def __post_init__(self) -> None:
-        for name in ("clinvar_gene_fraction", "haplotype_fraction", "haplotype_max_blocks"):
+        for name in ("clinvar_gene_fraction", "haplotype_fraction", "haplotype_max_blocks", "max_moved_fraction"):
             _check_range(name, getattr(self, name), 0, 1)
         _check_range("link_bp", self.link_bp, 0, None)
         _check_range("max_block_bp", self.max_block_bp, max(1, self.link_bp), None)
@@ -150,6 +157,18 @@ class HoldoutPolicy:
         elif len(draws) > 1 and Split.TEST not in roles.values():
             roles[max(draws, key=lambda unit: draws[unit])] = Split.TEST
         return roles
+
+    def keeps_sides_of(self, recipe: object) -> bool:
+        """Tell whether the sides of holdouts with the policy ``recipe`` hold under this one: nothing decides otherwise.
+
+        The later release, the bounds and what is left out beside evaluation windows may differ; T0 may not.
+        """
+        mine = self.as_recipe()
+        if not isinstance(recipe, Mapping):
+            return False
+        same = all(recipe.get(name) == value for name, value in mine.items() if name not in _NOT_DECIDING)
+        starts = {each[0] for each in (mine["temporal"], recipe.get("temporal")) if isinstance(each, list)}
+        return same and len(starts) < 2
 
     def as_recipe(self) -> dict[str, JsonValue]:
         """Return all parameters as JSON values, for the recipe of a build."""

@@ -17,12 +17,13 @@ from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
 
 class IntervalReason(StrEnum):
-    """Why an interval of a contig is held out."""
+    """Why an interval of a contig is held out; ``kept``: an earlier package of the root held it out."""
 
     CONTIG = "contig"
     GENE_COMPONENT = "gene_component"
     PROXIMITY_BLOCK = "proximity_block"
     PHASED_BLOCK = "phased_block"
+    KEPT = "kept"
 
 
 class AlleleReason(StrEnum):
@@ -32,7 +33,7 @@ class AlleleReason(StrEnum):
     allele of a held-out gene, used to evaluate the gene holdout. ``of_gene``: any other ClinVar allele of a held-out
     gene. ``in_span``: an allele of any source whose reference bases overlap a held-out interval. ``became_labelled``:
     labelled at the later release, present without a P, LP, B or LB label at the earlier one. ``new``: labelled at the
-    later release, absent from the earlier one.
+    later release, absent from the earlier one. ``kept``: an earlier package of the root held it out.
     """
 
     BENCH = "bench"
@@ -40,6 +41,7 @@ class AlleleReason(StrEnum):
     IN_SPAN = "in_span"
     BECAME_LABELLED = "became_labelled"
     NEW = "new"
+    KEPT = "kept"
 
 
 class CorpusReason(StrEnum):

@@ -2,6 +2,7 @@ from .audits import AUDIT_ASSET as AUDIT_ASSET
 from .audits import NO_LEAK_FOUND as NO_LEAK_FOUND
 from .audits import PLANTED_LEAKS_FOUND as PLANTED_LEAKS_FOUND
 from .audits import audit_location as audit_location
+from .audits import check_audited as check_audited
 from .diff import PackageDiff as PackageDiff
 from .diff import compare_packages as compare_packages
 from .diff import diff_packages as diff_packages

@@ -149,6 +149,9 @@ class HoldoutsSection(PolicySection):
     months older than the package's. The root keeps the latter until ``genolewm holdouts t0`` or a changed ``temporal``
     moves it.
 
+    What a package of the root has evaluated never trains in a later one. A release in which more than
+    ``max_moved_fraction`` of the alleles of both releases would change their side, or changed their genes, is refused.
+
     ``buffer: windows`` removes from training every window that shares a base, flanks included, with an evaluation
     window of a holdout of intervals or with a held-out interval; the card says how many. ``none`` only counts
     them.
@@ -166,6 +169,7 @@ class HoldoutsSection(PolicySection):
     min_stars: Annotated[int, Field(ge=0, le=4)] = _HOLDOUTS.min_stars
     validation_windows: Annotated[int, Field(gt=0)] = _HOLDOUTS.validation_windows
     seed: Annotated[int, Field(ge=0)] = _HOLDOUTS.seed
+    max_moved_fraction: Share = _HOLDOUTS.max_moved_fraction
     buffer: Literal["none", "windows"] = "windows"
 
     @property

@@ -137,6 +137,10 @@ def stars_of(clnrevstat: str | None, *, where: str) -> int:
     return 0 if clnrevstat is None else _look_up(_STARS, clnrevstat, "CLNREVSTAT", clnrevstat, where)
 
 
+#: HGNC symbols and NCBI's names of loci and elements, and NCBI GeneIDs.
+_SYMBOL, _GENE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@#-]*"), re.compile(r"[1-9][0-9]{0,17}")
+
+
 def parse_genes(geneinfo: str | None, *, where: str) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
     """Split ``GENEINFO`` (``BRCA1:672|LOC126862571:126862571``) into symbols and NCBI GeneIDs, in its order.
 
@@ -148,13 +152,13 @@ def parse_genes(geneinfo: str | None, *, where: str) -> tuple[tuple[str, ...], t
     Raises
     ------
     VcfError
-        If a gene has no symbol, or a GeneID that is not a number.
+        If a gene has no symbol of letters, digits and ``. _ - @ #``, or a GeneID that is not a positive number.
     """
     symbols: list[str] = []
     identifiers: list[int | None] = []
     for gene in geneinfo.split("|") if geneinfo else ():
         symbol, colon, identifier = gene.rpartition(":") if ":" in gene else (gene, "", "")
-        if not symbol or (colon and not (identifier.isascii() and identifier.isdigit())):
+        if not _SYMBOL.fullmatch(symbol) or (colon and not _GENE_ID.fullmatch(identifier)):
             raise VcfError(
                 where,
                 "INFO/GENEINFO cannot be read",

@@ -97,14 +97,17 @@ def test_unknown_review_status_is_named() -> None:
         ("BRCA1:672|LOC126862571:126862571", (("BRCA1", "LOC126862571"), (672, 126862571))),
         ("MT-TF", (("MT-TF",), (None,))),
         ("MT-ATP6|MT-ATP8:4509", (("MT-ATP6", "MT-ATP8"), (None, 4509))),
-        ("A:B:7", (("A:B",), (7,))),
+        ("HLA-DRB1:3123|C4B_2:100293534", (("HLA-DRB1", "C4B_2"), (3123, 100293534))),
     ],
 )
 def test_genes(text: str | None, genes: tuple[tuple[str, ...], tuple[int | None, ...]]) -> None:
     assert parse_genes(text, where="") == genes
 
 
-@each_row("text", ["BRCA1:x", ":672", "BRCA1:672|", "BRCA1:"])
+@each_row(
+    "text",
+    ["BRCA1:x", ":672", "BRCA1:672|", "BRCA1:", "A:B:7", "<b>BRCA1</b>:672", "BR CA1:672", "BRCA1:0", "BRCA1:-7"],
+)
 def test_malformed_genes_are_named(text: str) -> None:
     with pytest.raises(VcfError, match="line 7: INFO/GENEINFO cannot be read"):
         parse_genes(text, where="a.vcf, line 7")
