@@ -6,7 +6,7 @@ Not here: sampling (``batch_sampler``), files (``lewm.packages``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -162,6 +162,17 @@ class EditBatch:
         """Change of length modulo 6: int8, shape (n,)."""
         return (self.length_change % 6).astype(np.int8)
 
+    @property
+    def fell_back(self) -> NDArray[np.bool_]:
+        """Whether a slot was planned for another source, which had no edit left for it: bool, shape (n,)."""
+        fell: NDArray[np.bool_] = self.planned_source != self.edit_source
+        return fell
+
+    def take(self, rows: Integers) -> EditBatch:
+        """Return some of the tuples with all windows; ``rows`` are ascending, so that slots stay in order."""
+        per_tuple = (field.name for field in fields(self) if field.name not in _NOT_OF_TUPLES)
+        return replace(self, **{name: getattr(self, name)[rows] for name in per_tuple})
+
     def edited_windows(self, windows: WindowArrays) -> NDArray[np.uint8]:
         """Return the edited windows as upper-case ASCII: uint8, shape (n, longest window), 0 past a shorter one's end.
 
@@ -206,6 +217,9 @@ class EditBatch:
 #: Arrays of tokens, and of numbers of windows and bytes of the pool, which count on from one batch to the next.
 _TOKENS: Final = frozenset({"source_tokens", "target_tokens"})
 _NUMBERED: Final = frozenset({"window", "alt_at", "allele_alt_at"})
+
+#: Arrays that do not have one row per tuple.
+_NOT_OF_TUPLES: Final = frozenset({"pool", "redraws", "source_tokens"})
 
 
 def _widen(tokens: NDArray[np.int16], width: int) -> NDArray[np.int16]:

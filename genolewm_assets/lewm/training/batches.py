@@ -50,8 +50,9 @@ class TrainingBatch:
         float32, shape (n, hidden): pooled states of the edited windows, of a frozen epoch; else None, and
         :func:`encode_targets` computes them. Source and target states of a frozen epoch cannot be written.
     counts
-        Slots planned for and filled by each source (``planned_*``, ``served_*``), tuples with several edits
-        (``multi_edit``), slots without a tuple (``unfilled``), rejected proposals by reason (``redrawn_*``), and
+        Slots planned for each source (``planned_*``), tuples of each source (``served_*``), slots planned for a source
+        that had no edit left, so that a synthetic SNV fills them (``fallback_*``), tuples with several edits
+        (``multi_edit``), slots without an edit (``unfilled``), rejected proposals by reason (``redrawn_*``), and
         windows whose states were computed because no cache holds them (``encoded_windows``).
     """
 
@@ -133,13 +134,20 @@ class TrainingBatch:
         return make_tuples(self)
 
 
-def count_slots(edits: EditBatch, *, unfilled: int = 0, encoded_windows: int = 0) -> dict[str, int]:
-    """Return the counts of a batch, by the names of :class:`TrainingBatch`; those that are 0 are left out."""
+def count_slots(
+    edits: EditBatch, *, kept: EditBatch | None = None, unfilled: int = 0, encoded_windows: int = 0
+) -> dict[str, int]:
+    """Return the counts of a batch, by the names of :class:`TrainingBatch`; those that are 0 are left out.
+
+    ``edits`` are those of all slots, ``kept`` those of the batch's tuples; None: all.
+    """
     counts: Counter[str] = Counter({"unfilled": unfilled, "encoded_windows": encoded_windows})
-    for word, codes in (("planned", edits.planned_source), ("served", edits.edit_source)):
+    tuples = edits if kept is None else kept
+    fallbacks = edits.planned_source[edits.fell_back]
+    for word, codes in (("planned", edits.planned_source), ("served", tuples.edit_source), ("fallback", fallbacks)):
         sizes = np.bincount(codes, minlength=len(EditSource)).tolist()
         counts.update({f"{word}_{source}": n for source, n in zip(EditSource, sizes, strict=True)})
-    counts["multi_edit"] = int((edits.n_edits > 1).sum())
+    counts["multi_edit"] = int((tuples.n_edits > 1).sum())
     refused = edits.redraws.sum(axis=0).tolist()
     counts.update({f"redrawn_{reason}": n for reason, n in zip(Redraw, refused, strict=True)})
     return {name: n for name, n in sorted(counts.items()) if n}

@@ -74,8 +74,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         self._rows_per_batch = windows_per_batch * (self._settings.n_edits if coverage is Coverage.ALLELES else 1)
         self._ranks = Ranks.of(options, process_of_group(), even=split is Split.TRAIN)
         self._split, self._holdout, self._coverage = split, holdout, coverage
-        self._with_states = options.get("with_states", True)
-        self._encoder = options.get("encoder")
+        self._with_states, self._encoder = options.get("with_states", True), options.get("encoder")
         self.package = self._open_package(package, cache_root, options)
         # (epoch, position) in shared memory, so that persistent workers see the next epoch too, and whether they read.
         self._cursor: Tensor = zeros(3, dtype=int64).share_memory_()  # type: ignore[no-untyped-call]
@@ -86,7 +85,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         self._order = self._schedule(sources, options.get("mix"))
         self._ranks.check(self.n_batches)
         check_room(sources.windows.shortest_bp, self._rules)
-        self._name = self._named(options.get("mix"))
+        self._name = self._named(options.get("mix"), *["without_fallback"] * self._settings.without_fallback)
 
     @property
     def n_batches(self) -> int:
@@ -161,9 +160,8 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
 
     def _batches(self, epoch: int, position: int, taken: int) -> Iterator[TrainingBatch]:
         """Yield the batches of this worker from a position on, without the first ``taken`` of them."""
-        stream, worker = self._stream(), get_worker_info()
+        stream, worker, size = self._stream(), get_worker_info(), self._rows_per_batch
         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        size = self._rows_per_batch
         rows = put_aside(self._order.rows(epoch))
         again = put_aside(stream.count_visits(rows))
         # The loader reads from its workers in turn, so batches that are assigned in turn arrive in order.
@@ -321,10 +319,12 @@ class GenoLeWMDataset(_PackageDataset):
 class GenoLeWMValDataset(_PackageDataset):
     """Batches of validation tuples of one holdout: every window once, or every bench allele once.
 
-    With ``coverage="windows"`` an epoch shows the windows in file order, with edits that depend on the seed and the
-    epoch. With ``coverage="alleles"`` it shows every bench allele (ClinVar P, LP, B or LB with the package's
-    ``min_stars``) once, alone, in the window in which it is most central; the tuples depend on the package alone. Bench
-    alleles that no window shows are counted by reason in ``package.json`` (``scoring.HOLDOUT.SPLIT.REASON``).
+    With ``coverage="windows"`` an epoch shows the windows in file order, with edits that depend on seed and epoch. A
+    slot for a real allele or an indel that the window does not have is filled by a synthetic SNV and counted in
+    ``counts`` of the batch (``fallback_SOURCE``); ``without_fallback=True`` leaves these tuples out. With
+    ``coverage="alleles"`` it shows every bench allele (ClinVar P, LP, B or LB with the package's ``min_stars``) once,
+    alone, in the window in which it is most central; the tuples depend on the package alone. Bench alleles that no
+    window shows are counted by reason in ``package.json`` (``scoring.HOLDOUT.SPLIT.REASON``).
 
     Parameters
     ----------

@@ -78,6 +78,7 @@ def read_options(options: StreamOptions) -> tuple[StreamSettings, SamplingRules]
             seed=options.get("seed", settings.seed),
             n_edits=at_least(1, "n_edits", options.get("n_edits", settings.n_edits)),
             pooling=pooling,
+            without_fallback=options.get("without_fallback", settings.without_fallback),
         ),
         SamplingRules(
             min_left_context_bp=options.get("min_left_context_bp", rules.min_left_context_bp),
@@ -99,6 +100,14 @@ def stated_options(
         If an option is invalid.
     """
     settings, rules = read_options(options)
+    if settings.without_fallback:
+        raise ConfigurationError(
+            "without_fallback",
+            "is an option of evaluation: training plans its slots by the alleles of each window",
+            expected="False",
+            got="True",
+            remedy="Leave the option out",
+        )
     return {
         "seed": settings.seed,
         "n_edits": settings.n_edits,

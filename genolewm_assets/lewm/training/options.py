@@ -18,7 +18,7 @@ EVALUATION_CONTEXT_BP = 1_536
 
 
 #: Options that choose edits by chance, which the stream of bench alleles does not.
-_NOT_OF_ALLELES = ("mix", "multi_edit_share", "min_left_context_bp")
+_NOT_OF_ALLELES = ("mix", "multi_edit_share", "min_left_context_bp", "without_fallback")
 
 
 class Coverage(StrEnum):
@@ -51,6 +51,9 @@ class StreamOptions(TypedDict, total=False):
     multi_edit_share, min_left_context_bp, length_policy
         See :class:`~genolewm_assets.lewm.edits.rules.SamplingRules`. Defaults 0.1, 0 (evaluation: 1,536) and
         ``right_flank``.
+    without_fallback
+        Evaluation only: leave out the tuples whose slot was planned for a real allele or an indel, and is filled by a
+        synthetic SNV because the window has none left. A batch then holds fewer tuples. Default False.
     windows_per_batch
         Windows per batch, default 32. A batch holds ``windows_per_batch * n_edits`` tuples; the last batch of an epoch
         may hold fewer. With ``coverage="alleles"`` the number of tuples of a window varies, and a batch holds at most
@@ -85,6 +88,7 @@ class StreamOptions(TypedDict, total=False):
     multi_edit_share: float
     min_left_context_bp: int
     length_policy: LengthPolicy
+    without_fallback: bool
     windows_per_batch: int
     with_states: bool
     encoder: LiveEncoder | None

@@ -48,11 +48,15 @@ class StreamSettings:
         Tuples per window.
     pooling
         Blocks over which states are averaged.
+    without_fallback
+        Leave out the tuples whose slot was planned for another source than the edit has.
     """
 
     seed: int = 0
     n_edits: int = 8
     pooling: Pooling = field(default_factory=Pooling)
+    # Not in the text that names saved states: those of streams without this option still load.
+    without_fallback: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +100,12 @@ class Drawn(NamedTuple):
     edits: EditBatch
     stated: Classification
     states: tuple[NDArray[np.float32] | None, NDArray[np.float32] | None] = (None, None)
+
+    def without_fallback(self) -> Drawn:
+        """Return the tuples whose edit is of the source that was planned; the windows stay."""
+        rows = np.flatnonzero(~self.edits.fell_back)
+        source, target = (None if states is None else states[rows] for states in self.states)
+        return self._replace(edits=self.edits.take(rows), stated=self.stated.take(rows), states=(source, target))
 
 
 class TupleStream(ABC):
@@ -147,8 +157,9 @@ class TupleStream(ABC):
         EditError
             If a window has no further allowed edit, or an edit changes no pooled token.
         """
-        pooling = self.settings.pooling
-        n_slots, rows, windows, edits, stated, (pooled, targets) = self._draw(visits, epoch)
+        pooling, drawn = self.settings.pooling, self._draw(visits, epoch)
+        kept = drawn.without_fallback() if self.settings.without_fallback else drawn
+        n_slots, rows, windows, edits, stated, (pooled, targets) = kept
         encoded = 0
         if self._states is not None:
             n_tokens = windows.sizes[:, 1].astype(np.int64) // TOKEN_BP
@@ -164,7 +175,7 @@ class TupleStream(ABC):
             stated=stated,
             source_states=pooled,
             target_states=targets,
-            counts=count_slots(edits, unfilled=n_slots - len(edits), encoded_windows=encoded),
+            counts=count_slots(drawn.edits, kept=edits, unfilled=n_slots - len(drawn.edits), encoded_windows=encoded),
         )
 
     @abstractmethod

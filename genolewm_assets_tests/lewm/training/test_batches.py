@@ -86,7 +86,11 @@ def test_slots_are_counted_before_and_after_fallback():
     )
     assert planned["planned_gnomad"] == 3
     assert served["served_synthetic_snv"] == 7
-    wanted = dict(planned + served) | {"redrawn_held_out": 2}
+    fallbacks = Counter(
+        f"fallback_{one.planned_source}" for one in batch.tuples if one.planned_source != one.edit_source
+    )
+    assert fallbacks == {"fallback_gnomad": 3, "fallback_clinvar": 1}
+    wanted = dict(planned + served + fallbacks) | {"redrawn_held_out": 2}
     wanted |= Counter("multi_edit" for one in batch.tuples if len(one.rel_edits) > 1)
     assert batch.counts == wanted
     merged = merge_batches([batch, batch_of(4_000)])

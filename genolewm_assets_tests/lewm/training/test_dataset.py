@@ -379,3 +379,20 @@ def test_the_trainers_side_imports_neither_dagster_nor_pysam_and_torch_in_one_mo
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["False", "['torch']"]
+
+
+@each_row("kind", ["GenoLeWMValDataset", "GenoLeWMTestDataset"])
+def test_an_evaluation_leaves_out_slots_that_fell_back(kind, package):
+    options = {"min_left_context_bp": 100, "windows_per_batch": 3, "with_states": False}
+    whole = getattr(lewm, kind)(package, "holdout-chr", **options)
+    tuples = [one for batch in whole for one in batch.tuples]
+    fell = sum(one.planned_source != one.edit_source for one in tuples)
+    counts = sum((Counter(batch.counts) for batch in whole), Counter())
+    assert 0 < fell == sum(n for name, n in counts.items() if name.startswith("fallback_"))
+    short = getattr(lewm, kind)(package, "holdout-chr", without_fallback=True, **options)
+    left = [one for batch in short for one in batch.tuples]
+    assert len(left) == len(tuples) - fell
+    assert all(one.planned_source == one.edit_source for one in left)
+    assert len(short) == len(whole)
+    with pytest.raises(ConfigurationError):
+        short.load_state_dict(whole.state_dict())

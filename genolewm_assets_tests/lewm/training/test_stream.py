@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -140,3 +141,23 @@ def test_states_of_another_block_size_are_refused(widths, n_blocks):
         return
     with pytest.raises(CorruptResourceError, match="cached states are not this window's: expected 8 blocks of finite"):
         stream(readers).batch(VISITS, epoch=0, position=0)
+
+
+def test_tuples_of_slots_that_fell_back_are_counted_and_left_out_on_request():
+    whole = stream().batch(VISITS, epoch=1, position=6)
+    fell = [one.planned_source != one.edit_source for one in whole.tuples]
+    assert 0 < sum(fell) < 32
+    assert {one.edit_source for one, back in zip(whole.tuples, fell, strict=True) if back} == {"synthetic_snv"}
+    short = stream(settings=replace(SETTINGS, without_fallback=True)).batch(VISITS, epoch=1, position=6)
+    kept = [one for one, back in zip(whole.tuples, fell, strict=True) if not back]
+    assert [one.target_window for one in short.tuples] == [one.target_window for one in kept]
+    assert [one.rel_edits for one in short.tuples] == [one.rel_edits for one in kept]
+    np.testing.assert_array_equal(short.source_states, whole.source_states[~np.array(fell)])
+    assert len(short.windows) == len(whole.windows) == 4
+    for batch in (whole, short):
+        counted = Counter(one.planned_source for one, back in zip(whole.tuples, fell, strict=True) if back)
+        stated = {name: n for name, n in batch.counts.items() if name.startswith("fallback_")}
+        assert stated == {f"fallback_{source}": n for source, n in counted.items()}
+        served = Counter(f"served_{one.edit_source}" for one in batch.tuples)
+        assert {name: n for name, n in batch.counts.items() if name.startswith("served_")} == served
+        assert "unfilled" not in batch.counts
