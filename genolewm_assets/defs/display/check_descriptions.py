@@ -205,6 +205,10 @@ _PACKAGES: Mapping[str, str] = {
         "Training windows contain a gnomAD allele and a P or LP ClinVar allele, if the sources have alleles, or the "
         "catalogue declares that they may not (`packages.without_alleles`)."
     ),
+    "training_stars_sufficient": (
+        "No ClinVar allele of the training split has fewer review stars than the catalogue asks for "
+        "(`packages.min_training_stars`)."
+    ),
     "visits_bounded": (
         "A simulated epoch visits no window more often than the catalogue allows, and visits windows of every stratum."
     ),

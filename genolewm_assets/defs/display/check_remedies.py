@@ -228,6 +228,7 @@ _PACKAGES: Mapping[str, str] = {
         "Change holdouts or window tracks of the catalogue so that alleles are left for training, or declare that "
         "there are none with packages.without_alleles: true."
     ),
+    "training_stars_sufficient": "Materialise packages/split again; if the same rows come back, report them.",
     "visits_bounded": (
         "Lower the share of the named windows in packages.mix, raise packages.max_visits, or give the source more "
         "windows."

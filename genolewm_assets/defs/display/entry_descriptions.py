@@ -121,6 +121,7 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "largest_distance_from_mix": (
             "greatest difference of a share served in a simulated epoch from the declared one, 0 to 1"
         ),
+        "largest_distance_from_specification": "the same from the shares of RFC-0006, 0 to 1",
         "unseen_windows": "training windows that the simulated epoch does not show",
         "temporal": "releases T0 and T1 of the temporal holdout, and why T0 is the one",
         "knowledge": "release whose ClinVar labels training uses: `newest` is the package's, `T0` the earlier one",

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import DECIDED, EVALUATION, HARMFUL, INSET_BP, Holdout, Split
+from genolewm_assets.lewm.package_build.rows import HARMFUL_UNDER_STARS
 from genolewm_assets.lewm.packages import (
     HOLDOUT_PATHS,
     SCORED,
@@ -145,7 +146,7 @@ def check_training_alleles(directory: Path, info: PackageInfo) -> CheckResult:
     figures |= {f"{source}_alleles_in_windows": within[source] for source in map(str, VariantSource)}
     figures["declared"] = info.without_alleles
     if missing:
-        causes = [_cause(directory, source, offered[str(source)]) for source in missing]
+        causes = [_cause(directory, info, source, offered[str(source)]) for source in missing]
         figures["cause"] = "; ".join(cause for cause, _ in causes)
         remedies = dict.fromkeys(remedy for _, remedy in causes)
         figures["remedy"] = f"{'; '.join(remedies)}; or declare it in the catalogue (packages.without_alleles: true)"
@@ -175,12 +176,15 @@ _RELEASED_BY = {
 }
 
 
-def _cause(directory: Path, source: VariantSource, offered: int) -> tuple[str, str]:
+def _cause(directory: Path, info: PackageInfo, source: VariantSource, offered: int) -> tuple[str, str]:
     """Return why no training window holds an allele of a source, and what to write in the catalogue."""
     what = "gnomAD allele" if source is VariantSource.GNOMAD else "P or LP ClinVar allele"
     widen = "Choose window tracks and contigs that leave windows around the alleles"
     if offered:
         return f"no {what} of the {offered:,} in train lies in a training window", widen
+    if few := info.counts.get(f"alleles.{source}.{HARMFUL_UNDER_STARS}", 0):
+        cause = f"no {what} is left for training: {few:,} have fewer than {info.mix.min_training_stars} review stars"
+        return cause, "Lower packages.min_training_stars"
     held: Counter[str] = Counter()
     for split in EVALUATION:
         for row in _rows(directory / variants_path(split), ("source", "holdout", "label")):

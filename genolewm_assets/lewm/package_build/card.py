@@ -6,11 +6,14 @@ All figures come from ``package.json``, so card and package always agree. The te
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import yaml
 
 from genolewm_assets.genome import EVALUATION, Holdout, Split
+from genolewm_assets.lewm.corpus import CorpusSource
 from genolewm_assets.lewm.holdouts import Buffer, describe_temporal
+from genolewm_assets.lewm.package_build.rows import HARMFUL_UNDER_STARS, UNDER_STARS
 from genolewm_assets.lewm.package_build.sharing import FLANKS, FLANKS_MOST_BP, SHARED_MOST_BP, SHARED_WINDOWS
 from genolewm_assets.lewm.packages import (
     CONTEXTS_PATH,
@@ -19,10 +22,12 @@ from genolewm_assets.lewm.packages import (
     PRETRAINED_ON,
     REFERENCE_ORIGIN,
     SCORED,
+    SPECIFICATION,
     Knowledge,
     PackageInfo,
     Shares,
     VariantSource,
+    as_specified,
     controls_path,
     variants_path,
     window_pattern,
@@ -38,6 +43,8 @@ _DEFINITIONS = {
     Holdout.TEMPORAL: "alleles without a P, LP, B or LB label at T0 that have one, with enough review stars, at the "
     "package's release; alleles, not windows, leave training",
 }
+#: Distance of a share from the specification's that needs no remedy.
+_NEAR = 0.005
 _FOLDER = "path/to/this/folder"
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
@@ -230,6 +237,12 @@ def _training_alleles(info: PackageInfo) -> str:
     """Say how many alleles training has of each source; warn where there is none."""
     inside = {s: info.counts.get(f"alleles.{s}.train", 0) for s in VariantSource}
     text = f"Alleles in train: {', '.join(f'{source} {n:,}' for source, n in inside.items())}."
+    if stars := info.mix.min_training_stars:
+        out, harmful = (info.counts.get(f"alleles.clinvar.{name}", 0) for name in (UNDER_STARS, HARMFUL_UNDER_STARS))
+        text += (
+            f" `packages.min_training_stars: {stars}` leaves out {out:,} ClinVar alleles with fewer review stars, "
+            f"{harmful:,} of them P or LP."
+        )
     absent = [source for source in VariantSource if not info.counts.get(f"alleles.{source}.in", 0)]
     if absent:
         text += f" The inputs have no allele of {' and '.join(absent)}."
@@ -315,7 +328,39 @@ def _mix(info: PackageInfo) -> str:
     ]
     header = ("stratum", "windows", "visits", "median", "99 %", "most", "not visited in this epoch")
     made = f"Served shares are counted in {epoch.made:,} of the {epoch.tuples:,} tuples of one epoch (seed 0)."
-    return "\n\n".join((made, *tables, _POSSIBLE, _table(header, visits)))
+    distance = _distance(epoch.served, wanted)
+    return "\n\n".join((made, *tables, _POSSIBLE, distance, _table(header, visits)))
+
+
+def _distance(served: Shares, wanted: Shares) -> str:
+    """Return how far every served share is from the specification's, and what would close the distance."""
+    found, rows = as_specified(served), []
+    for what, group in (("windows of", "windows"), ("edits from", "edits")):
+        stated, ours = getattr(SPECIFICATION, group), getattr(found, group)
+        for name in sorted({*stated, *ours}):
+            one, other = stated.get(name, 0.0), ours.get(name, 0.0)
+            rows.append((f"{what} `{name}`", f"{one:.1%}", f"{other:.1%}", f"{round(100 * (other - one), 1) + 0:+}"))
+    table = _table(("share", "specification", "served", "percentage points"), rows)
+    head = "Distance from the shares of RFC-0006 (reference windows count as `eukaryote_generator`):"
+    return f"{head}\n\n{table}\n\n{_closing(found, wanted)}"
+
+
+def _closing(found: Shares, wanted: Shares) -> str:
+    """Say in one sentence what would bring the served shares to the specification's."""
+    steps = []
+    if replace(SPECIFICATION, edits=found.edits).farthest(found) > _NEAR:
+        steps.append("windows of all four corpus sources and `packages.mix` without shares of its own")
+    if replace(SPECIFICATION, windows=wanted.windows).farthest(wanted):
+        shares = ", ".join(f"{name}: {share:g}" for name, share in SPECIFICATION.edits.items())
+        steps.append(f"`packages.edits: {{{shares}}}`")
+    if any(SPECIFICATION.edits[source] - found.edits.get(source, 0.0) > _NEAR for source in VariantSource):
+        if wanted.windows.get(CorpusSource.EUKARYOTE_GENERATOR):
+            steps.append("`packages.reference_share: 1.0`, as placed windows alone have real alleles")
+        else:
+            steps.append("a real allele for every slot of the reference windows, or more of these (`packages.mix`)")
+    if not steps:
+        return f"The farthest share is {100 * SPECIFICATION.farthest(found):.1f} points away."
+    return f"What would close it, as far as alleles allow: {'; '.join(steps)}."
 
 
 def _provenance(info: PackageInfo) -> str:

@@ -25,7 +25,7 @@ from genolewm_assets.lewm.holdouts import (
 from genolewm_assets.lewm.mapped import MAPPED_FORM_RIGHT, check_mapped
 from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
 from genolewm_assets.lewm.package_build.epoch_checks import check_mix, check_visits
-from genolewm_assets.lewm.package_build.label_checks import check_labels
+from genolewm_assets.lewm.package_build.label_checks import check_labels, check_training_stars
 from genolewm_assets.lewm.package_build.leakage_checks import (
     check_contexts,
     check_disjoint,
@@ -34,6 +34,7 @@ from genolewm_assets.lewm.package_build.leakage_checks import (
     check_no_window,
 )
 from genolewm_assets.lewm.package_build.plan import PackageSources
+from genolewm_assets.lewm.package_build.rows import UNDER_STARS
 from genolewm_assets.lewm.package_build.written_rows import WrittenRow, read_rows, read_window_rows
 from genolewm_assets.lewm.packages import (
     ARRAYS,
@@ -65,6 +66,7 @@ PACKAGE_CHECKS = (
     "splits_disjoint",
     "held_out_contexts_right",
     "labels_as_declared",
+    "training_stars_sufficient",
     "counts_add_up",
     "mix_served",
     "visits_bounded",
@@ -109,6 +111,7 @@ def check_package(
         check_disjoint(directory, info),
         check_contexts(directory, sources.reference),
         check_labels(directory, info, sources),
+        check_training_stars(directory, info),
         check_counts(directory, info, sources),
         check_mix(info),
         check_visits(info),
@@ -236,9 +239,10 @@ def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) ->
     shards = {VariantSource.GNOMAD: sources.gnomad, VariantSource.CLINVAR: labelled}
     for source, tables in shards.items():
         n = sum(table.num_rows for contig, table in tables.items() if contig in sources.windows)
-        train, out = (counts.get(f"alleles.{source}.{outcome}", 0) for outcome in ("train", "held_out"))
-        if n != train + out or train != alleles[source]:
-            counted = f"{train + out} counted, {alleles[source]} in the file of train"
+        train = counts.get(f"alleles.{source}.train", 0)
+        known = train + sum(counts.get(f"alleles.{source}.{reason}", 0) for reason in ("held_out", UNDER_STARS))
+        if n != known or train != alleles[source]:
+            counted = f"{known} counted, {alleles[source]} in the file of train"
             wrong.append({"what": f"alleles of {source}", "expected": f"{n} in the inputs", "got": counted})
     for split in EVALUATION:
         rows = read_window_rows(directory, info, split, ["holdout", "frozen"])

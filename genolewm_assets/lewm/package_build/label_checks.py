@@ -1,4 +1,4 @@
-"""Check that training has the labels of the declared release, and evaluation those of the package's."""
+"""Check that labels are those of the declared releases, and that training labels have enough review stars."""
 
 from __future__ import annotations
 
@@ -46,6 +46,17 @@ def check_labels(directory: Path, info: PackageInfo, sources: PackageSources) ->
     passed = at_t0 and not figures["wrong_in_train"] and not figures["wrong_in_evaluation"]
     unknown = [] if at_t0 else [{"knowledge": str(info.knowledge), "fault": "no T0 in the policy, or no shard of T0"}]
     return CheckResult("labels_as_declared", passed=passed, figures=shown, rows=[*unknown, *wrong])
+
+
+def check_training_stars(directory: Path, info: PackageInfo) -> CheckResult:
+    """Check that no ClinVar allele of train has fewer review stars than ``packages.min_training_stars``."""
+    least, alleles, wrong = info.mix.min_training_stars, 0, RowsAtFault()
+    for row in _clinvar_rows(directory / variants_path(Split.TRAIN)):
+        alleles += 1
+        if (row[-1] if isinstance(row[-1], int) else 0) < least:
+            wrong.add(**dict(zip(_COLUMNS, row, strict=True)), expected=f"at least {least} stars")
+    figures: dict[str, JsonValue] = {"alleles": alleles, "min_training_stars": least, "under_min_stars": len(wrong)}
+    return CheckResult("training_stars_sufficient", passed=not wrong, figures=figures, rows=tuple(wrong))
 
 
 def _labels_of(row: tuple[object, ...], stated: frozenset[tuple[object, ...]]) -> str:

@@ -36,6 +36,9 @@ SHARD_COLUMNS: Mapping[VariantSource, tuple[str, ...]] = {
     VariantSource.CLINVAR: (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids"),
 }
 
+#: Counts of the alleles of a source that ``packages.min_training_stars`` leaves out of train, and of the P and LP ones.
+UNDER_STARS, HARMFUL_UNDER_STARS = "under_min_stars", "under_min_stars.harmful"
+
 
 @dataclass(frozen=True, slots=True)
 class Membership:

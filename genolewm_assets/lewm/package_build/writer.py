@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from genolewm_assets.genome import EVALUATION, Holdout, IntervalArray, Split
+from genolewm_assets.genome import EVALUATION, HARMFUL, Holdout, IntervalArray, Split
 from genolewm_assets.lewm.holdouts import (
     HOLDOUT_ALLELES,
     HOLDOUT_CORPUS,
@@ -34,6 +35,8 @@ from genolewm_assets.lewm.package_build.emitting import alleles_inside
 from genolewm_assets.lewm.package_build.epoch import simulate_epoch
 from genolewm_assets.lewm.package_build.plan import PackagePlan, PackageSources, plan_package
 from genolewm_assets.lewm.package_build.rows import (
+    HARMFUL_UNDER_STARS,
+    UNDER_STARS,
     Membership,
     control_rows,
     corpus_rows,
@@ -54,6 +57,7 @@ from genolewm_assets.lewm.packages import (
     PACKAGE_VARIANTS,
     POSSIBLE,
     PackageInfo,
+    PackageMix,
     PackageTableWriter,
     SplitInfo,
     VariantSource,
@@ -70,7 +74,7 @@ from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
 from genolewm_assets.store.files import write_atomic
 from genolewm_assets.store.tables import memory_given_back
-from genolewm_assets.variants import Bools, Int64s, allele_spans
+from genolewm_assets.variants import Bools, Int64s, allele_spans, as_bools
 
 #: Counts of the holdouts that the package repeats, for its card.
 _CHOSEN = ("haplotype_blocks", "common_alleles", "haplotypes.")
@@ -288,6 +292,9 @@ def _variants_of(
     for source, table, splits in _shards(sources, contig):
         masks = split_alleles(table, plan.regions[contig], holdouts)
         if Split.TRAIN in splits:
+            counts[f"alleles.{source}.held_out"] += int(np.count_nonzero(~masks[None][Split.TRAIN]))
+            if source is VariantSource.CLINVAR:
+                masks[None][Split.TRAIN] &= ~_under_stars(table, masks[None][Split.TRAIN], sources.mix, counts)
             rows = plan.train[contig], np.union1d(plan.train[contig], plan.beside[contig])
             covered = [_union(sources.windows[contig], each) for each in rows]
             counts.update(_count_alleles(source, table, masks[None][Split.TRAIN], *covered))
@@ -328,7 +335,7 @@ def _shards(sources: PackageSources, contig: str) -> Iterator[tuple[VariantSourc
 def _count_alleles(
     source: VariantSource, table: pa.Table, train: Bools, covered: IntervalArray, unbuffered: IntervalArray
 ) -> dict[str, int]:
-    """Count all alleles, those in train, those held out, and those in train that overlap no training window.
+    """Count all alleles, those in train, and those in train that overlap no training window.
 
     Of the last, ``train_beside_evaluation`` are in windows that the buffer removes.
     """
@@ -337,11 +344,20 @@ def _count_alleles(
     outcomes = {
         "in": table.num_rows,
         "train": int(np.count_nonzero(train)),
-        "held_out": int(np.count_nonzero(~train)),
         "train_in_no_window": int(np.count_nonzero(lost)),
         "train_beside_evaluation": int(np.count_nonzero(lost & meets(unbuffered, start, end))),
     }
     return {f"alleles.{source}.{outcome}": n for outcome, n in outcomes.items()}
+
+
+def _under_stars(clinvar: pa.Table, train: Bools, mix: PackageMix, counts: Counter[str]) -> Bools:
+    """Tell which alleles have too few review stars for train, and count those that ``train`` has; null is no star."""
+    stars = pc.fill_null(clinvar["stars"], 0).to_numpy()
+    under: Bools = stars < mix.min_training_stars
+    harmful = as_bools(pc.is_in(clinvar["label"], value_set=pa.array(sorted(HARMFUL))))
+    for name, found in ((UNDER_STARS, under), (HARMFUL_UNDER_STARS, under & harmful)):
+        counts[f"alleles.{VariantSource.CLINVAR}.{name}"] += int(np.count_nonzero(train & found))
+    return under
 
 
 def _union(windows: pa.Table, rows: Int64s) -> IntervalArray:

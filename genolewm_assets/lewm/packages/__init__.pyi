@@ -22,8 +22,10 @@ from .mix import EDIT_SHARES as EDIT_SHARES
 from .mix import MAX_VISITS as MAX_VISITS
 from .mix import MIX_TOLERANCE as MIX_TOLERANCE
 from .mix import POSSIBLE as POSSIBLE
+from .mix import SPECIFICATION as SPECIFICATION
 from .mix import PackageMix as PackageMix
 from .mix import Shares as Shares
+from .mix import as_specified as as_specified
 from .mix import present_shares as present_shares
 from .mix import window_shares as window_shares
 from .moves import Move as Move

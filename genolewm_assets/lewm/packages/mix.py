@@ -6,7 +6,7 @@ Not here: the visits and slots that realise a mix (``lewm.training.mix``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -69,6 +69,21 @@ class Shares:
         )
 
 
+#: Shares that the specification states: of windows (RFC-0006 §3.1; reference windows are eukaryotes') and of edits
+#: (§3.3), of which :data:`EDIT_SHARES` are what eight slots can hold.
+SPECIFICATION = Shares(
+    SOURCE_MIX,
+    MappingProxyType({"gnomad": 0.40, "synthetic_snv": 0.30, "synthetic_indel": 0.20, "clinvar": 0.10}),
+)
+
+
+def as_specified(shares: Shares) -> Shares:
+    """Return shares by the names of :data:`SPECIFICATION`: reference windows count as ``eukaryote_generator``."""
+    windows = {_EUKARYOTES: 0.0, **shares.windows}
+    windows[_EUKARYOTES] += windows.pop(REFERENCE_ORIGIN, 0.0)
+    return replace(shares, windows=windows)
+
+
 @dataclass(frozen=True, slots=True)
 class PackageMix:
     """The mix that a package is made for.
@@ -82,6 +97,8 @@ class PackageMix:
         are expected. :data:`POSSIBLE`: those that the plan of an epoch gives.
     max_visits
         Most visits of one window in an epoch.
+    min_training_stars
+        Fewest review stars, 0 to 4, of a ClinVar allele of training.
 
     Raises
     ------
@@ -92,6 +109,7 @@ class PackageMix:
     wanted: Shares = field(default_factory=lambda: Shares(window_shares(), dict(EDIT_SHARES)))
     declared: Shares | Literal["possible"] | None = None
     max_visits: int = MAX_VISITS
+    min_training_stars: int = 0
 
     def __post_init__(self) -> None:
         for windows, edits, shares in (("mix", "edits", self.wanted), ("mix_declared", "mix_declared", self.declared)):

@@ -208,7 +208,8 @@ class PackagesSection(PolicySection):
     ``knowledge: T0`` on those of T0 of the temporal holdout, as if nothing after T0 were known.
 
     A package whose training windows contain no gnomAD allele or no P or LP ClinVar allele, although the sources have
-    some, is refused; with ``without_alleles`` it is accepted and its card says so.
+    some, is refused; with ``without_alleles`` it is accepted and its card says so. ``min_training_stars`` leaves
+    ClinVar alleles with fewer review stars out of training; no star and none stated are the same.
 
     ``audit_tuples`` is the number of training tuples that ``packages/audit`` draws at least; it draws more if that is
     what it takes to see every window once. ``audit_planted`` is the number of leaks of each kind that it plants in a
@@ -224,6 +225,7 @@ class PackagesSection(PolicySection):
     mix_declared: bool | DeclaredMix = False
     without_alleles: bool = False
     max_visits: Annotated[int, Field(gt=0)] = MAX_VISITS
+    min_training_stars: Annotated[int, Field(ge=0, le=4)] = 0
     knowledge: Literal["newest", "T0"] = "newest"
     audit_tuples: Annotated[int, Field(gt=0)] = 1_000_000
     audit_planted: Annotated[int, Field(gt=0)] = 20
@@ -234,10 +236,12 @@ class PackagesSection(PolicySection):
         """The mix of a package."""
         wanted = Shares(window_shares(self.mix, self.reference_share), dict(self.edits))
         if isinstance(self.mix_declared, bool):
-            return PackageMix(wanted, POSSIBLE if self.mix_declared else None, self.max_visits)
+            declared = POSSIBLE if self.mix_declared else None
+            return PackageMix(wanted, declared, self.max_visits, self.min_training_stars)
         given = self.mix_declared
         windows = wanted.windows if given.windows is None else window_shares(given.windows, self.reference_share)
-        return PackageMix(wanted, Shares(windows, dict(given.edits or self.edits)), self.max_visits)
+        shares = Shares(windows, dict(given.edits or self.edits))
+        return PackageMix(wanted, shares, self.max_visits, self.min_training_stars)
 
 
 def check_t0(holdouts: HoldoutsSection, packages: PackagesSection, releases: Sequence[str] | None) -> None:

@@ -45,6 +45,7 @@ PLOTTED = {
         "validation_windows",
         "test_windows",
         "largest_distance_from_mix",
+        "largest_distance_from_specification",
         "unseen_windows",
     },
 }

@@ -16,6 +16,7 @@ from genolewm_assets.lewm.package_build.card import render_card
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages import PRETRAINED_ON
 from genolewm_assets.lewm.packages.info import read_package_info
+from genolewm_assets.lewm.packages.mix import EDIT_SHARES, Shares, window_shares
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
@@ -208,3 +209,60 @@ def test_size_categories(package, windows, category):
     empty = {split: replace(s, windows=0) for split, s in info.splits.items()}
     sized = replace(info, splits=empty | {"train": replace(info.splits["train"], windows=windows)})
     assert front_matter(render_card(sized))["size_categories"] == [category]
+
+
+def test_the_card_states_the_distance_of_every_share_from_the_specification(package):
+    info = read_package_info(package.directory)
+    text, served = render_card(info), info.epoch.served
+    windows = {"eukaryote_generator": 50, "mrna_evo2": 25, "mrna_splice_evo2": 10, "prokaryote_evo2": 15}
+    for name, points in windows.items():
+        ours = 100 * (served.windows.get(name, 0) + (served.windows["reference"] if points == 50 else 0))
+        assert f"| windows of `{name}` | {points}.0% | {ours:.1f}% | {round(ours - points, 1) + 0:+} |" in text
+    for name, points in {"gnomad": 40, "synthetic_snv": 30, "synthetic_indel": 20, "clinvar": 10}.items():
+        ours = 100 * served.edits[name]
+        assert f"| edits from `{name}` | {points}.0% | {ours:.1f}% | {round(ours - points, 1) + 0:+} |" in text
+
+
+_CLOSED_BY = "What would close it, as far as alleles allow: "
+_RFC = {"gnomad": 0.4, "synthetic_snv": 0.3, "synthetic_indel": 0.2, "clinvar": 0.1}
+_LACKING = {"gnomad": 0.35, "synthetic_snv": 0.34, "synthetic_indel": 0.22, "clinvar": 0.09}
+
+
+@each_row(
+    ("wanted", "served", "sentence"),
+    [
+        (
+            Shares(window_shares(), EDIT_SHARES),
+            Shares(window_shares(), _LACKING),
+            f"{_CLOSED_BY}`packages.edits: "
+            "{gnomad: 0.4, synthetic_snv: 0.3, synthetic_indel: 0.2, "
+            "clinvar: 0.1}`; `packages.reference_share: 1.0`, as placed windows alone have real alleles.",
+        ),
+        (
+            Shares(window_shares(None, 1.0), _RFC),
+            Shares(window_shares(None, 1.0), _LACKING),
+            f"{_CLOSED_BY}a real allele for every slot of the reference windows, or more of these (`packages.mix`).",
+        ),
+        (
+            Shares({"reference": 1.0}, _RFC),
+            Shares({"reference": 1.0}, _RFC),
+            f"{_CLOSED_BY}windows of all four corpus sources and `packages.mix` without shares of its own.",
+        ),
+        (Shares(window_shares(), _RFC), Shares(window_shares(), _RFC), "The farthest share is 0.0 points away."),
+    ],
+)
+def test_the_card_says_what_would_close_the_distance(package, wanted, served, sentence):
+    info = read_package_info(package.directory)
+    other = replace(info, mix=replace(info.mix, wanted=wanted), epoch=replace(info.epoch, served=served))
+    assert f"\n\n{sentence}\n\n" in render_card(other)
+
+
+def test_the_card_says_how_many_alleles_the_stars_leave_out(package):
+    info = read_package_info(package.directory)
+    assert "min_training_stars" not in render_card(info)
+    counts = {**info.counts, "alleles.clinvar.under_min_stars": 1_400, "alleles.clinvar.under_min_stars.harmful": 31}
+    text = render_card(replace(info, mix=replace(info.mix, min_training_stars=2), counts=counts))
+    sentence = (
+        "`packages.min_training_stars: 2` leaves out 1,400 ClinVar alleles with fewer review stars, 31 of them P or LP."
+    )
+    assert sentence in text

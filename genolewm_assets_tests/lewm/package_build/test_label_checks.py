@@ -15,7 +15,7 @@ from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.mapped.opening import open_mapped
 from genolewm_assets.lewm.mapped.split import MappedSplit
 from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
-from genolewm_assets.lewm.package_build.label_checks import check_labels
+from genolewm_assets.lewm.package_build.label_checks import check_labels, check_training_stars
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.files import write_package_table
@@ -25,6 +25,7 @@ from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDO
 from genolewm_assets.lewm.training import scoring
 from genolewm_assets.store.artefacts.build import BuildRejectedError
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 from genolewm_assets_tests.worlds.lewm.package_world import (
     GENOME_DIGEST,
     LENGTHS,
@@ -253,3 +254,71 @@ def test_a_split_is_opened_once_for_all_its_holdouts(written, monkeypatch):
     monkeypatch.setattr(scoring, "open_mapped", counted)
     assert check_bench(written, read_package_info(written), make_sources().clinvar).passed
     assert opened == [Split.VALIDATION, Split.TEST]
+
+
+def labelled_null(table: pa.Table) -> pa.Table:
+    """Return ClinVar alleles in which those labelled VUS have null stars."""
+    stars = [None if row["label"] == "VUS" else row["stars"] for row in table.to_pylist()]
+    at = table.schema.get_field_index("stars")
+    return table.set_column(at, pa.field("stars", pa.int8()), pa.array(stars, pa.int8()))
+
+
+def stars_of(directory: Path) -> list[int | None]:
+    rows = pq.read_table(directory / variants_path(Split.TRAIN)).to_pylist()
+    return [row["stars"] for row in rows if row["source"] == "clinvar"]
+
+
+@pytest.mark.parametrize("at_t0", [None, {name: labelled_null(table) for name, table in AT_T0.items()}])
+@pytest.mark.parametrize("least", [1, 4])
+def test_alleles_with_fewer_stars_do_not_train_and_are_counted(tmp_path: Path, at_t0: object, least: int) -> None:
+    newest = {name: labelled_null(clinvar(name)) for name in LENGTHS}
+    sources = make_sources(policy=POLICY, clinvar=newest, clinvar_t0=at_t0)
+    assert failed(write_package(tmp_path / "all", sources).checks) == set()
+    some = replace(sources, mix=replace(sources.mix, min_training_stars=least))
+    assert failed(write_package(tmp_path / "some", some).checks) == set()
+    before, after = ((stars_of(tmp_path / name)) for name in ("all", "some"))
+    assert None in before
+    assert after == [stars for stars in before if (stars or 0) >= least]
+    for split in (Split.VALIDATION, Split.TEST):
+        assert (tmp_path / "all" / variants_path(split)).read_bytes() == (
+            tmp_path / "some" / variants_path(split)
+        ).read_bytes()
+    was, now = (read_package_info(tmp_path / name).counts for name in ("all", "some"))
+    out = len(before) - len(after)
+    assert (was["alleles.clinvar.under_min_stars"], now["alleles.clinvar.under_min_stars"]) == (0, out)
+    assert now["alleles.clinvar.held_out"] == was["alleles.clinvar.held_out"]
+    train = pq.read_table(tmp_path / "all" / variants_path(Split.TRAIN)).to_pylist()
+    harmful = sum(row["label"] in {"P", "LP"} and row["stars"] < least for row in train if row["source"] == "clinvar")
+    assert now["alleles.clinvar.under_min_stars.harmful"] == harmful > 0
+
+
+@pytest.mark.parametrize("stars", [1, None])
+def test_a_training_allele_with_fewer_stars_than_the_package_states_is_found(tmp_path: Path, stars: int | None) -> None:
+    sources = make_sources()
+    write_package(tmp_path, replace(sources, mix=replace(sources.mix, min_training_stars=2)))
+    info = read_package_info(tmp_path)
+    assert check_training_stars(tmp_path, info).passed
+
+    def alter(rows: list[dict[str, object]]) -> None:
+        next(row for row in rows if row["source"] == "clinvar")["stars"] = stars
+
+    rewrite(tmp_path / variants_path(Split.TRAIN), alter)
+    check = check_training_stars(tmp_path, info)
+    assert (check.passed, check.figures["under_min_stars"]) == (False, 1)
+    assert check.rows[0]["expected"] == "at least 2 stars"
+    assert check_training_stars(tmp_path, replace(info, mix=sources.mix)).passed
+
+
+def test_a_package_whose_alleles_have_too_few_stars_is_refused_with_what_to_write(tmp_path: Path) -> None:
+    sources = make_sources()
+    none = clinvar("chr17").set_column(
+        clinvar("chr17").schema.get_field_index("stars"),
+        CLINVAR_VARIANTS.arrow.field("stars"),
+        pa.array([0] * clinvar("chr17").num_rows, pa.int8()),
+    )
+    some = replace(sources, clinvar={"chr17": none}, mix=replace(sources.mix, min_training_stars=1))
+    report = write_package(tmp_path, some)
+    assert failed(report.checks) == {"training_alleles_present"}
+    figures = report.checks[-1].figures
+    assert "have fewer than 1 review stars" in str(figures["cause"])
+    assert "Lower packages.min_training_stars" in str(figures["remedy"])

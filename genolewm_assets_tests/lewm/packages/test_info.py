@@ -99,3 +99,10 @@ def test_window_files_of_a_split_in_order():
     assert [entry.path for entry in INFO.split_files(Split.TRAIN)] == sorted(
         entry.path for entry in FILES if entry.path.startswith("data/train")
     )
+
+
+def test_stars_of_training_are_written_where_there_are_some():
+    """Packages of format 2.3 do not have them, and are compared with the bytes that this code writes."""
+    assert b"min_training_stars" not in INFO.to_bytes()
+    some = replace(INFO, mix=replace(INFO.mix, min_training_stars=2))
+    assert parse_package_info(some.to_bytes(), "package.json") == some

@@ -78,13 +78,14 @@ def test_every_key_arrives(tmp_path: Path) -> None:
         "edits": {"gnomad": 0.5, "synthetic_snv": 0.5, "synthetic_indel": 0, "clinvar": 0},
         "mix_declared": {"windows": {"reference": 1.0}},
         "max_visits": 9,
+        "min_training_stars": 2,
         "frozen_epochs": 2,
     }
     catalog = load_catalog(write(tmp_path, data))
     mix = catalog.packages.policy
     assert mix.wanted.windows == {"reference": 0.7, "mrna_evo2": 0.3}
     assert mix.declared == replace(mix.wanted, windows={"reference": 1.0})
-    assert (mix.wanted.edits["gnomad"], mix.max_visits) == (0.5, 9)
+    assert (mix.wanted.edits["gnomad"], mix.max_visits, mix.min_training_stars) == (0.5, 9, 2)
     assert catalog.packages.frozen_epochs == 2
     assert catalog.corpus.model_dump() == data["corpus"]
     assert catalog.window_profile == WindowProfile("small", 1_200, 600, 64, cover_tails=True)

@@ -52,6 +52,11 @@ REFUSED: dict[str, tuple[str, object, str]] = {
         "(packages.mix_declared): shares do not add up",
     ),
     "no visits": ("packages.max_visits", 0, "(packages.max_visits): wrong value: expected greater than 0"),
+    "five stars": (
+        "packages.min_training_stars",
+        5,
+        "(packages.min_training_stars): wrong value: expected less than or",
+    ),
     "fewer than no frozen epochs": (
         "packages.frozen_epochs",
         -1,

@@ -44,6 +44,7 @@ from genolewm_assets.lewm.packages import (
     PACKAGE_WINDOWS,
     PACKAGES,
     PRETRAINED_ON,
+    SPECIFICATION,
     STRATA,
     CacheRef,
     Knowledge,
@@ -51,6 +52,7 @@ from genolewm_assets.lewm.packages import (
     PackageRef,
     Shares,
     VariantSource,
+    as_specified,
     read_latest,
     read_package_info,
     write_latest,
@@ -171,6 +173,7 @@ def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
             **{f"{name}_windows": split.windows for name, split in info.splits.items()},
             **{f"{name}_alleles": split.variants for name, split in info.splits.items()},
             largest_distance_from_mix=declared.farthest(served),
+            largest_distance_from_specification=SPECIFICATION.farthest(as_specified(served)),
             unseen_windows=sum(one.unseen for one in info.epoch.visits.values()),
         ),
         "temporal": dg.MetadataValue.text(describe_temporal(info.policy, info.release)),
@@ -230,7 +233,7 @@ packages_split = GatedAsset(
     split contains nothing held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="6",
+    code_version="7",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,
