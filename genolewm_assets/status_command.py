@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from genolewm_assets.artefact_commands import CatalogOption, JsonOption, RootOption
-from genolewm_assets.console import out
+from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.launch import enter_environment, environment_of
+from genolewm_assets.launch import environment_of
 from genolewm_assets.run_databases import described
 
 if TYPE_CHECKING:
@@ -26,12 +26,14 @@ PartitionsOption = Annotated[
     bool,
     typer.Option(
         "--partitions",
-        help="Compare each partition with what a build of now would read, with one small request per remote file.",
+        help="Print one line per partition: current, stale (with each difference), not compared (why) or not built.",
     ),
 ]
 
 #: Columns of the page where the output is no terminal, and at most.
 _COLUMNS = 100
+#: Reasons for exit code 4 that are of runs, releases and files and not of partitions.
+_FURTHER = frozenset({"failed", "late", "unreadable"})
 #: Times that a history is read that another process changes meanwhile.
 _ATTEMPTS = 3
 
@@ -43,20 +45,30 @@ def status(
     partitions: PartitionsOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Print releases, what is failed, late or waiting and why, what moved since yesterday, sizes, hours and costs.
+    """Print releases, what is failed, late, stale or waiting and why, what moved since yesterday, sizes, hours, costs.
 
-    Reads the root and Dagster's history, without a server; nothing is written, downloaded or read in full. Exit code: 0
-    if all is well, 4 if something is failed, late, stale or unreadable. What is missing, waits or runs is no reason.
+    Reads the root and Dagster's history, without a server. Each partition is compared with what a build of now would
+    read: one small request per remote file; a local file is read only if its time changed since it was last read, and
+    its digest recorded. Nothing else is written. Exit code: 0 if all is well, 4 if something is failed, late, stale,
+    not compared or unreadable. What is missing, waits or runs is no reason.
 
-    With `--partitions`: one line per partition, current, stale (with each difference), not compared (with the reason)
-    or not built; exit code 4 if one is stale or not compared.
+    With `--partitions`: the same comparison and exit code, one line per partition.
 
     Example: `genolewm status --catalog sample --root data`
     """
-    (_print_partitions if partitions else _print_page)(root, catalog, as_json=as_json)
+    found = _survey(root, catalog)
+    if as_json:
+        out.print_json(json.dumps([each.as_json() for each in found.partitions] if partitions else found.as_json()))
+    elif partitions:
+        _print_partitions(found)
+    else:
+        # Of itself a console without a terminal has 80 columns.
+        Console(width=min(out.width, _COLUMNS) if out.is_terminal else _COLUMNS).print(_page(found))
+    if not found.is_well:
+        raise typer.Exit(4)
 
 
-def _print_page(root: Path, catalog: str, *, as_json: bool) -> None:
+def _survey(root: Path, catalog: str) -> Status:
     from genolewm_assets.store.artefacts import Root
 
     folder = Root(root).path
@@ -64,14 +76,8 @@ def _print_page(root: Path, catalog: str, *, as_json: bool) -> None:
     if not folder.is_dir() or {path.name for path in folder.iterdir()} - {"dagster"}:
         Root(root).check_is_root()
     os.environ.update(environment_of(root, catalog) | _named_home())
-    found = _read(folder, catalog)
-    if as_json:
-        out.print_json(json.dumps(found.as_json()))
-    else:
-        # Of itself a console without a terminal has 80 columns.
-        Console(width=min(out.width, _COLUMNS) if out.is_terminal else _COLUMNS).print(_page(found))
-    if not found.is_well:
-        raise typer.Exit(4)
+    with ConsoleProgress(err) as progress:
+        return _read(folder, catalog, progress)
 
 
 def _named_home() -> dict[str, str]:
@@ -82,7 +88,7 @@ def _named_home() -> dict[str, str]:
     return {"DAGSTER_HOME": home} if home and stated_storage(Path(home)) else {}
 
 
-def _read(folder: Path, catalog: str) -> Status:
+def _read(folder: Path, catalog: str, progress: ConsoleProgress) -> Status:
     from sqlalchemy.exc import SQLAlchemyError
 
     from genolewm_assets.defs.assets import PUBLISHING
@@ -95,20 +101,20 @@ def _read(folder: Path, catalog: str) -> Status:
     loaded, home = load_catalog(catalog), Path(os.environ["DAGSTER_HOME"])
     if (folder / ROOT_FILE).is_file():
         Root(folder).claim(loaded.name, loaded.genome_digest)
-    workspace = Workspace(Root(folder), loaded, surveyed=True)
+    workspace = Workspace(Root(folder), loaded, surveyed=True, progress=progress)
     for attempt in range(_ATTEMPTS):
         try:
             if (instance := open_read_only(home)) is None:
                 return read_status(workspace, None, PUBLISHING)
             with instance:
                 return read_status(workspace, instance, PUBLISHING)
-        except SQLAlchemyError as err:
+        except SQLAlchemyError as error:
             if attempt + 1 < _ATTEMPTS:
                 continue
-            problem = " ".join(str(getattr(err, "orig", err)).split())
-            raise described(home, err) or ResourceError(
+            problem = " ".join(str(getattr(error, "orig", error)).split())
+            raise described(home, error) or ResourceError(
                 str(home), f"the history of runs cannot be read ({problem})", remedy="Check that its server answers"
-            ) from err
+            ) from error
     raise AssertionError
 
 
@@ -133,22 +139,12 @@ def _printed(section: Section) -> list[Text | Table]:
     return [Text(section.title, style="bold"), table, *more]
 
 
-def _print_partitions(root: Path, catalog: str, *, as_json: bool) -> None:
-    from genolewm_assets.store.artefacts import Root
-
-    Root(root).check_is_root()
-    enter_environment(root, catalog)
-    from genolewm_assets.defs.operations import survey_root
-    from genolewm_assets.defs.runtime import Workspace
-
-    found = list(survey_root(Workspace.open(root, catalog)))
-    if as_json:
-        out.print_json(json.dumps([each.as_json() for each in found]))
-    else:
-        for each in found:
-            out.print(each.line(), markup=False, highlight=False, soft_wrap=True)
-        counts = Counter(each.state for each in found)
-        summary = ", ".join(f"{number} {state}" for state, number in counts.items())
-        out.print(f"{len(found)} partitions: {summary}", markup=False, highlight=False, soft_wrap=True)
-    if any(each.state in {"stale", "not compared"} for each in found):
-        raise typer.Exit(4)
+def _print_partitions(found: Status) -> None:
+    counts = Counter(each.state for each in found.partitions)
+    summary = ", ".join(f"{number} {state}" for state, number in counts.items())
+    lines = [*(each.line() for each in found.partitions), found.note]
+    lines.append(f"{len(found.partitions)} partitions: {summary}" if summary else "")
+    if further := {kind: number for kind, number in found.counts.items() if kind in _FURTHER}:
+        lines.append(", ".join(f"{number} {kind}" for kind, number in further.items()) + ": genolewm status says why")
+    for line in filter(None, lines):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -20,7 +20,7 @@ from genolewm_assets.defs.runtime import (
     on_same_key,
     reference_opener,
 )
-from genolewm_assets.errors import InputError, MissingResourceError
+from genolewm_assets.errors import InputError
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.clinvar import (
     RegisteredRelease,
@@ -77,13 +77,13 @@ def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
 
 
 def _surveyed_identity(source: SourceFile, release: RegisteredRelease) -> dict[str, str | int]:
-    """Return the identity of a release's file without reading it.
+    """Return the identity of a release's file.
 
-    The published MD5 stands for a local file that is gone or was never read: a build accepts no other content.
+    The published MD5 stands for a local file that is gone: a build accepts no other content.
     """
     try:
         return source.identity()
-    except (InputError, MissingResourceError):
+    except InputError:
         if source.is_remote or release.md5 is None:
             raise
     return {"file": source.name, "md5": release.md5, "expected_md5": release.md5}

@@ -1,7 +1,6 @@
 from .clinvar_sensor import clinvar_release_schedule as clinvar_release_schedule
 from .clinvar_sensor import clinvar_release_sensor as clinvar_release_sensor
 from .currency_job import check_current_schedule as check_current_schedule
-from .currency_job import survey_root as survey_root
 from .demo import STATE_ASSETS as STATE_ASSETS
 from .demo import Demo as Demo
 from .demo import PartitionResult as PartitionResult

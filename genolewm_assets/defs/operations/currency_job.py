@@ -1,11 +1,11 @@
 """``check_current``: compares what is published with what a build of now would be made from, and with the listing.
 
-Nothing is built, downloaded or read in full. The job succeeds whatever it finds: a stale artefact is still right.
+Nothing is built or downloaded. The job succeeds whatever it finds: a stale artefact is still right.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dagster as dg
@@ -17,40 +17,19 @@ from genolewm_assets.defs.assets import PUBLISHING
 from genolewm_assets.defs.engines import cpu_op_tags
 from genolewm_assets.defs.runtime import (
     BUILT_FROM_CURRENT_INPUTS,
-    BY_RUN_FOLDER,
     NEWEST_RELEASE_BUILT,
     Currency,
+    LogProgress,
     PublishingAsset,
     Releases,
     Workspace,
     WorkspaceResource,
     judge_age,
     offered_by_listing,
-    recorded_releases,
     report_failure,
+    survey_root,
 )
 from genolewm_assets.store.artefacts import ArtefactId
-
-
-def survey_root(workspace: Workspace, instance: dg.DagsterInstance | None = None) -> Iterator[Currency]:
-    """Yield the currency of every partition of every asset that publishes something, in dependency order.
-
-    Parameters
-    ----------
-    instance
-        Holds the dynamic partitions; None: the releases in the record of the root and the published runs are taken.
-    """
-    # One workspace for all, so that the identity of the encoder is determined once.
-    surveyed = workspace.survey()
-    for asset in PUBLISHING.values():
-        for partition in _keys_of(asset, surveyed, instance):
-            yield asset.currency(surveyed, partition)
-
-
-def _keys_of(asset: PublishingAsset, workspace: Workspace, instance: dg.DagsterInstance | None) -> Sequence[str | None]:
-    if instance is not None or not isinstance(asset.partitions.definition, dg.DynamicPartitionsDefinition):
-        return asset.partitions.keys(instance)
-    return workspace.published_runs() if asset.partitions is BY_RUN_FOLDER else recorded_releases(workspace).keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +109,14 @@ def compare_with_sources(
     """
     opened, evaluations = workspace.open(), Evaluations(context.instance)
     states: Counter[str] = Counter()
-    for found in survey_root(opened, context.instance):
-        states[found.state] += 1
-        if found.state in ("stale", "not compared"):
-            context.log.warning(found.line())
-        if (evaluation := evaluations.of_currency(found)) is not None:
-            yield evaluation
+    with LogProgress(context.log.info) as progress:
+        surveyed = replace(opened, progress=progress)
+        for found in survey_root(surveyed, PUBLISHING.values(), context.instance):
+            states[found.state] += 1
+            if found.state in ("stale", "not compared"):
+                context.log.warning(found.line())
+            if (evaluation := evaluations.of_currency(found)) is not None:
+                yield evaluation
     releases = offered_by_listing(opened)
     for asset in PUBLISHING.values():
         if asset.follows_releases:

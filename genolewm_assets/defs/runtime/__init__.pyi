@@ -9,6 +9,7 @@ from .automation import gpu_automation_sensor as gpu_automation_sensor
 from .currency import BUILT_FROM_CURRENT_INPUTS as BUILT_FROM_CURRENT_INPUTS
 from .currency import Currency as Currency
 from .currency import PublishingAsset as PublishingAsset
+from .currency import survey_root as survey_root
 from .declaration import Declaration as Declaration
 from .failure_hook import report_failure as report_failure
 from .failures import Reason as Reason

@@ -1,13 +1,13 @@
 """Whether a published partition is what a build of now would be made from: the check ``built_from_current_inputs``.
 
-Nothing is built, downloaded or read in full. A surveyed workspace makes the plan of a partition, and the store compares
-it with the published manifest as a build does before it keeps a version.
+Nothing is built or downloaded, and a file is read only if its time is not the recorded one. A surveyed workspace makes
+the plan of a partition; the store compares it with the published manifest, as a build does before it keeps a version.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -15,8 +15,13 @@ import dagster as dg
 
 from genolewm_assets.defs.display import failure_entries
 from genolewm_assets.defs.runtime.declaration import Declaration
-from genolewm_assets.defs.runtime.partitions import BY_PACKAGED_RELEASE
-from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT, judge_age, seen_releases
+from genolewm_assets.defs.runtime.partitions import BY_PACKAGED_RELEASE, BY_RUN_FOLDER
+from genolewm_assets.defs.runtime.release_age import (
+    NEWEST_RELEASE_BUILT,
+    judge_age,
+    recorded_releases,
+    seen_releases,
+)
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.store.artefacts import ArtefactId, CheckResult
 
@@ -106,3 +111,26 @@ class PublishingAsset(Declaration, ABC):
         return dg.AssetCheckResult(
             asset_key=self.path, check_name=name, passed=passed, severity=severity, metadata=metadata
         )
+
+
+def survey_root(
+    workspace: Workspace, assets: Iterable[PublishingAsset], instance: dg.DagsterInstance | None = None
+) -> Iterator[Currency]:
+    """Yield the currency of every partition of some assets, in their order.
+
+    Parameters
+    ----------
+    instance
+        Holds the dynamic partitions; None: the releases in the record of the root and the published runs are taken.
+    """
+    # One workspace for all, so that the identity of the encoder is determined once.
+    surveyed = workspace.survey()
+    for asset in assets:
+        for partition in _keys_of(asset, surveyed, instance):
+            yield asset.currency(surveyed, partition)
+
+
+def _keys_of(asset: PublishingAsset, workspace: Workspace, instance: dg.DagsterInstance | None) -> Sequence[str | None]:
+    if instance is not None or not isinstance(asset.partitions.definition, dg.DynamicPartitionsDefinition):
+        return asset.partitions.keys(instance)
+    return workspace.published_runs() if asset.partitions is BY_RUN_FOLDER else recorded_releases(workspace).keys

@@ -39,12 +39,16 @@ class Workspace:
     ----------
     surveyed
         Whether plans are made to be compared and not to be built: files are told by the digests recorded when they were
-        read, with their size and time; published artefacts by their manifests; nothing is written or downloaded.
+        read, and read again only if their time is another; published artefacts by their manifests; nothing is
+        downloaded, and nothing but such digests written.
+    progress
+        Receives the bytes that a survey reads.
     """
 
     root: Root
     catalog: Catalog
     surveyed: bool = False
+    progress: Progress = NO_PROGRESS
 
     @classmethod
     def open(cls, root: str | Path, catalog: str, *, compute: str | None = None) -> Workspace:
@@ -155,10 +159,10 @@ class Workspace:
             sha256_of=lambda path: self._digests.of(path, "sha256"),
         )
 
-    @property
+    @cached_property
     def _digests(self) -> Digests:
         folder = self.root.path / DIGESTS
-        return KnownDigests(folder) if self.surveyed else RecordedDigests(folder)
+        return KnownDigests(folder, self.progress) if self.surveyed else RecordedDigests(folder)
 
     def load_encoder(self, device: str, **batch: Any) -> CausalLMStateEncoder:
         """Load the catalogue's model on a torch device; ``auto`` selects the best one available.
@@ -202,14 +206,12 @@ class Workspace:
         return SourceFile(self.url(reference), md5, downloads=downloads, progress=progress, digests=self._digests)
 
     def sha256_of(self, path: Path) -> str:
-        """Return the SHA-256 of a local file, hex; in a survey the recorded one, or a text if the file was changed.
+        """Return the SHA-256 of a local file, hex; in a survey, of a file of another size than recorded, a text.
 
         Raises
         ------
         InputError
             If the file is missing or not a regular file.
-        MissingResourceError
-            In a survey, if no build has read the file.
         """
         check_local_file(path)
         return self._digests.of(path, "sha256")

@@ -11,7 +11,9 @@ from genolewm_assets.defs.status.report import read_status
 #: Fields of a line of the page.
 _COLUMNS = dg.TableSchema(
     columns=[
-        dg.TableColumn("kind", "string", description="failed, late, stale, unreadable, missing, waiting or running"),
+        dg.TableColumn(
+            "kind", "string", description="failed, late, stale, not compared, unreadable, missing, waiting or running"
+        ),
         dg.TableColumn("subject", "string", description="partition, job, sensor or check that the line is of"),
         dg.TableColumn("reason", "string", description="why it is so, in one line"),
     ]

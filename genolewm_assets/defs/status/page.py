@@ -34,7 +34,7 @@ class Section:
     more
         What was left out; empty if nothing.
     is_alarming
-        Whether something in it is failed, late, stale or unreadable.
+        Whether something in it is a reason for exit code 4.
     """
 
     title: str

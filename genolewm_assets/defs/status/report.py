@@ -11,7 +11,7 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.runtime import BY_RUN_FOLDER, PublishingAsset, Workspace
+from genolewm_assets.defs.runtime import BY_RUN_FOLDER, Currency, PublishingAsset, Workspace, survey_root
 from genolewm_assets.defs.status.attempts import open_attempts
 from genolewm_assets.defs.status.changes import Moved, find_moved
 from genolewm_assets.defs.status.costs import Cost, Hours, Past, count_hours, estimate, with_followers
@@ -24,6 +24,7 @@ from genolewm_assets.defs.status.troubles import (
     failed_checks,
     failed_runs,
     missing_partitions,
+    outdated_partitions,
     unfinished_runs,
     waiting_sensors,
 )
@@ -50,6 +51,8 @@ class Status:
         Number of partitions that consumers can open.
     troubles
         Alarming kinds first.
+    partitions
+        Each partition beside what a build of now would be made from, in dependency order; empty for an empty root.
     hours
         None without a history of runs.
     """
@@ -62,6 +65,7 @@ class Status:
     published: int
     releases: Releases
     troubles: tuple[Trouble, ...]
+    partitions: tuple[Currency, ...]
     moved: tuple[Moved, ...]
     disk: Disk
     hours: Hours | None
@@ -75,7 +79,7 @@ class Status:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is failed, late, stale or unreadable; what is missing, waits or runs counts as well."""
+        """Whether nothing is alarming: what is missing, waits or runs is well."""
         return not ALARMING & self.counts.keys()
 
     def as_json(self) -> dict[str, Any]:
@@ -85,7 +89,8 @@ class Status:
             for name in {"time", "since", "served_since"} & record.keys():
                 moment = record[name]
                 record[name] = None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat("T", "seconds")
-        return {**facts, "counts": self.counts, "well": self.is_well}
+        partitions = [each.as_json() for each in self.partitions]
+        return {**facts, "partitions": partitions, "counts": self.counts, "well": self.is_well}
 
 
 def read_status(
@@ -96,7 +101,7 @@ def read_status(
     now: float | None = None,
     ignored_run: str | None = None,
 ) -> Status:
-    """Read the status of a root. Nothing is built, downloaded, hashed or written.
+    """Read the status of a root. Nothing is built or downloaded; see ``Workspace.surveyed``.
 
     Parameters
     ----------
@@ -120,9 +125,11 @@ def read_status(
     ]
     troubles += [Trouble("late", CURRENT, releases.late)] if releases.late and not empty else []
     troubles += [] if instance is None else _told_by_history(instance, assets, expected, now, ignored_run)
-    tried = {artefact for trouble in troubles for artefact in trouble.artefacts if trouble.kind != "stale"}
+    partitions = () if empty else tuple(survey_root(workspace, assets.values()))
+    tried, failed = ({a for each in found for a in each.artefacts} for found in (troubles, _failed(troubles)))
     missing = [] if empty else missing_partitions(assets.values(), expected, published, tried)
-    troubles = sorted([*troubles, *missing], key=lambda each: KINDS.index(each.kind))
+    outdated = outdated_partitions(partitions, failed)
+    troubles = sorted([*troubles, *outdated, *missing], key=lambda each: KINDS.index(each.kind))
     past = None if instance is None else Past(instance, now)
     return Status(
         root=str(root),
@@ -133,11 +140,16 @@ def read_status(
         published=len(published),
         releases=releases,
         troubles=tuple(troubles),
+        partitions=partitions,
         moved=tuple(find_moved(instance, assets.values(), since)) if instance else (),
         disk=measure_disk(root, contents.versions, since),
         hours=count_hours(past, assets.values()) if past else None,
         costs=tuple(_costs(past, assets, troubles, expected)) if past else (),
     )
+
+
+def _failed(troubles: Iterable[Trouble]) -> list[Trouble]:
+    return [each for each in troubles if each.kind == "failed"]
 
 
 def _note(root: object, instance: dg.DagsterInstance | None, *, empty: bool) -> str:

@@ -1,4 +1,4 @@
-"""What is failed, late, stale, missing or waiting, and why."""
+"""What is failed, late, stale, not compared, missing or waiting, and why."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from genolewm_assets.defs.display import NO_ITEMS
 from genolewm_assets.defs.runtime import (
-    BUILT_FROM_CURRENT_INPUTS,
     UNFINISHED,
     WAITING,
+    Currency,
     PublishingAsset,
     failure_of,
     is_held,
@@ -26,11 +26,11 @@ from genolewm_assets.defs.runtime import (
 from genolewm_assets.defs.status.attempts import Attempt
 from genolewm_assets.store.artefacts import ArtefactId
 
-Kind: TypeAlias = Literal["failed", "late", "stale", "unreadable", "missing", "waiting", "running"]
+Kind: TypeAlias = Literal["failed", "late", "stale", "not compared", "unreadable", "missing", "waiting", "running"]
 
-#: Kinds in the order of the page; the first four are reasons for exit code 4.
-KINDS: tuple[Kind, ...] = ("failed", "late", "stale", "unreadable", "missing", "waiting", "running")
-ALARMING: frozenset[Kind] = frozenset(KINDS[:4])
+#: Kinds in the order of the page; the first five are reasons for exit code 4.
+KINDS: tuple[Kind, ...] = ("failed", "late", "stale", "not compared", "unreadable", "missing", "waiting", "running")
+ALARMING: frozenset[Kind] = frozenset(KINDS[:5])
 
 #: Greatest number of runs and checks of one kind whose reason is read; the others are only counted.
 EXPLAINED = 20
@@ -111,7 +111,7 @@ def failed_checks(
     expected: Mapping[str, Sequence[str | None]],
     reported: set[str],
 ) -> Iterator[Trouble]:
-    """Yield the blocking checks whose latest evaluation failed; ``built_from_current_inputs`` tells what is stale.
+    """Yield the blocking checks whose latest evaluation failed.
 
     Parameters
     ----------
@@ -123,8 +123,7 @@ def failed_checks(
     Results that belong to no run are of checks that a failed run did not evaluate (``runtime.failure_hook``).
     """
     for asset in assets:
-        names = (*asset.check_names, BUILT_FROM_CURRENT_INPUTS)
-        keys = [dg.AssetCheckKey(dg.AssetKey(asset.path), name) for name in names]
+        keys = [dg.AssetCheckKey(dg.AssetKey(asset.path), name) for name in asset.check_names]
         found = instance.event_log_storage.get_asset_check_partition_info(keys)
         failed = [
             each
@@ -140,9 +139,8 @@ def failed_checks(
 def _failed_check(
     instance: dg.DagsterInstance, asset: PublishingAsset, found: AssetCheckPartitionInfo, *, explain: bool
 ) -> Trouble:
-    name, artefact = found.check_key.name, ArtefactId(asset.key, found.partition_key)
-    subject = str(artefact) if name == BUILT_FROM_CURRENT_INPUTS else f"{artefact} {name}"
-    kind: Kind = "stale" if name == BUILT_FROM_CURRENT_INPUTS else "failed"
+    artefact = ArtefactId(asset.key, found.partition_key)
+    subject = f"{artefact} {found.check_key.name}"
     records = (
         instance.event_log_storage.get_asset_check_execution_history(
             found.check_key,
@@ -158,11 +156,18 @@ def _failed_check(
         if event is None or event.event_type is not dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             continue
         evaluation = event.asset_check_evaluation_data
-        stated = [evaluation.metadata.get(name) for name in ("reasons", "error", "problems")]
+        stated = [evaluation.metadata.get(name) for name in ("error", "problems")]
         texts = [str(value.value) for value in stated if value is not None and value.value != NO_ITEMS]
-        reason = " ".join(" ".join([*texts, evaluation.description or ""]).split()).removeprefix("- ")
-        return Trouble(kind, subject, reason or "the check failed", record.create_timestamp, record.run_id, (artefact,))
-    return Trouble(kind, subject, run_id=found.latest_planned_run_id, artefacts=(artefact,))
+        reason = " ".join(" ".join([*texts, evaluation.description or ""]).split()) or "the check failed"
+        return Trouble("failed", subject, reason, record.create_timestamp, record.run_id, (artefact,))
+    return Trouble("failed", subject, run_id=found.latest_planned_run_id, artefacts=(artefact,))
+
+
+def outdated_partitions(surveyed: Iterable[Currency], failed: set[ArtefactId]) -> Iterator[Trouble]:
+    """Yield the partitions that a survey found stale or could not compare; not those that are told as failed."""
+    for each in surveyed:
+        if each.artefact not in failed and each.state in ("stale", "not compared"):
+            yield Trouble(each.state, str(each.artefact), "; ".join(each.reasons), artefacts=(each.artefact,))
 
 
 def unfinished_runs(

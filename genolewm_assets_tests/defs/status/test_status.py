@@ -137,8 +137,11 @@ def test_what_was_planted_is_said_with_its_reason(world: BuiltWorld) -> None:
 def test_a_later_success_makes_a_failure_good(world: BuiltWorld) -> None:
     world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=45))
     assert not world.materialize("gnomad/shard", partition="chr17").success
-    # One line for the run; the checks that it failed say nothing more.
-    (trouble,) = read(world).troubles
+    # One line for the run; the checks that it failed say nothing more. What reads it cannot be compared.
+    trouble, *readers = read(world).troubles
+    assert {(each.kind, each.artefacts[0].asset) for each in readers} == {
+        ("not compared", name) for name in ("holdouts/manifest", "packages/split")
+    }
     assert (trouble.kind, trouble.subject) == ("failed", "gnomad/shard[chr17]")
     assert trouble.artefacts == (ArtefactId("gnomad/shard", "chr17"),)
     due = read(world).costs[0]
@@ -163,8 +166,8 @@ def test_a_failure_of_a_contig_that_left_the_catalogue_is_no_longer_said(world: 
     gnomad = PUBLISHING["gnomad/shard"]
     others = dg.StaticPartitionsDefinition([name for name in CONTIGS if name != "chr17"])
     left = {**PUBLISHING, gnomad.key: replace(gnomad, partitions=replace(gnomad.partitions, definition=others))}
-    assert read_status(world.workspace(), world.instance, left).troubles == ()
-    assert read(world).troubles
+    assert "failed" not in told(read_status(world.workspace(), world.instance, left))
+    assert "failed" in told(read(world))
 
 
 def test_a_failed_tick_is_said_of_what_still_ticks(world: BuiltWorld) -> None:
@@ -202,7 +205,6 @@ def test_hours_of_a_run_whose_history_is_gone_are_left_out(world: BuiltWorld) ->
 
 def test_a_stale_partition_is_said_with_the_difference(world: BuiltWorld) -> None:
     world.catalog.write_text(world.catalog.read_text().replace("gnomad:\n", "gnomad:\n  min_af: 0.02\n"))
-    assert world.run_job("check_current").success
     found = told(read(world))
     assert found == {
         "stale": {f"gnomad/shard[{c}]": "recipe params min_af: built from 0.01, now 0.02" for c in CONTIGS}
@@ -275,8 +277,9 @@ def test_json_has_stable_names_and_times_as_text(
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {
         *("root", "catalog", "time", "since", "note", "published", "releases", "troubles", "moved", "disk"),
-        *("hours", "costs", "counts", "well"),
+        *("hours", "costs", "counts", "well", "partitions"),
     }
+    assert found["partitions"][0] == {"asset": "reference/genome", "partition": None, "state": "current", "reasons": []}
     assert set(found["troubles"][0]) == {"kind", "subject", "reason", "since", "run_id", "artefacts"}
     assert found["troubles"][0]["artefacts"] == [{"asset": "clinvar/release", "partition": NEW}]
     assert set(found["releases"]) == {

@@ -1,14 +1,15 @@
-"""Digests of local files: read and recorded, or known by size and time without reading."""
+"""Digests of local files: read and recorded, or known by size and time, read where these are others."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from genolewm_assets.errors import MissingResourceError
+from genolewm_assets.sources.files import digests as digests_module
 from genolewm_assets.sources.files.digests import KnownDigests, RecordedDigests
 from genolewm_assets.sources.files.source import SourceFile
 
@@ -32,33 +33,54 @@ def folder(tmp_path: Path) -> Path:
 def test_what_was_read_is_known(file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert RecordedDigests(folder).of(file, "md5") == MD5
     assert RecordedDigests(folder).of(file, "sha256") == hashlib.sha256(CONTENT).hexdigest()
-    monkeypatch.delattr(hashlib, "file_digest")
+    monkeypatch.delattr(hashlib, "new")
     assert KnownDigests(folder).of(file, "md5") == MD5
     assert KnownDigests(folder).of(file, "sha256") == hashlib.sha256(CONTENT).hexdigest()
 
 
-def test_another_size_or_time_is_no_digest(file: Path, folder: Path) -> None:
+def test_another_time_alone_is_settled_by_reading_once(
+    file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     RecordedDigests(folder).of(file, "md5")
-    status = file.stat()
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    assert KnownDigests(folder).of(file, "md5").startswith("unread: 4 bytes (then 4), modified 20")
+    os.utime(file, ns=(0, 10**18))
+    assert KnownDigests(folder).of(file, "md5") == MD5
+    with monkeypatch.context() as patch:
+        patch.delattr(hashlib, "new")
+        assert KnownDigests(folder).of(file, "md5") == MD5
+    file.write_bytes(b"two\n")
+    assert KnownDigests(folder).of(file, "md5") == hashlib.md5(b"two\n").hexdigest()
+
+
+def test_another_size_is_no_digest(file: Path, folder: Path) -> None:
+    RecordedDigests(folder).of(file, "md5")
     file.write_bytes(CONTENT + CONTENT)
-    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert KnownDigests(folder).of(file, "md5").startswith("unread: 8 bytes (then 4), modified 20")
     RecordedDigests(folder).of(file, "md5")
     assert KnownDigests(folder).of(file, "md5") == hashlib.md5(CONTENT + CONTENT).hexdigest()
 
 
-def test_what_was_never_read_is_not_known(file: Path, folder: Path) -> None:
-    with pytest.raises(MissingResourceError, match="no build of this root has recorded its content"):
-        KnownDigests(folder).of(file, "md5")
+@pytest.mark.parametrize("record", [None, b"{"])
+def test_what_has_no_record_is_read_and_recorded(file: Path, folder: Path, record: bytes | None) -> None:
     RecordedDigests(folder).of(file, "md5")
-    with pytest.raises(MissingResourceError):
-        KnownDigests(folder).of(file, "sha256")
-    (record,) = folder.iterdir()
-    record.write_bytes(b"{")
-    with pytest.raises(MissingResourceError):
-        KnownDigests(folder).of(file, "md5")
+    (where,) = folder.iterdir()
+    content = where.read_bytes()
+    where.unlink() if record is None else where.write_bytes(record)
+    assert KnownDigests(folder).of(file, "md5") == MD5
+    assert where.read_bytes() == content
+
+
+def test_where_nothing_can_be_recorded_a_survey_reads_once_and_says_so(
+    file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    digests_module._say_once.cache_clear()
+    monkeypatch.setattr(digests_module.os, "geteuid", lambda: file.stat().st_uid + 1)
+    known = KnownDigests(folder)
+    assert known.of(file, "md5") == MD5
+    monkeypatch.delattr(hashlib, "new")
+    assert known.of(file, "md5") == MD5
+    assert not folder.exists()
+    (said,) = caplog.messages
+    assert said.startswith(f"{folder} cannot be written, or is another user's")
 
 
 def test_a_time_in_whole_seconds_that_is_still_running_is_not_recorded(file: Path, folder: Path) -> None:
@@ -75,15 +97,14 @@ def test_a_time_in_whole_seconds_that_is_still_running_is_not_recorded(file: Pat
 def test_a_file_that_changes_while_it_is_read_is_not_recorded(
     file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = hashlib.file_digest
+    real = hashlib.new
 
-    def changing(handle: object, algorithm: str) -> object:
-        found = real(handle, algorithm)  # type: ignore[arg-type]
+    def changing(*arguments: Any, **options: Any) -> Any:
         file.write_bytes(b"two\n")
-        return found
+        return real(*arguments, **options)
 
-    monkeypatch.setattr(hashlib, "file_digest", changing)
-    assert RecordedDigests(folder).of(file, "md5") == MD5
+    monkeypatch.setattr(hashlib, "new", changing)
+    assert RecordedDigests(folder).of(file, "md5") == hashlib.md5(b"two\n").hexdigest()
     assert not folder.exists()
 
 
