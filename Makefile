@@ -36,9 +36,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
 	@touch $@
 
-$(COMPILED): $(STAMP) $(shell find genolewm_assets -name '*kernels.py' -o -name compiling.py)
-	@echo "Compiling kernels, before several processes do: these tests call each of them"
-	$(BIN)/python -m pytest -q -p no:xdist -m '$(HERE) and not nightly' @genolewm_assets_tests/kernel_tests.txt
+$(COMPILED): $(STAMP) $(shell find genolewm_assets -name '*kernels.py' -o -name compiling.py) genolewm_assets/own_caches/signatures.json
+	$(BIN)/genolewm compile
 	@touch $@
 
 demo: $(STAMP)  ## Materialise the whole graph on the simulated sample (ROOT=data CATALOG=sample)

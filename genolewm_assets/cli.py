@@ -35,6 +35,7 @@ from genolewm_assets.artefact_commands import (
 )
 from genolewm_assets.audit_commands import audit_app
 from genolewm_assets.catalog_commands import catalog_app
+from genolewm_assets.compile_command import compile_all
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.defs.web_guard import UI_HOSTS, parse_hosts
 from genolewm_assets.demo_commands import add_release, check_no_options_before
@@ -60,6 +61,7 @@ app = typer.Typer(
 demo_app = typer.Typer(invoke_without_command=True)
 demo_app.command("release")(add_release)
 app.command("status")(status)
+app.command("compile")(compile_all)
 app.add_typer(demo_app, name="demo")
 app.add_typer(catalog_app, name="catalog")
 app.add_typer(cache_app, name="cache")

@@ -2,15 +2,19 @@
 
 What numba keeps it unpickles, and so executes. Beside a module, as of ``.pyc`` files, whoever can write the cache can
 write the module; elsewhere (``NUMBA_CACHE_DIR``, ``~/.cache/numba``) the folder and its files must be the user's own.
+A folder that ``genolewm compile`` filled and this process cannot write may be root's too; numba itself uses none such.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 
 from genolewm_assets.own_caches.folders import is_own, own_cache
 
@@ -23,6 +27,10 @@ def compiled(**options: Any) -> Callable[[_FunctionT], _FunctionT]:
     """Compile a function with numba, and keep it on disk where nobody else can write."""
 
     def decorate(function: _FunctionT) -> _FunctionT:
+        if (ready := _ready(function)) is not None:
+            kept = numba.njit(**options)(function)
+            kept._cache = ready
+            return cast("_FunctionT", kept)
         try:
             kept = numba.njit(cache=True, **options)(function)
             if not _is_trusted(Path(kept.stats.cache_path), Path(function.__code__.co_filename)):
@@ -32,6 +40,40 @@ def compiled(**options: Any) -> Callable[[_FunctionT], _FunctionT]:
         return cast("_FunctionT", kept)
 
     return decorate
+
+
+class _Filled(UserProvidedCacheLocator):
+    """Place of a kernel in ``NUMBA_CACHE_DIR``, which need not be writable."""
+
+    def ensure_cache_path(self) -> None: ...
+
+
+class _FilledImpl(CompileResultCacheImpl):
+    _locator_classes = [_Filled]  # noqa: RUF012
+
+
+class _FilledCache(FunctionCache):
+    """Kernels that are read and never written; what is missing is compiled, and kept in memory."""
+
+    _impl_class = _FilledImpl
+
+    def save_overload(self, sig: Any, data: Any) -> None: ...
+
+
+def _ready(function: Callable[..., Any]) -> Any | None:
+    """Return the cache of a function in a ``NUMBA_CACHE_DIR`` that is there and cannot be written; else None."""
+    folder = _config.CACHE_DIR
+    if not folder or not Path(folder).is_dir() or os.access(folder, os.W_OK):
+        return None
+    cache: Any = _FilledCache(function)  # type: ignore[no-untyped-call]
+    place = Path(cache.cache_path)
+    files = [Path(folder), place, *(place.iterdir() if place.is_dir() else ())]
+    return cache if all(is_own(path) or _is_roots(path) for path in files) else None
+
+
+def _is_roots(path: Path) -> bool:
+    found = path.lstat()
+    return not found.st_uid and not stat.S_ISLNK(found.st_mode) and not found.st_mode & 0o022
 
 
 def _kept_apart(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
