@@ -42,7 +42,7 @@ from genolewm_assets.demo_commands import add_release, check_no_options_before
 from genolewm_assets.launch import WORKING_FOLDER, enter_environment, prepare_environment, ui_command
 from genolewm_assets.run_databases import check_databases
 from genolewm_assets.status_command import status
-from genolewm_assets.surroundings import check_arguments, enter_utf8, errors_in_one_line
+from genolewm_assets.surroundings import check_arguments, enter_utf8, errors_in_one_line, open_closed_streams
 from genolewm_assets.ui_server import check_can_serve
 from genolewm_assets.variants import MIN_AF, MIN_AN_FRACTION
 
@@ -379,6 +379,7 @@ def _print_shard(published: Published, folder: Path, *, as_json: bool) -> None:
 
 def main(command: str | None = None) -> None:
     """Run a command, or ``command`` under the name that was typed; print an error as one line, exit with its code."""
+    open_closed_streams()
     enter_utf8()
     program = typer.main.get_command(app)
     with errors_in_one_line():

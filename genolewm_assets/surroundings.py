@@ -1,12 +1,13 @@
-"""What surrounds a command: the text encoding of its locale, its arguments, how its errors are printed."""
+"""What surrounds a command: its standard streams, the encoding of its locale, its arguments, how errors are printed."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from genolewm_assets.console import err as err_console
 from genolewm_assets.errors import GenoLeWMError, InputError, ResourceError
@@ -41,16 +42,51 @@ def check_arguments(arguments: Sequence[str]) -> None:
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Print an error raised inside as one line, and exit with its code; with 130 after Ctrl-C."""
+    """Print an error raised inside as one line, and exit with its code; with 130 after Ctrl-C.
+
+    So is output that cannot be written, what is buffered included: Python would write that after the exit.
+    """
     try:
-        yield
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except (GenoLeWMError, OSError) as error:
-        stated = error if isinstance(error, GenoLeWMError) else stated_error(error)
-        err_console.print(str(stated), style="red", markup=False, highlight=False, soft_wrap=True)
+        stated = error if isinstance(error, GenoLeWMError) else _named_error(error)
+        _print_last(str(stated), "red")
         sys.exit(stated.exit_code)
     except KeyboardInterrupt:
-        err_console.print("stopped; run the same command again to continue")
+        _print_last("stopped; run the same command again to continue")
         sys.exit(130)
+
+
+def _named_error(err: OSError) -> GenoLeWMError:
+    """Return the error that states a fault of the file system; one without a name of a console is of its stream."""
+    *_, (frame, _) = traceback.walk_tb(err.__traceback__)
+    if err.filename is None and frame.f_globals["__name__"].split(".")[0] in {__package__, "rich", "click", "typer"}:
+        err.filename = "standard output"
+    return stated_error(err)
+
+
+def open_closed_streams() -> None:
+    """Open the null device, for child processes too, in place of closed standard streams; else the next file is one."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+
+
+def _print_last(line: str, style: str | None = None) -> None:
+    """Print the last line of a process; what cannot be written is dropped, or Python would try once more."""
+    with suppress(OSError):
+        err_console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def stated_error(err: OSError) -> GenoLeWMError:

@@ -114,6 +114,50 @@ def test_a_locale_without_utf8(tmp_path: Path) -> None:
     assert f"{vcf}: does not exist".encode() in refused.stderr
 
 
+#: Runs the help of every command, and commands on a root, each in a process of its own, with full and closed streams.
+EACH_COMMAND = """
+import os, sys, typer.main
+from genolewm_assets import cli
+
+def commands(group, *words):
+    for name, each in group.commands.items():
+        yield (*words, name, "--help")
+        if hasattr(each, "commands"):
+            yield from commands(each, *words, name)
+
+root, kept = sys.argv[1], os.dup(2)
+calls = [*commands(typer.main.get_command(cli.app)), ("--version",), ("verify", "--root", root), ("gc", "--root", root)]
+for call in (*calls, ("catalog", "check", "grch38", "--offline")):
+    for full in (True, False)[: 1 + ("--help" not in call)]:
+        sys.stdout.flush()
+        if not (child := os.fork()):
+            os.close(0)
+            os.dup2(os.open("/dev/full", os.O_WRONLY), 1) if full else os.close(1)
+            os.dup2(kept, 2)
+            sys.argv = ["genolewm", *call]
+            cli.main()
+        print(*call, full, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_no_command_ends_in_a_traceback_without_home_terminal_locale_and_streams(tmp_path: Path) -> None:
+    create(tmp_path)
+    bare = {"LC_ALL": "C", "TMPDIR": "/nonexistent", "HOME": "/nonexistent", "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [sys.executable, "-c", EACH_COMMAND, tmp_path],
+        env={"PATH": os.environ["PATH"], **bare},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    calls = [line.rsplit(" ", 2) for line in done.stdout.splitlines()]
+    assert len(calls) > 35
+    told = done.stderr.splitlines()
+    assert {line[:26] for line in told} == {"standard output: cannot be"}
+    assert [line for *line, full, code in calls if code != ("4" if full == "True" else "0")] == []
+    assert len(told) == sum(full == "True" for _, full, _ in calls)
+
+
 @pytest.mark.parametrize("place", ["root", "dagster", "packages", "work"])
 def test_a_file_in_the_place_of_a_folder(
     place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
