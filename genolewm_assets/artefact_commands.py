@@ -177,14 +177,17 @@ def cache_sweep(
 
 @package_app.command("verify")
 def package_verify(path: PackagePath, cache_root: CacheRootOption = None, *, as_json: JsonOption = False) -> None:
-    """Compare every byte of a package, and of the caches it refers to, with the recorded digests.
+    """Compare every byte of a package and of its caches with the recorded digests, and its mapped form with its tables.
 
     Example: `genolewm package verify data/packages/2026-02-26/0a1b2c3d4e5f`
     """
+    from genolewm_assets.lewm.mapped import find_mapped_faults
     from genolewm_assets.lewm.packages import verify_package
 
     with ConsoleProgress(err) as progress:
         findings = verify_package(path, cache_root=cache_root, progress=progress)
+        # What is damaged already is not compared: the rows of its findings would be consequences.
+        findings = findings or find_mapped_faults(path, progress=progress)
     print_findings(findings, as_json=as_json)
 
 

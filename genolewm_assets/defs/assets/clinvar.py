@@ -6,7 +6,6 @@ import dagster as dg
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display import clinvar_vcf_schema, describe_published, of, plotted
@@ -34,6 +33,7 @@ from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.vcf import count_records
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
 from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import (
     CLINVAR_CHECKS,
     CLINVAR_VARIANTS,
@@ -137,7 +137,7 @@ def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
     from genolewm_assets.defs.display import LABEL_COLOURS, draw_class_balance, draw_classes_by_stars
 
     tables = [
-        pq.read_table(published.file(entry.path), columns=["label", "stars"])
+        read_table(published.file(entry.path), columns=["label", "stars"])
         for entry in published.manifest.files
         if entry.path.endswith(".parquet") and entry.path != "rejects.parquet"
     ]

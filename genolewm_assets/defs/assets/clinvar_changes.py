@@ -9,7 +9,6 @@ from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import Field
 
 from genolewm_assets.defs.assets.clinvar import clinvar_shard
@@ -29,7 +28,7 @@ from genolewm_assets.genome import CLASSES
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import BuildReport, Published, read_manifest
 from genolewm_assets.store.files import resolve_generation
-from genolewm_assets.store.tables import write_table
+from genolewm_assets.store.tables import read_table, write_table
 from genolewm_assets.variants import (
     ALLELE_KEY,
     CHANGE_CHECKS,
@@ -122,12 +121,12 @@ def plan_changes(workspace: Workspace, release: str, progress: Progress, *, name
         written = work / CHANGES_FILE
         if earlier is None:
             rows = write_table([], written, CLINVAR_CHANGES)
-            return BuildReport(rows={CHANGES_FILE: rows}, checks=check_nothing_to_compare(pq.read_table(written)))
+            return BuildReport(rows={CHANGES_FILE: rows}, checks=check_nothing_to_compare(read_table(written)))
         counts: Counter[str] = Counter()
         rows = write_table(_compare(workspace, earlier, later, counts, progress), written, CLINVAR_CHANGES)
         checks = check_changes(
             workspace.contigs.names,
-            changes=lambda contig: pq.read_table(written, filters=[("chrom", "==", contig)]),
+            changes=lambda contig: read_table(written, filters=[("chrom", "==", contig)]),
             earlier=partial(_read_alleles, earlier),
             later=partial(_read_alleles, later),
             counts=counts,
@@ -157,7 +156,7 @@ def _compare(
 
 
 def _read_alleles(shard: Published, contig: str) -> pa.Table:
-    return pq.read_table(shard.file(f"{contig}.parquet"), columns=list(CHANGE_COLUMNS))
+    return read_table(shard.file(f"{contig}.parquet"), columns=list(CHANGE_COLUMNS))
 
 
 def count_changes(workspace: Workspace, before: str, after: str, progress: Progress) -> Mapping[str, int]:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import dagster as dg
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.observations import corpus_files, corpus_source
 from genolewm_assets.defs.assets.reference import reference_genome
@@ -60,7 +59,7 @@ def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]
     counts = published.manifest.counts
     placed = {str(how): counts[f"placed.{how}"] for how in PlacementHow}
     return {
-        **describe_published(published, rows=pq.read_metadata(published.file("windows.parquet")).num_rows),
+        **describe_published(published, rows=counts["windows"]),
         **plotted(
             records_used=counts["records_used"],
             faulty_share=share(sum(counts[f"skipped.{fault}"] for fault in FAULTS), counts["records_in"]),

@@ -6,7 +6,6 @@ from typing import Any
 
 import dagster as dg
 import numpy as np
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.observations import encoder_source
@@ -48,6 +47,7 @@ from genolewm_assets.store.artefacts import (
     stating_compared,
 )
 from genolewm_assets.store.files import JsonValue, resolve_generation
+from genolewm_assets.store.tables import read_table
 
 # Seconds to wait while another partition refreshes the index.
 _INDEX_WAIT_S = 600.0
@@ -63,7 +63,7 @@ def plan_cache(workspace: Workspace, contig_name: str, progress: Progress) -> Pl
 
     def read() -> tuple[list[str], list[str]]:
         bases = reference_reader(genome, workspace.contigs)(contig)
-        table = pq.read_table(windows.file("windows.parquet"), columns=["start", "end"])
+        table = read_table(windows.file("windows.parquet"), columns=["start", "end"])
         spans = list(zip(table["start"].to_pylist(), table["end"].to_pylist(), strict=True))
         return [f"{contig.name}:{start}" for start, _ in spans], [bases[a:b].decode("ascii") for a, b in spans]
 
@@ -76,7 +76,7 @@ def plan_corpus(workspace: Workspace, source: str, progress: Progress) -> Plan:
 
     def read() -> tuple[list[str], list[str]]:
         columns = ["record_id", "window_index", "sequence"]
-        table = pq.read_table(windows.file("windows.parquet"), columns=columns).to_pydict()
+        table = read_table(windows.file("windows.parquet"), columns=columns).to_pydict()
         pairs = zip(table["record_id"], table["window_index"], strict=True)
         return [f"{record}:{index}" for record, index in pairs], table["sequence"]
 

@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import dagster as dg
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.observations import forensic_source
 from genolewm_assets.defs.display import describe_published, plotted
@@ -30,6 +29,7 @@ from genolewm_assets.progress import Progress
 from genolewm_assets.sources.run_folders import Settling, list_run_files, run_folder, why_unfinished
 from genolewm_assets.store.artefacts import BuildReport, Published
 from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import read_table
 
 
 def plan_profiles(workspace: Workspace, run: str, progress: Progress) -> Plan:
@@ -79,11 +79,11 @@ def describe_profiles(published: Published) -> dict[str, dg.MetadataValue]:
     """Return the metadata of a run: files by fate, the size standard, peaks by flag, and pictures without a donor."""
     from genolewm_assets.defs.display import draw_ladder, draw_run_quality
 
-    files = pq.read_table(published.file(FILES_FILE)).to_pylist()
+    files = read_table(published.file(FILES_FILE)).to_pylist()
     stored = [row for row in files if row["fate"] == Fate.STORED]
     left_out = Counter(row["reason"] for row in files if row["fate"] == Fate.LEFT_OUT)
-    alleles = pq.read_table(published.file(LADDER_ALLELES_FILE)).to_pylist()
-    traces = pq.read_table(published.file(LADDER_TRACES_FILE))
+    alleles = read_table(published.file(LADDER_ALLELES_FILE)).to_pylist()
+    traces = read_table(published.file(LADDER_TRACES_FILE))
     rules = published.manifest.recipe["rules"]
     assert isinstance(rules, dict), "the recipe is that of plan_profiles"
     run, listed = (

@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import dagster as dg
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.observations import gnomad_source
 from genolewm_assets.defs.assets.reference import reference_genome
@@ -33,6 +32,7 @@ from genolewm_assets.sources.gnomad import (
 from genolewm_assets.sources.vcf import LocalVcf, RemoteVcf, VcfSource
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import GNOMAD_CHECKS, GNOMAD_VARIANTS, audit_shard, check_filters_spare, state_origin
 
 _NO_SOURCE = f"{NO_SOURCE}: the catalogue names no gnomAD file of the contig"
@@ -112,7 +112,7 @@ def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
     """Return the metadata of a shard: rows, counts, allele frequency spectrum, density along the contig."""
     from genolewm_assets.defs.display import draw_af_spectrum, draw_density
 
-    table = pq.read_table(published.file("variants.parquet"), columns=["pos", "af"])
+    table = read_table(published.file("variants.parquet"), columns=["pos", "af"])
     contig, counts = str(published.artefact.partition), published.manifest.counts
     return {
         **describe_published(published, rows=table.num_rows),

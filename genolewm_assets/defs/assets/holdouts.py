@@ -7,7 +7,6 @@ from pathlib import Path
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.clinvar import clinvar_shard
 from genolewm_assets.defs.assets.corpus import corpus_windows
@@ -55,7 +54,7 @@ from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, read_manifest
 from genolewm_assets.store.files import JsonValue, resolve_generation
-from genolewm_assets.store.tables import write_table
+from genolewm_assets.store.tables import read_table, write_table
 from genolewm_assets.variants import ALLELE_KEY, is_before
 
 #: Label of held-out corpus windows in the picture: they are excluded from training and have no role.
@@ -101,9 +100,9 @@ def _read_before(before: tuple[Published, Published] | None, contigs: Iterable[s
     held, shard = before
     return EarlierSides(
         str(held.artefact.partition),
-        pq.read_table(held.file("intervals.parquet")),
-        pq.read_table(held.file("alleles.parquet")),
-        {name: pq.read_table(shard.file(f"{name}.parquet"), columns=list(EARLIER_COLUMNS)) for name in contigs},
+        read_table(held.file("intervals.parquet")),
+        read_table(held.file("alleles.parquet")),
+        {name: read_table(shard.file(f"{name}.parquet"), columns=list(EARLIER_COLUMNS)) for name in contigs},
     )
 
 
@@ -121,7 +120,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
         with FastaReader(fasta, workspace.contigs) as reader:
             given = HoldoutInputs(
                 contigs=workspace.contigs,
-                genome=pq.read_table(inputs.genome.file("contigs.parquet")),
+                genome=read_table(inputs.genome.file("contigs.parquet")),
                 windows=inputs.window_tables(),
                 gnomad=gnomad,
                 clinvar=inputs.clinvar_tables(),
@@ -208,7 +207,7 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
 
     counts = published.manifest.counts
     by_repeats = _similar(counts, SimilarReason.REPEATS)
-    alleles = pq.read_table(published.file("alleles.parquet"), columns=["holdout", "role"])
+    alleles = read_table(published.file("alleles.parquet"), columns=["holdout", "role"])
     held = Counter(zip(*(alleles[name].to_pylist() for name in ("holdout", "role")), strict=True))
     panels: dict[str, dict[str, dict[str, int]]] = {
         "windows": {name: {role: counts[f"windows.{name}.{role}"] for role in EVALUATION} for name in Holdout},

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import dagster as dg
 import numpy as np
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.observations import mito_source
 from genolewm_assets.defs.assets.reference import reference_genome
@@ -48,6 +47,7 @@ from genolewm_assets.sources.mito import (
 from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue
+from genolewm_assets.store.tables import read_table
 
 #: Threads for alignment; the results do not depend on their number.
 _THREADS = os.cpu_count() or 1
@@ -102,7 +102,7 @@ def plan_tokens(workspace: Workspace, _partition: str, progress: Progress) -> Pl
     }
 
     def write(work: Path) -> BuildReport:
-        table, reference = pq.read_table(genomes.file(GENOMES_FILE)), read_circle(workspace, genome, contig)
+        table, reference = read_table(genomes.file(GENOMES_FILE)), read_circle(workspace, genome, contig)
         with _borrowed(sources) as (paths, checksum):
             named = {source.name: path for source, path in zip(sources, paths, strict=True)}
             levels = SampleLevels(named, contig, reference)
@@ -169,7 +169,7 @@ def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
     """Return the metadata of genomes: rows, splits, haplogroups, and differences from the reference by position."""
     from genolewm_assets.defs.display import draw_haplogroups, draw_on_circle
 
-    table = pq.read_table(published.file(GENOMES_FILE), columns=["split", "haplogroup", "differences"])
+    table = read_table(published.file(GENOMES_FILE), columns=["split", "haplogroup", "differences"])
     counts = published.manifest.counts
     found = (d for names in table["differences"].to_pylist() for d in parse_names(names, where="genome"))
     # An insertion (start == end) counts at the base before it.

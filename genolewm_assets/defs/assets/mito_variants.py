@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import dagster as dg
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.clinvar import clinvar_shard
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
@@ -34,7 +33,7 @@ from genolewm_assets.mito.variants import (
 )
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import BuildReport, Published
-from genolewm_assets.store.tables import write_table
+from genolewm_assets.store.tables import read_table, write_table
 from genolewm_assets.variants import ALLELE_KEY, CLINVAR_VARIANTS, GNOMAD_VARIANTS, VARIANTS_FILE
 
 SITES_FILE = "sites.parquet"
@@ -51,8 +50,8 @@ def plan_variants(workspace: Workspace, release: str, progress: Progress) -> Pla
         reference = read_circle(workspace, genome, contig)
         common, clinical = GNOMAD_VARIANTS.empty(), CLINVAR_VARIANTS.empty()
         if gnomad is not None:
-            common = pq.read_table(gnomad.file(VARIANTS_FILE))
-            clinical = pq.read_table(clinvar.file(f"{chrom}.parquet"))
+            common = read_table(gnomad.file(VARIANTS_FILE))
+            clinical = read_table(clinvar.file(f"{chrom}.parquet"))
         bases = reference.encode("ascii")
         variants, counts = join_variants(common, clinical, bases, chrom=chrom)
         sites = tabulate_sites(variants, bases, chrom=chrom)
@@ -61,8 +60,8 @@ def plan_variants(workspace: Workspace, release: str, progress: Progress) -> Pla
             SITES_FILE: write_table([sites], work / SITES_FILE, MITO_SITES),
         }
         checks = check_variants(
-            pq.read_table(work / VARIANTS_FILE),
-            pq.read_table(work / SITES_FILE),
+            read_table(work / VARIANTS_FILE),
+            read_table(work / SITES_FILE),
             gnomad=common,
             clinvar=clinical,
             counts=counts,
@@ -91,7 +90,7 @@ def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
     from genolewm_assets.defs.display import draw_on_circle
 
     counts = published.manifest.counts
-    pop_hl = pq.read_table(published.file(SITES_FILE), columns=["pop_hl"])["pop_hl"].to_numpy()
+    pop_hl = read_table(published.file(SITES_FILE), columns=["pop_hl"])["pop_hl"].to_numpy()
     return {
         **describe_published(published, rows=counts["alleles"]),
         **plotted(

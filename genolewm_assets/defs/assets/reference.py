@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import dagster as dg
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.observations import reference_source
 from genolewm_assets.defs.display import describe_published, plotted, share
@@ -12,6 +11,7 @@ from genolewm_assets.lewm.windows import GENOME_CONTIGS
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.reference import compare_contigs, prepare_genome
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.tables import read_table
 
 
 def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Plan:
@@ -44,7 +44,7 @@ def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Pl
 
 def describe_genome(published: Published) -> dict[str, dg.MetadataValue]:
     """Return the metadata of a genome: bases, share of ACGT, and the table of contigs."""
-    table, counts = pq.read_table(published.file("contigs.parquet")), published.manifest.counts
+    table, counts = read_table(published.file("contigs.parquet")), published.manifest.counts
     return {
         **describe_published(published, rows=table.num_rows),
         **plotted(bases=counts["bases"], acgt_share=share(counts["acgt_bases"], counts["bases"])),

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.clinvar import clinvar_shard
 from genolewm_assets.defs.assets.corpus import corpus_windows
@@ -20,7 +19,7 @@ from genolewm_assets.lewm.holdouts import CORPUS_COLUMNS, SEQUENCE_COLUMNS, Hold
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.files import normal_json
-from genolewm_assets.store.tables import read_batches
+from genolewm_assets.store.tables import read_batches, read_table
 
 #: Dependencies on the assets that :meth:`ReleaseInputs.open` opens. The shard of T0 is an input too, which the manifest
 #: names: an upstream asset takes one partition mapping, and a mapping to every release would build every package again
@@ -49,7 +48,7 @@ class TablesOnDemand(Mapping[str, pa.Table]):
         self._files, self._columns = dict(files), list(columns)
 
     def __getitem__(self, name: str) -> pa.Table:
-        return pq.read_table(self._files[name], columns=self._columns)
+        return read_table(self._files[name], columns=self._columns)
 
     def __contains__(self, name: object) -> bool:
         return name in self._files
@@ -123,11 +122,11 @@ class ReleaseInputs:
 
     def window_tables(self) -> dict[str, pa.Table]:
         """Read the window indexes by contig."""
-        return {name: pq.read_table(each.file("windows.parquet")) for name, each in self.windows.items()}
+        return {name: read_table(each.file("windows.parquet")) for name, each in self.windows.items()}
 
     def gnomad_tables(self) -> dict[str, pa.Table]:
         """Read the gnomAD shards by contig."""
-        return {name: pq.read_table(each.file("variants.parquet")) for name, each in self.gnomad.items()}
+        return {name: read_table(each.file("variants.parquet")) for name, each in self.gnomad.items()}
 
     def gnomad_on_demand(self, columns: Sequence[str]) -> TablesOnDemand:
         """Return some columns of the gnomAD shards by contig."""
@@ -238,7 +237,7 @@ def _genome_of(shard: Published) -> str:
 
 
 def _by_contig(shard: Published, contigs: Mapping[str, Published]) -> dict[str, pa.Table]:
-    return {name: pq.read_table(path) for name, path in _files_by_contig(shard, contigs).items()}
+    return {name: read_table(path) for name, path in _files_by_contig(shard, contigs).items()}
 
 
 def _files_by_contig(shard: Published, contigs: Iterable[str]) -> dict[str, Path]:

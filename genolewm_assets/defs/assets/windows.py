@@ -6,7 +6,6 @@ from pathlib import Path
 
 import dagster as dg
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display import describe_published, plotted, share
@@ -25,7 +24,7 @@ from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.reference import read_bed_track
 from genolewm_assets.store.artefacts import BuildReport, Published
-from genolewm_assets.store.tables import write_table
+from genolewm_assets.store.tables import read_table, write_table
 
 
 def plan_windows(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:
@@ -40,7 +39,7 @@ def plan_windows(workspace: Workspace, contig_name: str, progress: Progress) -> 
         intervals = _read_tracks(tracks, workspace.contigs, contig.name)
         table = build_window_table(contig, sequence, profile, intervals, progress=progress)
         write_table([table], work / "windows.parquet", WINDOWS)
-        written = pq.read_table(work / "windows.parquet")
+        written = read_table(work / "windows.parquet")
         return BuildReport(
             counts=coverage_counts(written, sequence, profile),
             rows={"windows.parquet": written.num_rows},
@@ -67,7 +66,7 @@ def describe_windows(published: Published) -> dict[str, dg.MetadataValue]:
     """Return the metadata of windows: rows, counts, and the coverage along the contig."""
     from genolewm_assets.defs.display import draw_coverage
 
-    table = pq.read_table(published.file("windows.parquet"), columns=["start", "end", "gc"])
+    table = read_table(published.file("windows.parquet"), columns=["start", "end", "gc"])
     windows, counts = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy()), published.manifest.counts
     return {
         **describe_published(published, rows=table.num_rows),

@@ -205,10 +205,7 @@ class GatedAsset(PublishingAsset):
         )
 
     def currency(self, workspace: Workspace, partition: str | None) -> Currency:
-        """Compare a published partition with what a build of now would be made from; raises nothing.
-
-        The workspace is surveyed: sources and inputs are looked at, not read.
-        """
+        """Compare a published partition, in a survey, with what a build of now would be made from; raises nothing."""
         artefact, surveyed = ArtefactId(self.key, partition), workspace.survey()
         try:
             found = self._published(surveyed, artefact)
@@ -259,6 +256,7 @@ class GatedAsset(PublishingAsset):
         artefact = ArtefactId(self.key, partition)
         try:
             published, further = self._publish(context, workspace, partition)
+            described = self.describe(published)
         except GenoLeWMError as err:
             # Planning may build the simulated sources; a rejection of those carries checks of another artefact.
             rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
@@ -274,7 +272,7 @@ class GatedAsset(PublishingAsset):
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
         yield dg.MaterializeResult(
-            metadata=in_reading_order({**self.describe(published), **lineage_metadata(self.sources), **further}),
+            metadata=in_reading_order({**described, **lineage_metadata(self.sources), **further}),
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
                 self._as_dagster(_inputs_accepted(None, inputs=len(published.manifest.inputs))),

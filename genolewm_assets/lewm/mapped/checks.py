@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -20,9 +20,17 @@ from numpy.typing import NDArray
 
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits import HeldSequences
-from genolewm_assets.lewm.packages import ARRAYS, CONTEXTS_PATH, HOLDOUT_PATHS, PackageInfo, variants_path
+from genolewm_assets.lewm.mapped.layout import OTHER_FORMS
+from genolewm_assets.lewm.packages import (
+    ARRAYS,
+    CONTEXTS_PATH,
+    HOLDOUT_PATHS,
+    PackageInfo,
+    read_package_info,
+    variants_path,
+)
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import CheckResult, RowsAtFault
+from genolewm_assets.store.artefacts import CheckResult, Finding, FindingKind, RowsAtFault
 from genolewm_assets.store.files import JsonValue
 
 MAPPED_FORM_RIGHT: Final = "mapped_form_right"
@@ -75,6 +83,37 @@ def check_mapped(directory: Path, info: PackageInfo, progress: Progress = NO_PRO
             wrong.add(split=split, folder="", row=None, fault=f"cannot be read ({type(err).__name__}: {err})")
     shown: dict[str, JsonValue] = {**figures, "wrong": len(wrong)}
     return CheckResult(MAPPED_FORM_RIGHT, passed=not wrong, figures=shown, rows=tuple(wrong))
+
+
+def find_mapped_faults(path: Path, *, progress: Progress = NO_PROGRESS) -> list[Finding]:
+    """Compare the mapped form that a package carries with its tables; the files themselves are as recorded.
+
+    Parameters
+    ----------
+    path
+        Folder of the package, or a link to it.
+    progress
+        Receives the number of windows compared.
+
+    Returns
+    -------
+    list of Finding
+        The first ten places that differ, by split; empty if there is none, or if the package carries no such form.
+    """
+    directory = path.resolve()
+    info = read_package_info(directory)
+    if info.format_version in OTHER_FORMS or not any(e.path.startswith(f"{ARRAYS}/") for e in info.files):
+        return []
+    found = check_mapped(directory, info, progress)
+    return [
+        Finding(FindingKind.CORRUPT, directory.name, f"{ARRAYS}/{row['split']}/{row['folder'] or ''}", _problem(row))
+        for row in found.rows
+    ]
+
+
+def _problem(row: Mapping[str, object]) -> str:
+    at = "" if row["row"] is None else f"row {row['row']}: "
+    return f"is not what the tables make: {at}{row['fault']}"
 
 
 class _Arrays:

@@ -27,6 +27,8 @@ from genolewm_assets.store.files import canonical_json, read_document
 INDEX: Final = "index.json"
 #: Version of the files below ``arrays/<split>``; readers refuse another.
 FORM_VERSION: Final = "1.1"
+#: Formats of packages that carry a form of another version.
+OTHER_FORMS: Final = ("2.2",)
 #: Folders of the windows, of the alleles that no edit may make, and of the 31-mers that these make.
 WINDOWS, HELD_OUT, HELD_SEQUENCES = "windows", "held_out", "held_sequences"
 

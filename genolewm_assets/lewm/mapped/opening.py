@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, ResourceError
 from genolewm_assets.genome import IntervalArray, Split
-from genolewm_assets.lewm.mapped.layout import FORM_VERSION, INDEX
+from genolewm_assets.lewm.mapped.layout import FORM_VERSION, INDEX, OTHER_FORMS
 from genolewm_assets.lewm.mapped.split import MappedSplit
 from genolewm_assets.lewm.mapped.window_writer import READ_COLUMNS
 from genolewm_assets.lewm.mapped.writer import VARIANT_COLUMNS, SplitWriter
@@ -46,8 +46,6 @@ from genolewm_assets.variants import ALLELE_KEY
 
 #: Seconds that a process waits for another one that makes the form of the same split.
 _WAIT_S: Final = 7_200.0
-#: Formats of packages that carry a form of another version.
-_OTHER_FORMS: Final = ("2.2",)
 _REMEDY: Final = "Remove the folder; it is made again when the package is opened"
 
 
@@ -71,7 +69,7 @@ def open_mapped(package: Package, split: Split) -> MappedSplit:
     """
     path = arrays_path(split)
     carried = any(entry.path == f"{path}/{INDEX}" for entry in package.info.files)
-    if carried and package.info.format_version not in _OTHER_FORMS:
+    if carried and package.info.format_version not in OTHER_FORMS:
         return MappedSplit(package.directory / path)
     name = hashlib.sha256(f"{FORM_VERSION}\n".encode() + package.info.to_bytes()).hexdigest()[:32]
     return _LocalForm(package, split, name).open()

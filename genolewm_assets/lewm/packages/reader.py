@@ -33,7 +33,7 @@ from genolewm_assets.lewm.packages.schema import (
 from genolewm_assets.lewm.packages.verified import find_damage_once
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import Finding, enclosing_root
-from genolewm_assets.store.tables import reading_parquet
+from genolewm_assets.store.tables import read_table, reading_parquet
 
 #: What is compared when a package is opened.
 Contents: TypeAlias = Literal["once", "hash", "sizes"]
@@ -70,7 +70,7 @@ class Package:
 
     def windows(self, split: Split, columns: Sequence[str] | None = None) -> pa.Table:
         """Read all windows of a split (schema ``PACKAGE_WINDOWS``) into memory; all columns take about 13 kB a row."""
-        return pa.concat_tables([_read_table(path, columns=columns) for path in self.window_files(split)])
+        return pa.concat_tables([read_table(path, columns=columns) for path in self.window_files(split)])
 
     def variants(
         self, split: Split, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None
@@ -79,7 +79,7 @@ class Package:
 
         ``columns`` None: all. Row groups whose statistics exclude every row are not read.
         """
-        return _read_table(self.directory / variants_path(split), columns=columns, filters=where)
+        return read_table(self.directory / variants_path(split), columns=columns, filters=where)
 
     def variant_batches(self, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read columns of a split's alleles (schema ``PACKAGE_VARIANTS``) in file order, 65,536 rows at a time."""
@@ -89,11 +89,11 @@ class Package:
 
     def controls(self, split: Split) -> pa.Table:
         """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""
-        return _read_table(self.directory / controls_path(split))
+        return read_table(self.directory / controls_path(split))
 
     def holdouts(self, noun: HoldoutNoun, columns: Sequence[str] | None = None) -> pa.Table:
         """Read a holdout table; the schemas are in ``lewm.holdouts.schema``. ``columns`` None: all."""
-        return _read_table(self.directory / HOLDOUT_PATHS[noun], columns=columns)
+        return read_table(self.directory / HOLDOUT_PATHS[noun], columns=columns)
 
     def context_batches(self) -> Iterator[pa.RecordBatch]:
         """Read the held-out alleles with the reference around them (``PACKAGE_CONTEXTS``), 65,536 rows at a time.
@@ -223,11 +223,6 @@ def verify_package(
     if root is not None:
         check_root(root, info)
     return [*findings, *verify_caches(root, info, count, hashed)]
-
-
-def _read_table(path: Path, columns: Sequence[str] | None = None, filters: pc.Expression | None = None) -> pa.Table:
-    with reading_parquet(path):
-        return pq.read_table(path, columns=columns, filters=filters)
 
 
 def _open_caches(directory: Path, info: PackageInfo, cache_root: Path | str | None) -> dict[str, Path]:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError
@@ -53,6 +54,14 @@ def reading_parquet(path: Path) -> Iterator[None]:
             raise
         problem = f"cannot be read as Parquet ({err})"
         raise CorruptResourceError(str(path), problem, remedy="Build it again, or copy it again") from err
+
+
+def read_table(
+    path: Path, columns: Sequence[str] | None = None, filters: pc.Expression | list[tuple[str, str, str]] | None = None
+) -> pa.Table:
+    """Read columns of a Parquet file, and the rows that pass a filter; a damaged file is a CorruptResourceError."""
+    with reading_parquet(path):
+        return pq.read_table(path, columns=columns, filters=filters, partitioning=None)
 
 
 def write_table(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -100,6 +102,27 @@ def test_flipped_byte_upstream_is_refused_in_the_same_and_in_another_run(world: 
         ("built_from_current_inputs", "WARN"),
         ("newest_release_built", "WARN"),
     }
+
+
+@pytest.mark.parametrize("reader", [WINDOWS, "embeddings/cache"])
+def test_a_damaged_table_under_a_digest_made_anew_is_one_line(world: TinyWorld, reader: str) -> None:
+    world.materialize(GENOME)
+    world.materialize(WINDOWS, partition="chr17")
+    found = world.open(WINDOWS, "chr17")
+    table = found.file("windows.parquet")
+    table.write_bytes(b"x" * table.stat().st_size)
+    digest = hashlib.sha256(table.read_bytes()).hexdigest()
+    files = [replace(each, sha256=digest) if each.path == "windows.parquet" else each for each in found.manifest.files]
+    sealed = replace(found.manifest, files=tuple(files))
+    (found.directory / "manifest.json").write_bytes(sealed.to_bytes())
+    moved = found.directory.rename(found.directory.with_name(f"chr17.{sealed.sha256[:12]}"))
+    link = world.root / "windows/tiny/chr17"
+    link.unlink()
+    link.symlink_to(Path(".gen") / moved.name)
+    result = world.materialize(reader, partition="chr17")
+    (event,) = result.get_step_failure_events()
+    assert event.step_failure_data.user_failure_data is not None
+    assert "windows.parquet: cannot be read as Parquet" in str(event.step_failure_data.user_failure_data.description)
 
 
 def test_a_rejected_build_says_which_checks_it_did_not_come_to(world: TinyWorld) -> None:

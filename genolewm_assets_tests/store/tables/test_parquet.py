@@ -11,9 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.store.tables import parquet
-from genolewm_assets.store.tables.parquet import cast_table, choose_encodings, write_table, write_tables
+from genolewm_assets.store.tables.parquet import cast_table, choose_encodings, read_table, write_table, write_tables
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 
 
@@ -101,6 +102,14 @@ def test_only_columns_that_repeat_are_dictionary_encoded(tmp_path: Path) -> None
     }
     # Parquet has no dictionaries of booleans (circular).
     assert encoded == {"acgt_bases", "acgt_runs"}
+
+
+def test_a_file_that_is_no_parquet_is_an_error_of_one_line(tmp_path: Path) -> None:
+    write_table([contigs(0, 9)], path := tmp_path / "key=1.parquet", GENOME_CONTIGS)
+    assert read_table(path, ["md5"]).column_names == ["md5"]
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(CorruptResourceError, match=r"key=1\.parquet: cannot be read as Parquet"):
+        read_table(path)
 
 
 def test_the_choice_of_encodings_looks_into_lists() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import dagster as dg
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from genolewm_assets.audit import (
     AUDIT_VERSION,
@@ -47,7 +46,7 @@ from genolewm_assets.lewm.packages import (
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import CAUSE, BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue, canonical_json, read_document, write_atomic
-from genolewm_assets.store.tables import TableSchema, check_schema, write_table
+from genolewm_assets.store.tables import TableSchema, check_schema, read_table, write_table
 
 #: Check that blocks nothing.
 IS_CONCLUSIVE = "audit_is_conclusive"
@@ -188,7 +187,7 @@ def describe_audit(published: Published) -> dict[str, dg.MetadataValue]:
     from genolewm_assets.defs.display import draw_audit, list_measured, list_methods, list_plants, list_searches
 
     report, counts = _read_report(published), published.manifest.counts
-    searches = pq.read_table(published.file(_TABLE)).to_pylist()
+    searches = read_table(published.file(_TABLE)).to_pylist()
     return {
         HEADLINE: dg.MetadataValue.text(report["headline"]),
         **describe_published(published, rows=len(searches)),

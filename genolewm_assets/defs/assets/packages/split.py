@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import pyarrow.parquet as pq
 
 from genolewm_assets.defs.assets import (
     RELEASE_DEPS,
@@ -60,6 +59,7 @@ from genolewm_assets.lewm.packages import (
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
 from genolewm_assets.store.files import JsonValue, canonical_json, normal_json
+from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import ALLELE_KEY
 
 
@@ -97,11 +97,11 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             gnomad=inputs.gnomad_on_demand(SHARD_COLUMNS[VariantSource.GNOMAD]),
             clinvar=inputs.clinvar_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]),
             clinvar_t0=inputs.earlier_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]) if knows_t0 else None,
-            intervals=pq.read_table(holdouts.file("intervals.parquet")),
-            alleles=pq.read_table(holdouts.file("alleles.parquet")),
-            corpus_rows=pq.read_table(holdouts.file("corpus.parquet")),
-            similar=pq.read_table(holdouts.file("similar.parquet")),
-            haplotypes=pq.read_table(holdouts.file("haplotypes.parquet")),
+            intervals=read_table(holdouts.file("intervals.parquet")),
+            alleles=read_table(holdouts.file("alleles.parquet")),
+            corpus_rows=read_table(holdouts.file("corpus.parquet")),
+            similar=read_table(holdouts.file("similar.parquet")),
+            haplotypes=read_table(holdouts.file("haplotypes.parquet")),
             holdout_counts=holdouts.manifest.counts,
             policy=policy,
             reference=_bases(workspace, inputs.genome),
