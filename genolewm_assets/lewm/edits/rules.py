@@ -73,7 +73,7 @@ class SamplingRules:
         Flank that supplies or takes up bases when an edit changes the length.
     pooling
         Blocks that the states of the haplotype's tuple are averaged over. Every edit lies in them, at the first base at
-        which it alone makes a difference.
+        which it alone makes a difference; of several edits, every base that one deletes does too.
 
     Raises
     ------
@@ -241,7 +241,9 @@ class EditRules:
         """Return whether every edit lies in the tokens that the states of the tuple are averaged over."""
         first, after = self.limits.pooling.tokens(locus_bp // TOKEN_BP, place.window.n_tokens)
         places = map(place.first_difference, edits)
-        return all(at is not None and first <= at // TOKEN_BP < after for at in places)
+        # A single deletion may be longer than the span; beside another edit, all that it deletes lies inside.
+        ends_inside = len(edits) == 1 or max(edit.rel_end for edit in edits) <= after * TOKEN_BP
+        return ends_inside and all(at is not None and first <= at // TOKEN_BP < after for at in places)
 
     def _shows_held_out(self, place: EditPlace, edited: EditedWindow) -> bool:
         """Return whether the bases that differ, or those around or between them, spell a held-out allele.

@@ -161,8 +161,12 @@ def _is_pooled(site: Site, limits: Limits, room: Room, rows: Integers, n: int, l
     first, stop = pooled_blocks(limits, locus // _TOKEN_BP, n_tokens)
     low, high = first * limits.block_tokens, min(n_tokens, stop * limits.block_tokens)
     for place in range(n):
-        at = first_difference(site, room.edits, room.alt, rows[place])
+        row = rows[place]
+        at = first_difference(site, room.edits, room.alt, row)
         if at < 0 or not low <= at // _TOKEN_BP < high:
+            return False
+        # A single deletion may be longer than the span; beside another edit, all that it deletes lies inside.
+        if n > 1 and room.edits[row, POS] + room.edits[row, REF] > high * _TOKEN_BP:
             return False
     return True
 

@@ -73,7 +73,7 @@ class TrainingTuple:
         Number of those blocks with a token that differs (at least 1).
     pooled_edits
         Share of the edits that lie in those blocks; always 1.0. An edit lies at the first base at which it alone makes
-        a difference.
+        a difference; of several edits, every base that one deletes lies in the blocks too.
     kind
         ``local`` or ``global``.
     phase
@@ -313,7 +313,10 @@ def _pooled_share(window_id: str, bases: str, edits: Sequence[RelEdit], blocks: 
     The sampler rejects such haplotypes by arrays and token numbers; this compares texts and block numbers. ``bases``
     are those of the window and its right flank.
     """
-    inside = [_first_difference(bases, edit) // TOKEN_BP // block_tokens in blocks for edit in edits]
+    end = blocks.stop * block_tokens * TOKEN_BP if len(edits) > 1 else len(bases)
+    inside = [
+        _first_difference(bases, edit) // TOKEN_BP // block_tokens in blocks and edit.rel_end <= end for edit in edits
+    ]
     if not all(inside):
         raise EditError(
             f"window {window_id}",

@@ -74,6 +74,8 @@ def test_every_edit_of_a_tuple_is_pooled(pooling, window, policy, turn):
     for haplotype, one in zip(haplotypes, tuples, strict=True):
         pooled = pooled_tokens(pooling, haplotype.locus_bp // 6, window.n_tokens)
         assert {first_difference(window, edit) // 6 for edit in haplotype.edited.edits} <= pooled
+        if len(one.rel_edits) > 1:
+            assert max(edit.rel_pos + len(edit.ref) for edit in one.rel_edits) <= 6 * (max(pooled) + 1)
         assert one.pooled_edits == 1.0
         assert one.n_changed_blocks >= 1
 
@@ -103,6 +105,24 @@ def test_the_first_difference_of_a_deletion_in_a_repeat_is_at_its_end():
         outcomes[radius] = rules.apply(place, (snv, deletion))
     assert outcomes[60] is Redraw.OUTSIDE_POOLED
     assert outcomes[120].locus_bp == 500
+
+
+@given(block_tokens=st.sampled_from([1, 7, 64]), deleted=st.integers(1, 40), over=st.integers(-3, 3))
+def test_all_that_one_of_several_edits_deletes_is_pooled(block_tokens, deleted, over):
+    """A deletion may end at the last pooled base and no later; alone, it may be longer than the span."""
+    bases = REFERENCE[300:3_372].decode()
+    place = EditPlace(WindowRecord("0" * 32, "x", bases, "C" * 256, "G" * 256))
+    rules = EditRules(SamplingRules(pooling=Pooling(radius_tokens=100, block_tokens=block_tokens)), NONE_HELD)
+    end = 6 * (max(pooled_tokens(rules.limits.pooling, 500 // 6, 512)) + 1)
+    at = end + over - deleted - 1
+    deletion = place.normal_form(RelEdit(at, bases[at : at + deleted + 1], bases[at]))
+    snv = RelEdit(500, bases[500], "ACGT".replace(bases[500], "")[0])
+    outcome = rules.apply(place, (snv, deletion))
+    if deletion.rel_pos + len(deletion.ref) > end:
+        assert outcome is Redraw.OUTSIDE_POOLED
+    elif first_difference(place.window, deletion) < end:
+        assert outcome.edited.edits == (snv, deletion)
+    assert rules.apply(place, (deletion,)) is not Redraw.OUTSIDE_POOLED
 
 
 @pytest.mark.parametrize("side", ["both", "right"])

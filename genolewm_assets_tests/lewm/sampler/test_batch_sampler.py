@@ -93,6 +93,25 @@ def test_random_rules_and_plans(data):
     samplers.compare(rows, plans, seed=data.draw(st.integers(0, 2**70)), epoch=data.draw(st.integers(0, 2**33)))
 
 
+def test_every_deleted_base_of_several_edits_is_pooled():
+    """By plain arithmetic on what is emitted; deletions that end at the last pooled base are among it."""
+    at_the_end, several = 0, 0
+    for number, pooling in enumerate(POOLINGS[1:3] * 6):
+        world = simulate_world(number, n_windows=40)
+        sampler = BatchSampler(world.real, world.held_out, SamplingRules(multi_edit_share=1.0, pooling=pooling))
+        arrays = WindowArrays.unpack(world.windows.packed(np.arange(40)))
+        plan = np.full((40, 6), EDIT_SOURCE_CODES[EditSource.SYNTHETIC_INDEL], dtype=np.int8)
+        for again in range(10):
+            batch = sampler.sample(arrays, plan, seed=number, epoch=0, again=np.full(40, again))
+            rows = batch.n_edits > 1
+            ends = np.where(batch.edit_rel_pos >= 0, batch.edit_rel_pos + batch.edit_ref_length, 0).max(axis=1)[rows]
+            left_bp = 6 * pooling.block_tokens * batch.block_stop[rows] - ends
+            assert left_bp.min() >= 0
+            at_the_end, several = at_the_end + int((left_bp == 0).sum()), several + int(rows.sum())
+    assert several > 10_000
+    assert at_the_end > 10
+
+
 def test_windows_of_the_size_of_the_stream():
     """3,072 bp with the alleles of the stream's world, windows of both strands visited three times, and one shorter."""
     reference = simulate_reference()

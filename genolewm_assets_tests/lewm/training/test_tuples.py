@@ -115,6 +115,21 @@ def test_an_edit_outside_of_the_pooled_blocks_is_refused():
         build_tuples(window, [haplotype], Pooling(radius_tokens=100), epoch=0, position=0)
 
 
+def test_a_deletion_beyond_the_pooled_blocks_is_refused_beside_another_edit():
+    """The pooled blocks are those of tokens 0 to 191, bases 0 to 1,151."""
+    window, pooling = make_window(REFERENCE, 4_000), Pooling(radius_tokens=100)
+    snv = RelEdit(400, window.sequence[400], "ACGT"["ACGT".index(window.sequence[400]) - 1])
+    for end in (1_152, 1_153):
+        deletion = RelEdit(1_140, window.sequence[1_140:end], window.sequence[1_140])
+        edited = apply_edits(window.sequence, (snv, deletion), right_flank=window.right_flank)
+        haplotype = SampledHaplotype(EditSource.GNOMAD, EditSource.GNOMAD, edited, 400)
+        if end == 1_152:
+            assert build_tuples(window, [haplotype], pooling, epoch=0, position=0)[0][0].pooled_edits == 1.0
+            continue
+        with pytest.raises(EditError, match=r"outside of the blocks .* in blocks 0 to 2, got 1140:"):
+            build_tuples(window, [haplotype], pooling, epoch=0, position=0)
+
+
 def test_other_bases_have_no_token():
     assert encode_tokens("ACGTNAACGTAC").tolist() == [-1, int("012301", 4)]
     assert encode_tokens("ACGTACAC").dtype == np.int16

@@ -213,7 +213,11 @@ def _pooled_share(window: WindowRecord, edits: Sequence[RelEdit], blocks: range,
 
     The sampler rejects such haplotypes by arrays and token numbers; this compares texts and block numbers.
     """
-    inside = [_first_difference(window, edit) // TOKEN_BP // pooling.block_tokens in blocks for edit in edits]
+    end = blocks.stop * pooling.block_tokens * TOKEN_BP if len(edits) > 1 else len(window.sequence)
+    inside = [
+        _first_difference(window, edit) // TOKEN_BP // pooling.block_tokens in blocks and edit.rel_end <= end
+        for edit in edits
+    ]
     if not all(inside):
         raise EditError(
             f"window {window.window_id}",
