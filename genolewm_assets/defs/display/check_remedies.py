@@ -49,7 +49,8 @@ _SHARDS: Mapping[str, str] = {
     "alleles_in_normal_form": _FAULT_OF_THE_CODE,
     "frequencies_consistent": (
         "The source states frequencies that contradict its counts. Look up the rows in the VCF; if it says the same, "
-        "take the file of another release, or report the fault to its publisher."
+        "take the file of another release, or report the fault to its publisher. Where AN is that of another record of "
+        "the position, records were joined, as bcftools norm -m +any does: take the published file."
     ),
     "filters_spare_most": (
         "Look at the INFO fields AN in the VCF: many common alleles have few genotypes. Where that is how the file was "

@@ -116,8 +116,9 @@ def _looked_up(
             values.append(meaning(text) if text is not None or encoded.null_count else None)
         except (VcfError, UnknownTermError) as err:
             # The cached function does not know the record: name the first record with this text.
-            where = records.where(int(np.flatnonzero(numbers_of(codes) == code)[0]))
-            raise type(err)(where, err.problem, expected=err.expected, got=err.got, remedy=err.remedy) from err
+            row = int(np.flatnonzero(numbers_of(codes) == code)[0])
+            remedy = records.remedy(row, err.remedy or "")
+            raise type(err)(records.where(row), err.problem, expected=err.expected, got=err.got, remedy=remedy) from err
     return values, codes
 
 
@@ -139,12 +140,13 @@ def _gene_columns(genes: list[_Genes | None]) -> tuple[pa.ListArray, pa.ListArra
 
 def _identifiers(records: VcfBlock, field: str, numbers: Numbers, *, required: bool) -> pa.Array:
     if required and not numbers.there.all():
+        row = int(np.argmin(numbers.there))
         raise VcfError(
-            records.where(int(np.argmin(numbers.there))),
+            records.where(row),
             f"{field} is not a ClinVar identifier",
             expected="digits",
             got="'.'",
-            remedy="Use ClinVar's VCF",
+            remedy=records.remedy(row, "Use ClinVar's VCF"),
         )
     return number_column(numbers.values, numbers.there)
 

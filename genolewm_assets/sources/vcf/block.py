@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, NoReturn, Self
+from typing import NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import VcfError
+from genolewm_assets.sources.vcf.spans import Bools, Ints, Longs, Numbers, Spans
 from genolewm_assets.store.tables import numbers_of
 
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
 _REMEDY = "Fetch the file again or report it to its publisher"
+_JOINED = (
+    "It has {} ALTs: several records seem to have been joined, as `bcftools norm -m +any` does. Take the published "
+    "file, or divide them with `bcftools norm -m -any`"
+)
 # VCF 4.3, section 1.3, and also "1."; Python's float() would accept blanks and underscores too.
 _NUMBER = re.compile(
     # ASCII only: ignoring case, other alphabets have letters equal to "i", which float() does not accept.
@@ -30,32 +31,6 @@ _NUMBER = re.compile(
 )
 _PERCENT = re.compile(r"%(3A|3B|3D|25|2C|0D|0A|09)", re.IGNORECASE)
 _CHROM, _POS, _ID, _REF, _ALT, _QUAL, _FILTER, _INFO, _END = range(9)
-
-
-class Spans(NamedTuple):
-    """One piece of text per row: bytes ``[at, to)`` of it, int32, shape (rows,); ``at = -1`` if the value is absent."""
-
-    at: Ints
-    to: Ints
-
-    def take(self, rows: npt.NDArray[np.integer]) -> Spans:
-        """Return the spans of the rows with these indices."""
-        return Spans(self.at[rows], self.to[rows])
-
-
-class Numbers(NamedTuple):
-    """One number per row: values, int64 or float64, and whether a row has a value, bool, both of shape (rows,)."""
-
-    values: npt.NDArray[np.int64] | npt.NDArray[np.float64]
-    there: Bools
-
-    def take(self, rows: npt.NDArray[np.integer]) -> Numbers:
-        """Return the numbers of the rows with these indices."""
-        return Numbers(self.values[rows], self.there[rows])
-
-    def arrow(self) -> pa.Array:
-        """Return an Arrow array, null in rows without a value."""
-        return pa.array(self.values, mask=None if self.there.all() else ~self.there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +62,14 @@ class _Rows(ABC):
     @abstractmethod
     def spans(self, key: str) -> Spans:
         """Return the spans of the values of an INFO key."""
+
+    @abstractmethod
+    def alts_of(self, row: int) -> int:
+        """Return the number of ALT alleles of the record that a row comes from."""
+
+    def remedy(self, row: int, otherwise: str = _REMEDY) -> str:
+        """Return what to do about a row that cannot be read: ``otherwise``, unless its record has several ALTs."""
+        return otherwise if self.alts_of(row) == 1 else _JOINED.format(self.alts_of(row))
 
     def where(self, row: int) -> str:
         """Return file and line of a row, for errors."""
@@ -180,7 +163,7 @@ class _Rows(ABC):
 
     def _bad_number(self, row: int, label: str, text: str, expected: str) -> NoReturn:
         raise VcfError(
-            self.where(row), f"{label} cannot be read", expected=expected, got=repr(text[:40]), remedy=_REMEDY
+            self.where(row), f"{label} cannot be read", expected=expected, got=repr(text[:40]), remedy=self.remedy(row)
         )
 
 
@@ -216,6 +199,10 @@ class VcfBlock(_Rows):
     def line_of(self, row: int) -> int:
         """Return the 1-based line of a record."""
         return int(self.line[row])
+
+    def alts_of(self, row: int) -> int:
+        """Return the number of ALT alleles of a record."""
+        return int(self.alts[row])
 
     def take(self, records: npt.NDArray[np.integer] | slice) -> Self:
         """Return a block of some records over the same text; INFO keys that were located stay located."""
@@ -340,6 +327,10 @@ class AlleleRows(_Rows):
         """Return the 1-based line of an allele's record."""
         return self.block.line_of(int(self.record[row]))
 
+    def alts_of(self, row: int) -> int:
+        """Return the number of ALT alleles of an allele's record."""
+        return self.block.alts_of(int(self.record[row]))
+
     def take(self, rows: Bools | npt.NDArray[np.integer]) -> AlleleRows:
         """Return the alleles of these rows, over a block that has only their records."""
         records, record = np.unique(self.record[rows], return_inverse=True)
@@ -380,9 +371,9 @@ class AlleleRows(_Rows):
         raise VcfError(
             self.where(row),
             f"{label} does not have one value per ALT allele",
-            expected=f"{self.block.alts[self.record[row]]} values",
+            expected=f"{self.alts_of(row)} values",
             got=repr(self.piece(lists, row)[:80]),
-            remedy=_REMEDY,
+            remedy=self.remedy(row),
         )
 
 

@@ -64,6 +64,18 @@ def test_bad_frequency_is_named(tmp_path: Path, info: str, message: str) -> None
             block_of(tmp_path, *infos, alt="C,G").alleles().shares_of("AF")
 
 
+def test_values_that_do_not_fit_several_alts_are_those_of_joined_records(tmp_path: Path) -> None:
+    joined = r"It has 2 ALTs: several records seem to have been joined, as `bcftools norm -m \+any` does"
+    for info in ("AF=0.1", "AF=x,0.1", "AF=0.1,"):
+        with pytest.raises(VcfError, match=joined):
+            block_of(tmp_path, info, alt="C,G").alleles().shares_of("AF")
+    with pytest.raises(VcfError, match=joined):
+        block_of(tmp_path, "AN=5,7", alt="C,G").counts_of("AN")
+    for info in ("AF=0.1,0.2", "AF=x"):
+        with pytest.raises(VcfError, match="Fetch the file again or report it to its publisher"):
+            block_of(tmp_path, info).alleles().shares_of("AF")
+
+
 def test_bad_count_is_named_and_nan_is_missing(tmp_path: Path) -> None:
     block = block_of(tmp_path, "AF=nan", "AN=1e3;AC=-1;AF=NaN")
     assert block.alleles().shares_of("AF").arrow().to_pylist() == [None, None]
