@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
+# What names of one contig differ by: ``chromosome_13``, ``Chr13``, ``13`` and ``chr13.fa``.
+_BARE = re.compile(r"(?:chromosome|chrom|chr)?[ _.:-]*0*(.+?)(?:\.fa(?:sta)?)?", re.IGNORECASE | re.DOTALL)
+#: Least similarity (``difflib``) of a name that resembles another one.
+_RESEMBLES = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +155,30 @@ class ContigSet:
 
     def _unknown(self, name: str, known: tuple[str, ...]) -> UnknownContigError:
         near = difflib.get_close_matches(name, known, n=3)
+        meant = self._resembled(name)
+        remedy = "Add the contig or an alias to the catalogue, or correct the name"
+        if meant is not None:
+            remedy = f"It resembles {meant!r}: if that is meant, add it under the contig's aliases in the catalogue"
+            near = [meant, *(each for each in near if each != meant)]
         return UnknownContigError(
             f"contig {name!r}",
             "not a contig of this genome",
             expected=", ".join(map(repr, near or self.names)),
             got=repr(name),
-            remedy="Add the contig or an alias to the catalogue, or correct the name",
+            remedy=remedy,
         )
+
+    def _resembled(self, name: str) -> str | None:
+        """Return the canonical name of the contig that an unknown name resembles, or None."""
+        bare = {_bare(spelling): contig.name for spelling, contig in self._spellings.items()}
+        near = difflib.get_close_matches(name, self._spellings, n=1, cutoff=_RESEMBLES)
+        return bare.get(_bare(name)) or (self._spellings[near[0]].name if near else None)
+
+
+def _bare(name: str) -> str:
+    """Return a name without what says that it is a chromosome, in lower case."""
+    found = _BARE.fullmatch(name)
+    return name if found is None else found[1].casefold()
 
 
 def standard_aliases(name: str) -> tuple[str, ...]:
@@ -240,7 +261,7 @@ GRCH38 = ContigSet(_parse_contig(line) for line in _GRCH38.strip().splitlines())
 
 
 def known_aliases(name: str, length: int) -> tuple[str, ...]:
-    """Return the usual aliases of a contig and, if it has the length of GRCh38's, the accessions of that.
+    """Return the usual aliases of a contig and, if it has the length of GRCh38's, all names of that.
 
     Examples
     --------
@@ -249,6 +270,8 @@ def known_aliases(name: str, length: int) -> tuple[str, ...]:
     >>> known_aliases("chr21", 3_400_000)
     ('21',)
     """
-    if name in GRCH38 and GRCH38[name].length == length:
-        return GRCH38[name].aliases
-    return standard_aliases(name)
+    named = (contig for contig in GRCH38 if contig.length == length and name in (contig.name, *contig.aliases))
+    same = next(named, None)
+    if same is None:
+        return standard_aliases(name)
+    return tuple(spelling for spelling in (same.name, *same.aliases) if spelling != name)

@@ -9,8 +9,11 @@ from .changes import find_changes as find_changes
 from .changes import transitions as transitions
 from .changes import with_genes as with_genes
 from .checks import CLINVAR_CHECKS as CLINVAR_CHECKS
+from .checks import CONTIGS_KNOWN as CONTIGS_KNOWN
 from .checks import GNOMAD_CHECKS as GNOMAD_CHECKS
+from .checks import OTHER_CONTIG as OTHER_CONTIG
 from .checks import check_clinvar_table as check_clinvar_table
+from .checks import check_contigs_known as check_contigs_known
 from .checks import check_filters_spare as check_filters_spare
 from .checks import check_gnomad_table as check_gnomad_table
 from .evidence import evidence_of as evidence_of

@@ -34,6 +34,11 @@ GNOMAD_CHECKS = (*_SHARED_CHECKS, *_OWN_GNOMAD_CHECKS, *_ACCOUNT_CHECKS, "filter
 #: Names of the checks of a ClinVar shard, in order; ``ref_agrees_with_genome`` is absent without a reference.
 CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", *_ACCOUNT_CHECKS)
 
+#: Name of the check that warns of many records on contigs that a genome lacks; it blocks nothing.
+CONTIGS_KNOWN = "contigs_known"
+#: Begin of the name of a count of such records, before the name of the contig.
+OTHER_CONTIG = "other_contig."
+
 #: Filters of alleles that passed the bound of AF, with the setting of each; they may remove half of so many and more.
 _FILTERS_AFTER_AF = {"low_an": "min_an_fraction"}
 _FEW_ALLELES = 20
@@ -283,6 +288,25 @@ def check_filters_spare(counts: Mapping[str, int]) -> CheckResult:
     figures: dict[str, JsonValue] = {"passed_af": examined, **taken}
     result = CheckResult("filters_spare_most", passed=not rows, figures=figures, rows=rows)
     return stating_compared(result, examined, "no allele passed the bound of AF", declared=True)
+
+
+def check_contigs_known(counts: Mapping[str, int]) -> CheckResult:
+    """Check that no file has over 1 % of its records on contigs that are neither the genome's nor chromosomes.
+
+    ``counts`` names the commonest such contigs of a file that has, as ``<file>.other_contig.<name>`` or without a file.
+    """
+    named = ((*name.partition(OTHER_CONTIG), n) for name, n in counts.items())
+    rows = [
+        {
+            **({"of": file.removesuffix(".")} if file else {}),
+            "contig": contig,
+            "records": n,
+            "expected": "contigs of the catalogue in 99 % of the records",
+        }
+        for file, found, contig, n in named
+        if found and contig
+    ]
+    return CheckResult(CONTIGS_KNOWN, passed=not rows, figures={"contigs_named": len(rows)}, rows=rows)
 
 
 def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, alleles_in_source: int) -> CheckResult:

@@ -88,6 +88,24 @@ def test_case_is_ignored_only_where_unambiguous() -> None:
         ContigSet([Contig("aa", 1), Contig("AA", 2)]).resolve("Aa")
 
 
+@each_row(
+    "name",
+    ["chr_13", "chromosome13", "Chromosome_13", "13.fa", "chr13.fasta", "chr013", "chrom13", "NC_000013.1", "chr13x"],
+)
+def test_a_name_that_resembles_a_contig_is_refused_with_the_contig(name: str) -> None:
+    contigs = ContigSet([GRCH38["chr1"], GRCH38["chr13"], GRCH38["chr3"]])
+    with pytest.raises(UnknownContigError) as raised:
+        contigs.resolve(name)
+    assert "expected 'chr13'" in str(raised.value)
+    assert "It resembles 'chr13': if that is meant, add it under the contig's aliases" in str(raised.value)
+
+
+@each_row("name", ["chrUn_KI270302v1", "NT_187633.1", "HLA-A*01:01:01:01", "scaffold_1", "BRCA1", "chrEBV"])
+def test_a_name_of_its_own_resembles_no_contig(name: str) -> None:
+    with pytest.raises(UnknownContigError, match="Add the contig or an alias to the catalogue, or correct the name"):
+        GRCH38.resolve(name)
+
+
 def test_contig_sets_compare_by_content() -> None:
     assert ContigSet([Contig("a", 1)]) == ContigSet([Contig("a", 1)])
     assert hash(ContigSet([Contig("a", 1)])) == hash(ContigSet([Contig("a", 1)]))
@@ -110,6 +128,8 @@ def test_aliases_are_the_usual_ones_and_of_a_contig_of_grch38_its_accessions(
     assert known_aliases(name, 1_000) == aliases
     for contig in GRCH38:
         assert known_aliases(contig.name, contig.length) == contig.aliases
+        bare = contig.name.removeprefix("chr")
+        assert {bare, *known_aliases(bare, contig.length)} == {contig.name, *contig.aliases}
 
 
 @each_row(

@@ -17,6 +17,7 @@ from genolewm_assets.variants.checks import (
     GNOMAD_CHECKS,
     check_account,
     check_clinvar_table,
+    check_contigs_known,
     check_filters,
     check_normal_form,
     check_ref_mismatches,
@@ -300,3 +301,13 @@ def test_merged_checks_fail_if_one_does_and_add_figures() -> None:
     (merged,) = merge_checks([(one,), (two,)])
     assert merged == CheckResult("a", passed=False, figures={"rows": 5, "note": "x", "error": "y"}, rows=two.rows)
     assert [row["pos"] for row in merge_checks([(two,), (two,)])[0].rows] == [0, 1, 2, 3, 4, 5, 6, 0, 1, 2]
+
+
+def test_contigs_that_a_genome_lacks_are_told_with_their_file() -> None:
+    assert check_contigs_known(
+        {"records": 9, "filtered.other_contig": 3, "haplotypes.chr1.records_other_contig": 2}
+    ).passed
+    result = check_contigs_known({"other_contig.KI270706.1": 3, "haplotypes.chr1.other_contig.HLA-A*01": 2})
+    assert not result.passed
+    shown = [[row.get(name) for name in ("of", "contig", "records")] for row in result.rows]
+    assert shown == [[None, "KI270706.1", 3], ["haplotypes.chr1", "HLA-A*01", 2]]

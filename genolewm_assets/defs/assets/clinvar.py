@@ -37,9 +37,11 @@ from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import (
     CLINVAR_CHECKS,
     CLINVAR_VARIANTS,
+    CONTIGS_KNOWN,
     ReleaseKey,
     audit_shard,
     check_clinvar_table,
+    check_contigs_known,
     state_origin,
 )
 
@@ -210,7 +212,7 @@ clinvar_shard = GatedAsset(
     in `rejects.parquet` with the reason.
     """,
     kinds={"parquet", "vcf"},
-    code_version="4",
+    code_version="5",
     place=lambda _, release: f"clinvar/{release}/shard",
     deps=(on_same_key(clinvar_release), on_every_partition(reference_genome)),
     partitions=BY_RELEASE,
@@ -222,6 +224,8 @@ clinvar_shard = GatedAsset(
         **dict.fromkeys(("pos", "ref", "alt"), of(clinvar_release, "POS", "REF", "ALT")),
     },
     checks=CLINVAR_CHECKS,
+    advisories=(CONTIGS_KNOWN,),
+    advise=lambda _, published: (check_contigs_known(published.manifest.counts),),
     plan=plan_clinvar_shard,
     describe=describe_clinvar_shard,
     surface=True,

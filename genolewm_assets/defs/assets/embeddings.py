@@ -134,7 +134,7 @@ def _run_metadata(facts: Mapping[str, JsonValue]) -> dict[str, dg.MetadataValue]
     return {**texts, **plotted(**numbers)}
 
 
-def state_precision(published: Published) -> tuple[CheckResult, ...]:
+def state_precision(_: Workspace, published: Published) -> tuple[CheckResult, ...]:
     """Return the check of the precision of states in float32, whose manifests do not have it; else none."""
     if any(check.name == PRECISION_SUFFICIENT for check in published.manifest.checks):
         return ()

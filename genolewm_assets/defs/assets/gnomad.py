@@ -33,7 +33,15 @@ from genolewm_assets.sources.vcf import LocalVcf, RemoteVcf, VcfSource
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import read_table
-from genolewm_assets.variants import GNOMAD_CHECKS, GNOMAD_VARIANTS, audit_shard, check_filters_spare, state_origin
+from genolewm_assets.variants import (
+    CONTIGS_KNOWN,
+    GNOMAD_CHECKS,
+    GNOMAD_VARIANTS,
+    audit_shard,
+    check_contigs_known,
+    check_filters_spare,
+    state_origin,
+)
 
 _NO_SOURCE = f"{NO_SOURCE}: the catalogue names no gnomAD file of the contig"
 _ACCEPT = "If the file is published unfiltered, write gnomad.sources.{}.accept_unfiltered: true in the catalogue"
@@ -131,13 +139,15 @@ gnomad_shard = GatedAsset(
     reason; alleles that are not usable sequence variants are listed in `rejects.parquet` with the reason.
     """,
     kinds={"parquet", "vcf"},
-    code_version="5",
+    code_version="6",
     place=lambda workspace, contig: f"gnomad/{workspace.gnomad_release(contig)}/{contig}",
     deps=(on_every_partition(reference_genome), on_same_key(gnomad_source)),
     partitions=BY_CONTIG,
     automation=AUTOMATED,
     table=GNOMAD_VARIANTS,
     checks=("checksum_matches_published", *GNOMAD_CHECKS),
+    advisories=(CONTIGS_KNOWN,),
+    advise=lambda _, published: (check_contigs_known(published.manifest.counts),),
     plan=plan_gnomad_shard,
     describe=describe_gnomad_shard,
 )

@@ -35,6 +35,10 @@ _SHARDS: Mapping[str, str] = {
     "frequencies_consistent": (
         "All frequencies are between 0 and 1, AC is between 0 and AN, and AF equals AC / AN within the printed digits."
     ),
+    "contigs_known": (
+        "At most 1 % of the records of a VCF are on contigs other than chromosomes that the catalogue lacks, such as "
+        "scaffolds. Of a file with more, the five commonest names are told. Blocks nothing."
+    ),
     "filters_spare_most": (
         "No filter removes over half of the alleles that passed the bound of AF, where these are 20 or more."
     ),

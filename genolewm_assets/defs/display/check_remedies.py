@@ -52,6 +52,10 @@ _SHARDS: Mapping[str, str] = {
         "take the file of another release, or report the fault to its publisher. Where AN is that of another record of "
         "the position, records were joined, as bcftools norm -m +any does: take the published file."
     ),
+    "contigs_known": (
+        "Where a name of the rows means a contig of the catalogue, add it under the contig's aliases in "
+        "genome.contigs, and materialise again. Nothing needs doing if these contigs are meant to be left out."
+    ),
     "filters_spare_most": (
         "Look at the INFO fields AN in the VCF: many common alleles have few genotypes. Where that is how the file was "
         "made, lower gnomad.min_an_fraction in the catalogue, or --min-an-fraction."

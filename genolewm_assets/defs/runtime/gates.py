@@ -126,7 +126,7 @@ class GatedAsset(PublishingAsset):
     advisories
         Names of checks of the contents that block nothing.
     advise
-        Returns the results of ``advisories`` for the published artefact.
+        Returns the results of ``advisories``, from workspace and published artefact.
     surface, resumable
         As in ``store.BuildPlan``.
     """
@@ -136,7 +136,7 @@ class GatedAsset(PublishingAsset):
     describe: Callable[[Published], dict[str, dg.MetadataValue]]
     after: Callable[[Workspace, BuildPlan, Published], dict[str, dg.MetadataValue]] | None = None
     advisories: tuple[str, ...] = ()
-    advise: Callable[[Published], Iterable[CheckResult]] = lambda _: ()
+    advise: Callable[[Workspace, Published], Iterable[CheckResult]] = lambda *_: ()
     shelf: str | None = None
     array_store: bool = False
     surface: bool = False
@@ -279,7 +279,7 @@ class GatedAsset(PublishingAsset):
                 # The files were hashed while they were written or, if reused, again now.
                 self._as_dagster(_bytes_match(published.manifest)),
                 *map(self._as_dagster, published.manifest.checks),
-                *(self._as_dagster(check, dg.AssetCheckSeverity.WARN) for check in self.advise(published)),
+                *(self._as_dagster(check, dg.AssetCheckSeverity.WARN) for check in self.advise(workspace, published)),
                 *self.advice(workspace, Currency(published.artefact, "current"), context.instance),
             ],
         )

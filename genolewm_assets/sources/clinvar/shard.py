@@ -121,7 +121,8 @@ def build_clinvar_shard(
     -------
     ShardReport
         ``counts``: ``records``, ``alleles_in``, ``kept``, ``rejected``, ``rejected.<reason>``, ``filtered``,
-        ``filtered.other_contig``, ``label.<class>`` and ``label_before_rejects.<class>``.
+        ``filtered.other_contig``, ``label.<class>``, ``label_before_rejects.<class>``, and as
+        :meth:`ContigNames.other_contigs` ``other_contig.<name>``.
 
     Raises
     ------
@@ -157,6 +158,8 @@ def build_clinvar_shard(
             written = _write(settled, contigs, ledger, out_dir, recipe, single_file=single_file)
             names.check_met(contigs, where=str(vcf))
         ledger.note("records", scanner.records)
+        for name, records in names.other_contigs().items():
+            ledger.note(name, records)
         written[REJECTS_FILE] = write_table([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=recipe)
         return ShardReport(ledger.counts(), written, scanner.alleles)
 

@@ -147,7 +147,8 @@ def build_gnomad_shard(
     -------
     ShardReport
         ``counts``: ``records``, ``alleles_in``, ``kept``, ``rejected``, ``rejected.<reason>``, ``filtered``,
-        ``filtered.<reason>``, and ``an_unknown``: kept or rejected alleles without an AN, on linear contigs.
+        ``filtered.<reason>``, ``an_unknown``: kept or rejected alleles without an AN, on linear contigs; and as
+        :meth:`ContigNames.other_contigs` ``other_contig.<name>``.
 
     Raises
     ------
@@ -196,6 +197,8 @@ def build_gnomad_shard(
         recipe = {**origin, "layout": layout.name, "normal_form": "trimmed" if reference is None else "left-aligned"}
         rows = write_table(settled(), out_dir / VARIANTS_FILE, GNOMAD_VARIANTS, recipe=recipe)
     ledger.note("records", scanner.records)
+    for name, records in names.other_contigs().items():
+        ledger.note(name, records)
     rejected = write_table([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=origin)
     return ShardReport(ledger.counts(), {VARIANTS_FILE: rows, REJECTS_FILE: rejected}, scanner.alleles)
 

@@ -68,7 +68,8 @@ class PhasedFile:
     counts
         ``records`` and ``alleles_in`` on the contig, of which ``alleles_used``, ``alleles_not_common`` (not wanted) and
         ``rejected.<reason>``; ``records_other_contig``; ``genotypes`` of the records with a used allele, of which
-        ``genotypes_unphased`` (two different copies without phase) and ``genotypes_missing`` (a copy is missing).
+        ``genotypes_unphased`` (two different copies without phase) and ``genotypes_missing`` (a copy is missing); and
+        as :meth:`ContigNames.other_contigs` ``other_contig.<name>``.
     """
 
     genotypes: PhasedGenotypes
@@ -143,6 +144,7 @@ def read_phased(
                     packed[row] = carried
                     times[row] += 1
         names.check_met([contig], where=source.label)
+    counts.update(names.other_contigs())
     known = (times > 0) & ~conflicting
     packed[~known] = 0
     counts["alleles_used"] += int(known.sum())

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 
 from genolewm_assets.errors import UnknownContigError, VcfError
-from genolewm_assets.genome import GRCH38, Contig, ContigSet, name_chromosome
+from genolewm_assets.genome import GRCH38, Contig, ContigSet
 from genolewm_assets.sources.vcf.block import VcfBlock
+from genolewm_assets.variants import OTHER_CONTIG
 
 # Names of the scaffolds, patches, alternates and decoys of GRCh38 in RefSeq, GenBank and UCSC.
 _UNPLACED = re.compile(
     r"(N[TW]_\d{6,9}\.\d+|(GL|KI|KN|KQ|KV|KZ|ML|MU|GU|KB|KE|KF|KG|JH|JTFH|AC|AL)\d{5,9}([v.]\d+)?"
-    r"|chr(\w+_)?(Un_)?\w+v\d+(_random|_alt|_fix|_decoy)?|chrEBV|HLA-.+)"
+    r"|chr(\w+_)?[A-Z]{2,4}\d{5,9}v\d+(_random|_alt|_fix|_decoy)?|chrEBV|HLA-.+)"
 )
 # No contig of the assembly has a longer name. The limit bounds the time of matching patterns and of finding similar
 # names.
 _LONGEST_NAME = 100
+#: Share of the records above which the contigs that a file has beside chromosomes are told, and how many names of them.
+_FEW, _TOLD = 0.01, 5
 
 
 class ContigNames:
-    """Resolves contig names of a source to contigs of the genome; each name is looked up once."""
+    """Resolves contig names of a source to contigs of the genome; each name is looked up once.
+
+    Records of a human chromosome that the genome lacks are those of a catalogue of fewer contigs. The others that no
+    contig of the genome takes, such as those of scaffolds, are counted by name.
+    """
 
     def __init__(self, contigs: ContigSet) -> None:
         self._contigs = contigs
         self._known: dict[str, Contig | None] = {}
+        self._records, self._others = 0, Counter[str]()
+
+    def other_contigs(self) -> dict[str, int]:
+        """Return the records on contigs that are no chromosome, ``other_contig.<name>`` of the five commonest names.
+
+        Empty if these are at most 1 % of the records of the blocks divided so far.
+        """
+        if self._others.total() <= _FEW * self._records:
+            return {}
+        return {f"{OTHER_CONTIG}{name}": n for name, n in self._others.most_common(_TOLD)}
 
     def check_met(self, wanted: Iterable[Contig], *, where: str) -> None:
         """Raise :class:`VcfError` unless at least one name resolved so far is a contig of ``wanted``.
@@ -59,6 +77,10 @@ class ContigNames:
             self.resolve(name, lambda _, code=code: block.where(int(np.argmax(codes == code))))  # type: ignore[misc]
             for code, name in enumerate(spellings)
         ]
+        self._records += len(block)
+        for code, contig in enumerate(found):
+            if contig is None and _chromosome(spellings[code]) is None:
+                self._others[spellings[code][:_LONGEST_NAME]] += int(np.count_nonzero(codes == code))
         contigs = list(dict.fromkeys(found))
         if len(contigs) == 1:
             yield contigs[0], block
@@ -93,12 +115,13 @@ class ContigNames:
                 raise UnknownContigError(
                     where(0), err.problem, expected=err.expected, got=err.got or repr(name), remedy=err.remedy
                 ) from err
-            meant = name_chromosome(name)
-            if meant is not None and meant in self._contigs:
+            chromosome = _chromosome(name)
+            meant = chromosome and self._find(chromosome.name)
+            if meant:
                 raise UnknownContigError(
                     where(0),
-                    f"contig {name!r} is GRCh38's {meant}, which this genome has with another sequence",
-                    expected=f"{meant!r}, or an alias of it",
+                    f"contig {name!r} is GRCh38's {meant.name}, which this genome has with another sequence",
+                    expected=f"{meant.name!r}, or an alias of it",
                     got=repr(name),
                     remedy="Take a file of this genome, or name the alias in the catalogue",
                 ) from err
@@ -106,18 +129,26 @@ class ContigNames:
         self._known[name] = contig
         return contig
 
+    def _find(self, name: str) -> Contig | None:
+        try:
+            return self._contigs.resolve(name)
+        except UnknownContigError:
+            return None
+
+
+def _chromosome(name: str) -> Contig | None:
+    """Return the chromosome of GRCh38 that a name is one of; None for any other contig."""
+    try:
+        return GRCH38.resolve(name)
+    except UnknownContigError:
+        return None
+
 
 def is_assembly_contig(name: str) -> bool:
     """Return whether a name is a contig of the human reference assembly: a chromosome, scaffold, patch or decoy."""
     if len(name) > _LONGEST_NAME:
         return False
-    if _UNPLACED.fullmatch(name):
-        return True
-    try:
-        GRCH38.resolve(name)
-    except UnknownContigError:
-        return False
-    return True
+    return _UNPLACED.fullmatch(name) is not None or _chromosome(name) is not None
 
 
 def _first_names(names: Collection[str]) -> str:

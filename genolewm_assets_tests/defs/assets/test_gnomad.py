@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 
+import dagster as dg
 import pysam
 import pytest
 import yaml
 
 from genolewm_assets.errors import RejectedResourceError
+from genolewm_assets.variants import CONTIGS_KNOWN
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, failed_checks
 
 OLD, NEW = RELEASES
@@ -64,6 +67,37 @@ def test_a_release_that_a_file_contradicts_fails_its_step(world: TinyWorld) -> N
     assert world.materialize("reference/genome").success
     rewrite(world, GNOMAD, partial(stating, "##gnomAD_version=3.1.2"))
     assert "another gnomAD release: expected '4.1', as declared, got 3.1.2" in refusal(world, "gnomad/shard", "chr17")
+
+
+def test_contigs_that_the_catalogue_lacks_are_told_and_those_that_resemble_its_own_are_refused(
+    world: TinyWorld,
+) -> None:
+    assert world.materialize("reference/genome").success
+    records = world.clinvar_records()
+    for share, name, passed in ((5, "NC_000013.11", True), (5, "NT_187633.1", False), (200, "NT_187633.1", True)):
+        others = [line.replace("17", name, 1) for line in records[: max(1, len(records) // share)]]
+        world.write_clinvar(NEW, header_date=NEW, records=[*records, *records, *others][::1])
+        result = publish_clinvar(world)
+        (check,) = (each for each in result.get_asset_check_evaluations() if each.check_name == CONTIGS_KNOWN)
+        assert result.success
+        assert (check.passed, check.severity) == (passed, dg.AssetCheckSeverity.WARN)
+        if not passed:
+            (row,) = check.metadata["offending"].records
+            assert row.data["contig"] == name
+            assert row.data["records"] == len(others)
+            assert "aliases" in check.metadata["remedy"].value
+    world.write_clinvar(NEW, header_date=NEW, records=[*records, records[0].replace("17", "chromosome_17", 1)])
+    said = str(publish_clinvar(world).get_asset_check_evaluations()[0].metadata["error"].value)
+    assert "'chromosome_17'" in said
+    assert "It resembles 'chr17': if that is meant, add it under the contig's aliases" in said
+
+
+def publish_clinvar(world: TinyWorld) -> dg.ExecuteInProcessResult:
+    """Build the newest release anew."""
+    for folder in ("clinvar", "clinvar_releases"):
+        shutil.rmtree(world.root / folder, ignore_errors=True)
+    assert world.materialize("clinvar/release", partition=NEW).success
+    return world.materialize("clinvar/shard", partition=NEW)
 
 
 def test_a_file_without_filters_fails_its_step_unless_it_is_declared(world: TinyWorld) -> None:

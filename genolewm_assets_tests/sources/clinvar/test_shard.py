@@ -17,7 +17,7 @@ from genolewm_assets.errors import InputError, UnknownContigError, UnknownTermEr
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, contig_file, read_release_date
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.sources.clinvar_records import INFO, TOY, build, record
+from genolewm_assets_tests.worlds.sources.clinvar_records import INFO, SEQUENCE, TOY, build, record
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 Reference = Callable[[Contig], bytes]
@@ -55,6 +55,40 @@ def test_columns(tmp_path: Path) -> None:
         "hgvs": "NC_000017.11:g.1del",
         "rsid": "rs11;rs12",
     }
+
+
+def test_a_file_of_many_scaffolds_names_them(tmp_path: Path) -> None:
+    records = [record(), *(record(chrom=name) for name in ("NT_187633.1", "13", "NW_009646201.1", "NT_187633.1"))]
+    _, counts, _ = build(tmp_path, records)
+    assert {name: n for name, n in counts.items() if "other_contig" in name} == {
+        "filtered.other_contig": 4,
+        "other_contig.NT_187633.1": 2,
+        "other_contig.NW_009646201.1": 1,
+    }
+    assert {name for name in build(tmp_path, [record(), record(chrom="13")])[1] if name.startswith("other")} == set()
+
+
+def test_records_that_bcftools_joined_are_refused_with_the_cause(tmp_path: Path) -> None:
+    """An SNV and a deletion of one place, as ``bcftools norm -m +any`` makes one record of them."""
+    head = "".join(f"##contig=<ID={contig.name}>\n" for contig in TOY)
+    for names in ((7, 8), (".", ".")):
+        text = vcf_text(
+            [record(chrom="chr17", name=names[0]), record("Benign", chrom="chr17", name=names[1], ref="GA", alt="G")],
+            info=INFO,
+        )
+        source = write_text(tmp_path / "in.vcf", text.replace("#CHROM", f"{head}#CHROM"))
+        joined = tmp_path / "joined.vcf"
+        joined.write_text(pysam.bcftools.norm("-m", "+any", str(source)))
+        assert joined.read_text().splitlines()[-1].split("\t")[3:5] == ["GA", "TA,G"]
+        with pytest.raises(VcfError, match=r"has 2 ALTs: several records seem to have been joined.*-m -any") as said:
+            build_clinvar_shard(
+                joined, release="2026-02-26", contigs=TOY, reference=lambda _: SEQUENCE, out_dir=tmp_path / "out"
+            )
+        assert "joined.vcf, line" in str(said.value)
+    with pytest.raises(UnknownTermError, match=r"has 2 ALTs: several records seem to have been joined"):
+        build(tmp_path, [record("Nonsense", alt="T,A")])
+    with pytest.raises(VcfError, match="Use ClinVar's VCF"):
+        build(tmp_path, [record(name=".")])
 
 
 def test_oncogenicity_and_inclusion_never_label(tmp_path: Path) -> None:
@@ -100,6 +134,7 @@ def test_counts_before_and_after_rejects(tmp_path: Path) -> None:
         "rejected.iupac": 1,
         "rejected.ref_mismatch": 1,
         "filtered.other_contig": 2,
+        "other_contig.NW_009646201.1": 1,
         **{f"label.{label}": n for label, n in {"P": 1, "LP": 0, "LB": 0, "B": 0, "VUS": 2, "OTHER": 0}.items()},
         **{
             f"label_before_rejects.{label}": n

@@ -243,6 +243,7 @@ CONTIGS = ContigSet([TOY_CONTIGS, Contig("chr2", 10)])
         ("scaffold_1", False),
         ("BRCA1", False),
         ("chr17x", False),
+        ("chr17v2", False),
     ],
 )
 def test_assembly_contigs(name: str, known: bool) -> None:
@@ -276,6 +277,27 @@ def test_a_block_is_divided_by_contig_and_not_by_spelling(tmp_path: Path, spelli
         for contig, part in ContigNames(CONTIGS).divide(block)
     }
     assert list(found.items()) == list(expected.items())
+
+
+def test_the_commonest_contigs_beside_chromosomes_are_told_above_a_hundredth(tmp_path: Path) -> None:
+    """A chromosome that the genome lacks is left out knowingly, however its name is spelled."""
+    others = [f"KI27070{at}.1" for at in range(6) for _ in range(6 - at)]
+    told = {f"other_contig.KI27070{at}.1": 6 - at for at in range(5)}
+    for known, expected in ((2_078, told), (2_079, {})):
+        chroms = [*others, *["NC_000007.14", "chr7", "22", "MT"] * 5, *["1"] * (known - 20)]
+        text = vcf_text([(name, 3, ".", "G", "C", "PASS", ".") for name in chroms])
+        names = ContigNames(CONTIGS)
+        with VcfScanner(write_text(tmp_path / "a.vcf", text)) as scanner:
+            for block in scanner:
+                list(names.divide(block))
+        assert names.other_contigs() == expected
+
+
+def test_an_accession_of_a_contig_by_another_name_is_refused() -> None:
+    """The catalogue has chromosome 13 as '13', with another sequence than GRCh38's."""
+    names = ContigNames(ContigSet([Contig("13", 500, aliases=("chr13",))]))
+    with pytest.raises(UnknownContigError, match=r"'NC_000013\.11' is GRCh38's 13, which this genome has"):
+        names.resolve("NC_000013.11", lambda _: "a.vcf, line 3")
 
 
 def test_an_unknown_name_is_told_with_its_first_line(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def check_power(report: AuditReport) -> CheckResult:
     return stating_compared(check, report.planted, "no leak could be planted in the package")
 
 
-def advise_on_audit(published: Published) -> Iterator[CheckResult]:
+def advise_on_audit(_: Workspace, published: Published) -> Iterator[CheckResult]:
     """Yield ``audit_is_conclusive``: whether every search had all that it needs."""
     searches = _read_report(published)["results"]
     rows = [{"kind": one["kind"], "gap": one["reason"]} for one in searches if one["verdict"] == Verdict.INCONCLUSIVE]
