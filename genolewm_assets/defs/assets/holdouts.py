@@ -46,6 +46,7 @@ from genolewm_assets.lewm.holdouts import (
     check_holdouts,
     describe_temporal,
 )
+from genolewm_assets.lewm.package_build import WINDOWS_SUFFICE, check_windows_suffice, count_training_windows
 from genolewm_assets.lewm.packages import check_audited, read_latest, released
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
@@ -55,7 +56,7 @@ from genolewm_assets.sources.similarity import SequenceSearch
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, read_manifest
 from genolewm_assets.store.files import JsonValue, resolve_generation
 from genolewm_assets.store.tables import read_table, write_table
-from genolewm_assets.variants import ALLELE_KEY, is_before
+from genolewm_assets.variants import ALLELE_KEY, CONTIGS_KNOWN, check_contigs_known, is_before
 
 #: Label of held-out corpus windows in the picture: they are excluded from training and have no role.
 _NO_ROLE = "not trained on"
@@ -144,6 +145,8 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                 ("haplotypes", held.haplotypes, HOLDOUT_HAPLOTYPES),
             )
         }
+        sizes = {name: each.manifest.counts["windows"] for name, each in inputs.corpus.items()}
+        counts |= count_training_windows(held.counts, held.similar, held.corpus, sizes)
         checks = (checksum, *check_holdouts(held, given, policy))
         return BuildReport(counts={**held.counts, **counts}, rows=rows, checks=checks)
 
@@ -199,6 +202,12 @@ class _CorpusPlacements:
         for table in self._inputs.corpus_placements():
             yield table
             self._progress.advance(done := done + table.num_rows, total, "corpus windows")
+
+
+def advise_on_holdouts(workspace: Workspace, published: Published) -> tuple[CheckResult, ...]:
+    """Return the checks that block nothing: of the contigs of the phased files, and of the windows left for the mix."""
+    counts = published.manifest.counts
+    return check_contigs_known(counts), check_windows_suffice(counts, workspace.catalog.packages.policy)
 
 
 def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
@@ -314,6 +323,8 @@ holdouts_manifest = GatedAsset(
         "haplotypes.alleles": of(gnomad_shard, *ALLELE_KEY[1:]),
     },
     checks=("checksum_matches_published", *HOLDOUT_CHECKS),
+    advisories=(CONTIGS_KNOWN, WINDOWS_SUFFICE),
+    advise=advise_on_holdouts,
     plan=plan_holdouts,
     describe=describe_holdouts,
 )

@@ -116,7 +116,7 @@ def plan_tokens(workspace: Workspace, _partition: str, progress: Progress) -> Pl
             max_tokens=max([1, len(reference), *table["length_bp"].to_pylist()]),
             sources={str(each.artefact): each.manifest.sha256 for each in (genomes, genome)},
         )
-        rejects = pq.read_table(genomes.file(REJECTS_FILE), columns=["name"])
+        rejects = read_table(genomes.file(REJECTS_FILE), columns=["name"])
         reached = levels.check({*rejects["name"].to_pylist()})
         found = check_tokens(work, table, reference, vocabulary)
         # The checks of the table of genomes have shown that it has no row.

@@ -142,6 +142,11 @@ _HOLDOUTS: Mapping[str, str] = {
         "Of the alleles of this release and of that of the earlier package, at most 2 % (holdouts.max_moved_fraction) "
         "would change their side by this release alone, and at most as many changed their genes."
     ),
+    "windows_suffice_for_mix": (
+        "With the windows outside the holdouts and the catalogue's mix, an epoch visits no window more often than "
+        "packages.max_visits allows: `visits_bounded` of packages/split, told before states are computed. Blocks "
+        "nothing."
+    ),
     "rows_sorted_and_unique": "The rows of each table are sorted by key, and no key occurs twice.",
     "units_have_one_role": "No contig, gene component or haplotype block is in both validation and test.",
 }

@@ -170,6 +170,10 @@ _HOLDOUTS: Mapping[str, str] = {
         "See genes_changed in clinvar/changes: a damaged GENEINFO names other genes. Wait for a corrected release, or "
         "raise holdouts.max_moved_fraction in the catalogue if the changes are meant."
     ),
+    "windows_suffice_for_mix": (
+        "Do one of what the rows say before states are computed: packages/split would fail its check visits_bounded. "
+        "The shares are those of packages.mix in the catalogue."
+    ),
     "rows_sorted_and_unique": _FAULT_OF_THE_CODE,
     "units_have_one_role": (
         "The policy gives a unit of the rows to validation and to test. See that no contig is in both lists of the "

@@ -26,6 +26,7 @@ from .mix import SPECIFICATION as SPECIFICATION
 from .mix import PackageMix as PackageMix
 from .mix import Shares as Shares
 from .mix import as_specified as as_specified
+from .mix import epoch_visits as epoch_visits
 from .mix import present_shares as present_shares
 from .mix import window_shares as window_shares
 from .moves import Move as Move

@@ -173,6 +173,21 @@ def present_shares(shares: Mapping[str, float], present: set[str]) -> dict[str, 
     return {name: share / total for name, share in kept.items()}
 
 
+def epoch_visits(shares: Mapping[str, float], windows: Mapping[str, int]) -> int:
+    """Return the visits of an epoch: those that visit each reference window once on average, else all windows.
+
+    Parameters
+    ----------
+    shares
+        Share by origin, as :func:`present_shares` returns them.
+    windows
+        Number of windows by origin.
+    """
+    if REFERENCE_ORIGIN in shares:
+        return max(1, round(windows[REFERENCE_ORIGIN] / shares[REFERENCE_ORIGIN]))
+    return sum(windows[name] for name in shares)
+
+
 def _check(where: str, shares: Mapping[str, float], names: tuple[str, ...]) -> None:
     unknown = sorted(set(shares) - set(names))
     if unknown:

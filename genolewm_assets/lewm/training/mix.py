@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource
 from genolewm_assets.lewm.mapped import MappedWindows, put_aside
-from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, PackageMix, Shares, present_shares
+from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, PackageMix, Shares, epoch_visits, present_shares
 
 Counts: TypeAlias = NDArray[np.int64]
 
@@ -200,7 +200,7 @@ def plan_epoch(alleles: WindowAlleles, mix: PackageMix, *, n_edits: int, n_visit
     """
     windows = alleles.windows_by_origin()
     shares = present_shares(mix.wanted.windows, set(windows))
-    total = _epoch_size(shares, windows)
+    total = epoch_visits(shares, windows)
     if not shares or (n_visits is not None and n_visits < 1):
         raise ConfigurationError(
             "training windows",
@@ -213,14 +213,6 @@ def plan_epoch(alleles: WindowAlleles, mix: PackageMix, *, n_edits: int, n_visit
     # A shorter or longer epoch is a part, or several, of the planned one.
     scale = 1.0 if n_visits is None else n_visits / sum(plan.visits.values())
     return replace(plan, visits={name: n * scale for name, n in plan.visits.items()})
-
-
-def _epoch_size(shares: Mapping[str, float], windows: Mapping[str, int]) -> int:
-    if not shares:
-        return 0
-    if REFERENCE_ORIGIN in shares:
-        return max(1, round(windows[REFERENCE_ORIGIN] / shares[REFERENCE_ORIGIN]))
-    return sum(windows[name] for name in shares)
 
 
 class _Solver:

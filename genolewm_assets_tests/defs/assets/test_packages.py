@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 from genolewm_assets.defs.assets.holdouts import describe_holdouts
 from genolewm_assets.lewm.holdouts.build import build_holdouts
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.package_build import writer
+from genolewm_assets.lewm.package_build import WINDOWS_SUFFICE, writer
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId
@@ -80,6 +82,26 @@ def test_a_leak_is_shown_with_the_holdout_that_it_is_of(world: BuiltWorld, monke
     assert "train windows equal to evaluation" in faults
     assert faults & {"allele in train and in test", "allele in train and in validation"}
     assert not list((world.root / "packages").glob("*/*"))
+
+
+def test_holdouts_foretell_the_windows_that_a_mix_lacks(world: BuiltWorld) -> None:
+    """The windows are those of the package; a smaller bound is told without a build, and blocks nothing."""
+    published, tables = world.open("holdouts/manifest", RELEASES[-1]), world.open(PACKAGE, RELEASES[-1])
+    origins = [
+        origin
+        for file in tables.directory.glob("data/train-*.parquet")
+        for origin in pq.read_table(file, columns=["origin"])["origin"].to_pylist()
+    ]
+    counts = {f"training_windows.{name}": n for name, n in Counter(origins).items()}
+    assert counts == {name: n for name, n in published.manifest.counts.items() if name in counts}
+    for most, passed in ((40, True), (2, False)):
+        catalog = world.catalog.read_text()
+        world.catalog.write_text(re.sub("max_visits: [0-9]+", f"max_visits: {most}", catalog))
+        result = world.materialize("holdouts/manifest", partition=RELEASES[-1])
+        (check,) = (each for each in result.get_asset_check_evaluations() if each.check_name == WINDOWS_SUFFICE)
+        assert result.success
+        assert (check.passed, check.severity) == (passed, dg.AssetCheckSeverity.WARN)
+    assert "set packages.max_visits: " in str(check.metadata["offending"].records[0].data["remedy"])
 
 
 def test_a_catalogue_without_a_corpus_is_described(tmp_path: Path) -> None:
