@@ -30,7 +30,7 @@ from genolewm_assets.errors import (
     GenoLeWMError,
 )
 from genolewm_assets.store.artefacts import Damage
-from genolewm_assets.variants.checks import CLINVAR_CHECKS, GNOMAD_CHECKS
+from genolewm_assets.variants.checks import CLINVAR_CHECKS, CONTIGS_KNOWN, GNOMAD_CHECKS
 from genolewm_assets_tests.worlds.graph.tiny_world import (
     CONTIGS,
     TinyWorld,
@@ -58,7 +58,13 @@ def test_a_good_run_records_every_check_for_its_partition(world: TinyWorld) -> N
     result = world.materialize(GNOMAD, partition="chr17")
     assert result.success
     evaluations = result.get_asset_check_evaluations()
-    expected = {*STANDING_CHECKS, "checksum_matches_published", *GNOMAD_CHECKS, BUILT_FROM_CURRENT_INPUTS}
+    expected = {
+        *STANDING_CHECKS,
+        "checksum_matches_published",
+        *GNOMAD_CHECKS,
+        BUILT_FROM_CURRENT_INPUTS,
+        CONTIGS_KNOWN,
+    }
     assert {check.check_name for check in evaluations} == expected
     assert all(check.passed and check.partition == "chr17" for check in evaluations)
     (event,) = result.asset_materializations_for_node("gnomad__shard")
@@ -100,6 +106,7 @@ def test_flipped_byte_upstream_is_refused_in_the_same_and_in_another_run(world: 
     assert not (world.root / "clinvar/2024-01-07/shard").exists()
     assert {(c.check_name, c.severity.value) for c in result.get_asset_check_evaluations() if not c.blocking} == {
         ("built_from_current_inputs", "WARN"),
+        ("contigs_known", "WARN"),
         ("newest_release_built", "WARN"),
     }
 
