@@ -146,7 +146,15 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
             )
         }
         sizes = {name: each.manifest.counts["windows"] for name, each in inputs.corpus.items()}
-        counts |= count_training_windows(held.counts, held.similar, held.corpus, sizes)
+        counts |= count_training_windows(
+            given.windows,
+            sizes,
+            held.intervals,
+            held.similar,
+            held.corpus,
+            margin_bp=given.profile.margin_bp,
+            buffer=policy.buffer,
+        )
         checks = (checksum, *check_holdouts(held, given, policy))
         return BuildReport(counts={**held.counts, **counts}, rows=rows, checks=checks)
 

@@ -16,6 +16,7 @@ from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits import EditSource, SamplingRules
 from genolewm_assets.lewm.packages import EpochFigures, Package, PackageInfo, Shares, VisitFigures
 from genolewm_assets.lewm.training import (
+    EditMix,
     StreamSettings,
     Visits,
     WindowAlleles,
@@ -58,6 +59,26 @@ def simulate_epoch(directory: Path, info: PackageInfo, *, progress: Progress = N
         return _simulate(directory, info, progress)
     except GenoLeWMError as err:
         return EpochFigures(0, 0, Shares({}, {}), Shares({}, {}), {}, error=str(err))
+
+
+def foretell_visits(visits: Mapping[str, float], windows: Mapping[str, int]) -> dict[str, int]:
+    """Return the most visits of a window of each origin in one of the epochs that :func:`simulate_epoch` counts.
+
+    For corpus sources they are the same: their order depends on the numbers of windows only, and the strata of the
+    reference come last. Reference windows are taken as visited evenly.
+
+    Parameters
+    ----------
+    visits, windows
+        Mean visits per epoch, of which the sum is an integer, and number of windows, by origin.
+    """
+    names = sorted(visits)
+    ends = np.cumsum([windows[name] for name in names]).tolist()
+    rows = {name: np.arange(end - windows[name], end) for name, end in zip(names, ends, strict=True)}
+    slots = EditMix.named("exact").slots(1)
+    schedule = WindowSchedule(rows, {name: visits[name] for name in names}, slots, StreamSettings().seed)
+    epochs = [np.bincount(schedule.rows(epoch), minlength=ends[-1]) for epoch in range(_EPOCHS)]
+    return {name: int(max(counts[ours].max() for counts in epochs)) for name, ours in rows.items()}
 
 
 def _simulate(directory: Path, info: PackageInfo, progress: Progress) -> EpochFigures:

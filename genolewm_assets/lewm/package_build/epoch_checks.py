@@ -6,17 +6,13 @@ The checks compare counts of emitted tuples and visits with what the catalogue d
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.holdouts import SimilarReason
+from genolewm_assets.lewm.package_build.epoch import foretell_visits
+from genolewm_assets.lewm.package_build.sharing import TRAINING_WINDOWS
 from genolewm_assets.lewm.packages import (
     MIX_TOLERANCE,
-    REFERENCE_ORIGIN,
     EpochFigures,
     PackageInfo,
     PackageMix,
@@ -29,9 +25,6 @@ from genolewm_assets.store.files import JsonValue
 
 #: Name of the check that foretells :func:`check_visits`; it blocks nothing.
 WINDOWS_SUFFICE = "windows_suffice_for_mix"
-
-#: Begin of the name of a count of windows outside of the holdouts, before their origin.
-_COUNTED = "training_windows."
 
 
 def check_mix(info: PackageInfo) -> CheckResult:
@@ -90,62 +83,42 @@ def check_visits(info: PackageInfo) -> CheckResult:
     return CheckResult("visits_bounded", passed=not rows, figures=figures, rows=rows)
 
 
-def count_training_windows(
-    counts: Mapping[str, int], similar: pa.Table, excluded: pa.Table, corpus: Mapping[str, int]
-) -> dict[str, int]:
-    """Count the windows outside of the holdouts.
-
-    Parameters
-    ----------
-    counts
-        Counts of the holdouts (``lewm.holdouts.counts``).
-    similar, excluded
-        Schemas ``HOLDOUT_SIMILAR`` and ``HOLDOUT_CORPUS``.
-    corpus
-        Number of windows by corpus source.
-
-    Returns
-    -------
-    dict
-        ``training_windows.<origin>``, by origin of the window.
-    """
-    of_reference = pc.equal(similar["origin"], REFERENCE_ORIGIN)
-    found = similar.filter(pc.and_(of_reference, pc.not_equal(similar["reason"], str(SimilarReason.REPEATS))))
-    lost = found.group_by(["contig", "start"]).aggregate([]).num_rows
-    key = ["source", "record_id", "window_index"]
-    taken = Counter(excluded.select(key).group_by(key).aggregate([])["source"].to_pylist())
-    left = {name: n - taken[name] for name, n in corpus.items()}
-    left[REFERENCE_ORIGIN] = counts["windows"] - counts["windows.held_out"] - lost
-    return {f"{_COUNTED}{name}": n for name, n in sorted(left.items())}
-
-
 def check_windows_suffice(counts: Mapping[str, int], mix: PackageMix) -> CheckResult:
     """Check that the mix can be served without more visits of a window than it allows.
 
-    ``counts`` has those of :func:`count_training_windows`. A window is visited up to once more than the visits per
-    window of its origin, because an epoch may begin and end within a round of them.
+    ``counts`` has those of ``sharing.count_training_windows``. A window is visited up to once more than the visits per
+    window of its origin, because an epoch may begin and end within a round of them; that is counted where it decides.
     """
-    windows = {name.removeprefix(_COUNTED): n for name, n in counts.items() if name.startswith(_COUNTED) and n > 0}
+    windows = {
+        name.removeprefix(TRAINING_WINDOWS): n
+        for name, n in counts.items()
+        if name.startswith(TRAINING_WINDOWS) and n > 0
+    }
     shares = present_shares(mix.wanted.windows, set(windows))
-    total, most = epoch_visits(shares, windows), max(1, mix.max_visits - 1)
-    per_window = {name: share * total / windows[name] for name, share in shares.items()}
+    total, safe = epoch_visits(shares, windows), max(1, mix.max_visits - 1)
+    visits = {name: share * total for name, share in shares.items()}
+    per_window = {name: n / windows[name] for name, n in visits.items()}
+    decided = max(per_window.values(), default=0) <= safe + 1e-9
+    most = {} if decided else foretell_visits(visits, windows)
     rows: list[dict[str, object]] = [
         {
             "windows_of": name,
             "windows": windows[name],
-            "visits_per_window": round(visits, 2),
-            "expected": f"at most {most} per window, so that none has over {mix.max_visits}",
+            "visits_per_window": round(per_window[name], 2),
+            "expected": f"at most {mix.max_visits} visits of a window",
+            "got": n,
             "remedy": f"Lower its share of the windows from {shares[name]:.4f} to "
-            f"{math.floor(1e4 * most * windows[name] / total) / 1e4:.4f}, give it "
-            f"{math.ceil(shares[name] * total / most):,} windows, or set packages.max_visits: {math.ceil(visits) + 1}",
+            f"{math.floor(1e4 * safe * windows[name] / total) / 1e4:.4f}, give it "
+            f"{math.ceil(visits[name] / safe):,} windows, or set "
+            f"packages.max_visits: {math.ceil(per_window[name]) + 1}",
         }
-        for name, visits in sorted(per_window.items(), key=lambda item: -item[1])
-        if visits > most + 1e-9
+        for name, n in sorted(most.items(), key=lambda item: -item[1])
+        if n > mix.max_visits
     ]
     if not shares:
         wanted = ", ".join(sorted(mix.wanted.windows))
         rows = [{"windows_of": "training", "windows": 0, "expected": f"windows of at least one of {wanted}"}]
-    shown: dict[str, JsonValue] = {name: round(visits, 4) for name, visits in sorted(per_window.items())}
+    shown: dict[str, JsonValue] = {name: round(n, 4) for name, n in sorted(per_window.items())}
     figures: dict[str, JsonValue] = {
         "max_visits": mix.max_visits,
         "visits_of_an_epoch": total,

@@ -7,6 +7,7 @@ is held out (``split``), the choice of evaluation windows (``plan``).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,12 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import IntervalArray, Split
-from genolewm_assets.lewm.holdouts import meets
+from genolewm_assets.lewm.holdouts import Buffer, SimilarReason, meets
+from genolewm_assets.lewm.packages import REFERENCE_ORIGIN
 from genolewm_assets.variants import Bools, Int64s
 
 #: Names of the counts: windows that share bases, and the most bases of one.
 SHARED_WINDOWS, SHARED_MOST_BP = "shared.evaluation.windows", "shared.evaluation.most_bp"
 FLANKS, FLANKS_MOST_BP = "shared.left_flank.windows", "shared.left_flank.most_bp"
+
+#: Begin of the name of a count of windows outside of the holdouts, before their origin.
+TRAINING_WINDOWS = "training_windows."
 
 _NONE = IntervalArray(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -119,6 +124,10 @@ class EvaluationBases:
         near: Bools = meets(evaluated, start, end + self.margin_bp) | meets(held, start, end)
         return near
 
+    def holds(self, placed: Placed) -> Bools:
+        """Tell which windows have a held-out base, their right flank included: bool, shape (n_windows,)."""
+        return meets(self._of(placed.contig)[1], placed.start, placed.end + self.margin_bp)
+
     def measure(self, placed: Placed) -> None:
         """Count the windows that share bases as trainers see them with the default ``length_policy``, and left flanks.
 
@@ -143,6 +152,54 @@ def placed_corpus(batch: pa.Table) -> Iterable[tuple[Int64s, Placed]]:
         rows, table = np.flatnonzero(ours.to_numpy(zero_copy_only=False)), batch.filter(ours)
         reverse = pc.fill_null(pc.equal(table["strand"], "-"), False).to_numpy(zero_copy_only=False)
         yield rows, Placed(contig, table["placed_start"].to_numpy(), table["placed_end"].to_numpy(), reverse)
+
+
+def count_training_windows(
+    windows: Mapping[str, pa.Table],
+    corpus: Mapping[str, int],
+    intervals: pa.Table,
+    similar: pa.Table,
+    excluded: pa.Table,
+    *,
+    margin_bp: int,
+    buffer: str,
+) -> dict[str, int]:
+    """Count the windows that the holdouts leave for training, before a package is planned.
+
+    All windows with a held-out base count as evaluated; corpus windows beside them are not looked for.
+
+    Parameters
+    ----------
+    windows, corpus
+        Window index by contig, and number of windows by corpus source.
+    intervals, similar, excluded
+        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_SIMILAR`` and ``HOLDOUT_CORPUS``.
+    margin_bp
+        Length of each flank of a window, in bases.
+    buffer
+        Value of ``Buffer``: whether windows beside evaluated ones are removed.
+
+    Returns
+    -------
+    dict
+        ``training_windows.<origin>``, by origin of the window.
+    """
+    key = ["source", "record_id", "window_index"]
+    taken = Counter(excluded.select(key).group_by(key).aggregate([])["source"].to_pylist())
+    left = {name: n - taken[name] for name, n in corpus.items()}
+    placed = {contig: Placed.of_reference(contig, table) for contig, table in windows.items()}
+    regions = EvaluationBases(windows, {}, intervals, margin_bp)
+    held = {contig: regions.holds(one) for contig, one in placed.items()}
+    if buffer == Buffer.WINDOWS:
+        rows = {contig: np.flatnonzero(mask).astype(np.int64) for contig, mask in held.items()}
+        holdouts = pc.unique(intervals["holdout"]).to_pylist()[:1]
+        regions = EvaluationBases(windows, {(name, Split.TEST): rows for name in holdouts}, intervals, margin_bp)
+        held = {contig: held[contig] | regions.beside(one) for contig, one in placed.items()}
+    found = similar.filter(pc.not_equal(similar["reason"], str(SimilarReason.REPEATS)))
+    for contig, one in placed.items():
+        held[contig] |= np.isin(one.start, found["start"].filter(pc.equal(found["contig"], contig)).to_numpy())
+    left[REFERENCE_ORIGIN] = sum(int(np.count_nonzero(~one)) for one in held.values())
+    return {f"{TRAINING_WINDOWS}{name}": n for name, n in sorted(left.items())}
 
 
 def _union(parts: Iterable[IntervalArray]) -> IntervalArray:

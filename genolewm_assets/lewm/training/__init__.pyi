@@ -8,6 +8,7 @@ from .mix import plan_epoch as plan_epoch
 from .opening import open_stream as open_stream
 from .opening import stated_options as stated_options
 from .options import EVALUATION_CONTEXT_BP as EVALUATION_CONTEXT_BP
+from .schedule import EditMix as EditMix
 from .schedule import WindowSchedule as WindowSchedule
 from .schedule import count_visits as count_visits
 from .scoring import SplitBenches as SplitBenches
