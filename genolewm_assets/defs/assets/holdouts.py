@@ -163,7 +163,10 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
         "haplotypes": {name: dict(source.identity()) for name, source in sources.items()},
         "keeps": before and before[0].artefact.partition,
     }
-    return Plan(recipe=recipe, inputs=(*inputs.published, *(before or ())), write=write)
+    # The shard of T0 may be that of the earlier package.
+    known = {each.ref for each in inputs.published}
+    more = [each for each in before or () if each.ref not in known]
+    return Plan(recipe=recipe, inputs=(*inputs.published, *more), write=write)
 
 
 def _read_phased(
