@@ -99,9 +99,9 @@ def find_changes(earlier: pa.Table, later: pa.Table) -> tuple[pa.Table, Counter[
 
 
 def with_genes(clinvar: pa.Table) -> pa.Table:
-    """Return a ClinVar table with the column ``genes``: GeneIDs, or symbols without one, in their order, by ``|``."""
-    ids, symbols = (clinvar[name].combine_chunks() for name in ("gene_ids", "gene_symbols"))
-    genes = pc.coalesce(pc.cast(ids.flatten(), pa.string()), symbols.flatten())
+    """Return a ClinVar table with the column ``genes``: NCBI GeneIDs in their order, ``|`` between, ``?`` for none."""
+    ids = clinvar["gene_ids"].combine_chunks()
+    genes = pc.fill_null(pc.cast(ids.flatten(), pa.string()), "?")
     offsets = pc.subtract(ids.offsets, ids.offsets[0]) if len(ids) else pa.array([0], pa.int32())
     return clinvar.append_column("genes", pc.binary_join(pa.ListArray.from_arrays(offsets, genes), "|"))
 

@@ -136,7 +136,9 @@ CLINVAR_CHANGES = TableSchema(
             nullable("clnsig_to", pa.string(), "CLNSIG in the release; null also where it has none"),
             nullable("stars_from", pa.int8(), "review stars in the predecessor, 0 to 4; null for an added allele"),
             nullable("stars_to", pa.int8(), "review stars in the release, 0 to 4; null for a removed allele"),
-            nullable("genes_from", pa.string(), "NCBI GeneIDs (symbols without one) in the predecessor, '|' between"),
+            nullable(
+                "genes_from", pa.string(), "NCBI GeneIDs in the predecessor, '|' between; null for an added allele"
+            ),
             nullable("genes_to", pa.string(), "the same in the release; null for a removed allele"),
             column("gene_symbols", pa.list_(pa.string()), "genes as the release has them; the predecessor, if removed"),
             column("gene_ids", pa.list_(pa.int64()), "NCBI GeneIDs, parallel to gene_symbols; null where missing"),

@@ -55,6 +55,7 @@ def seal(folder: Path, mode: int) -> None:
         path.chmod(mode if path.is_dir() else mode & 0o666)
 
 
+@pytest.mark.nightly
 def test_a_process_that_cannot_write_the_folder_compiles_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     folder.mkdir(mode=0o755)

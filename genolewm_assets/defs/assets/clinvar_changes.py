@@ -220,7 +220,7 @@ def _count_changes(
     yield from replace(clinvar_changes, plan=plan).run(context, workspace.open())
 
 
-_GENES = of(clinvar_shard, "gene_ids", "gene_symbols")
+_GENES = of(clinvar_shard, "gene_ids")
 
 clinvar_changes = GatedAsset(
     key="clinvar/changes",
@@ -242,7 +242,7 @@ clinvar_changes = GatedAsset(
     table=CLINVAR_CHANGES,
     sources={
         **same(ALLELE_KEY, clinvar_shard),
-        "change": of(clinvar_shard, *ALLELE_KEY, *_PAIRED),
+        "change": of(clinvar_shard, *ALLELE_KEY, *_PAIRED, "gene_ids"),
         **same(_PAIRED, clinvar_shard, suffixes=("_from", "_to")),
         **same(("gene_symbols", "gene_ids"), clinvar_shard),
         "text_changed": of(clinvar_shard, "clnsig"),

@@ -54,7 +54,17 @@ FREE_TEXT = {
     *("name", "key", "record_id", "window_id", "source_window_id", "cache_key", "unit", "cluster", "file"),
     *("allele", "ladder", "locus", "problem", "sha256"),
     *("md5", "circle_sha256", "haplogroup", "description", "detail", "note", "taxonomy", "filter", "grpmax", "rsid"),
-    *("clnsig", "clnsig_from", "clnsig_to", "clnsig_conf", "clnsig_incl", "clnrevstat", "oncogenicity"),
+    *(
+        "genes_from",
+        "genes_to",
+        "clnsig",
+        "clnsig_from",
+        "clnsig_to",
+        "clnsig_conf",
+        "clnsig_incl",
+        "clnrevstat",
+        "oncogenicity",
+    ),
     *("method", "searched", "result", "what"),
     *("somatic_impact", "variant_type", "consequence", "conditions", "hgvs"),
 }
