@@ -32,7 +32,7 @@ from genolewm_assets.lewm.holdouts.overlap import merge_intervals
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, VariantOrigin
-from genolewm_assets.lewm.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles, kept_intervals
+from genolewm_assets.lewm.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles
 from genolewm_assets.lewm.holdouts.similar import (
     Held,
     Query,
@@ -242,8 +242,7 @@ def _hold_intervals(
     before, larger = inputs.before, hold_contigs(policy, lengths)
     larger += hold_genes(policy, components, lengths, inputs.profile.window_bp, before)
     held = [*larger, *hold_blocks(policy, blocks, HeldIntervals(larger), before.of_units())]
-    own = ((each.holdout, each.contig, each.unit, each.start, each.end) for each in held)
-    return HeldIntervals([*held, *keep_intervals(kept_intervals(own, before))])
+    return HeldIntervals([*held, *keep_intervals(held, before.intervals)])
 
 
 def _own_alleles(

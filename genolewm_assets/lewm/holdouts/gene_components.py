@@ -22,6 +22,8 @@ from genolewm_assets.variants import Int64s, allele_spans
 
 # Symbol that NCBI gives to elements and loci without a name.
 _LOCUS = re.compile(r"LOC\d+")
+#: Beginning of a component's id; the gene that names it follows.
+GENE_UNIT = "gene:"
 _ENTRY = pa.schema(
     [
         ("row", pa.int64()),
@@ -221,7 +223,7 @@ def _component(spans: Iterable[tuple[str, int, int, str]], symbols_of: dict[str,
     named = {gene for gene in genes if any(not _LOCUS.fullmatch(symbol) for symbol in symbols_of[gene])} or genes
     smallest = min(named, key=lambda gene: (not gene.isdecimal(), int(gene) if gene.isdecimal() else 0, gene))
     return GeneComponent(
-        id=f"gene:{smallest}",
+        id=f"{GENE_UNIT}{smallest}",
         symbols=tuple(sorted({symbol for gene in named for symbol in symbols_of[gene]})),
         genes=frozenset(genes),
         spans=tuple(Interval(contig, *place) for contig, place in sorted(places.items())),

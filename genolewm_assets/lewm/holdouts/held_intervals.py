@@ -234,8 +234,11 @@ def _overlapping(blocks: Sequence[HaplotypeBlock]) -> Iterator[list[HaplotypeBlo
         yield run
 
 
-def keep_intervals(rows: pa.Table) -> list[HeldInterval]:
-    """Return intervals of an earlier release, schema ``HOLDOUT_INTERVALS``, with the reason ``kept``."""
+def keep_intervals(own: Sequence[HeldInterval], earlier: pa.Table) -> list[HeldInterval]:
+    """Return the intervals (``HOLDOUT_INTERVALS``) of genes and blocks that no interval of their holdout covers."""
+    covering: dict[tuple[str, str], list[HeldInterval]] = {}
+    for each in own:
+        covering.setdefault((each.holdout, each.contig), []).append(each)
     return [
         HeldInterval(
             Holdout(row["holdout"]),
@@ -247,7 +250,12 @@ def keep_intervals(rows: pa.Table) -> list[HeldInterval]:
             row["name"],
             IntervalReason.KEPT,
         )
-        for row in rows.to_pylist()
+        for row in earlier.to_pylist()
+        if row["holdout"] != Holdout.CHR
+        and not any(
+            each.start <= row["start"] and row["end"] <= each.end
+            for each in covering.get((row["holdout"], row["contig"]), ())
+        )
     ]
 
 

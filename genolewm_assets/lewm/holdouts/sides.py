@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Holdout, Split
+from genolewm_assets.lewm.holdouts.gene_components import GENE_UNIT
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_INTERVALS, AlleleReason, VariantOrigin
-from genolewm_assets.variants import ALLELE_KEY, Bools, allele_keys, as_bools, join_columns, with_genes
+from genolewm_assets.variants import ALLELE_KEY, allele_keys, as_bools, join_columns, with_genes
 
 #: Columns of the earlier release's ClinVar alleles that are read.
-EARLIER_COLUMNS = (*ALLELE_KEY, "gene_symbols", "gene_ids")
+EARLIER_COLUMNS = (*ALLELE_KEY, "gene_ids")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,20 @@ class EarlierSides:
     clinvar: Mapping[str, pa.Table] = field(default_factory=dict)
 
     def of_genes(self) -> dict[str, Split]:
-        """Return the role of each held-out gene, by its GeneID as text; test before validation."""
+        """Return the role of each held-out gene, by its GeneID as text; test before validation.
+
+        The gene that names a component counts although the release names it for no allele.
+        """
         ours = self.alleles.filter(
             pc.is_in(self.alleles["reason"], value_set=pa.array([AlleleReason.BENCH, AlleleReason.OF_GENE]))
         )
         pairs = zip(ours["role"].to_pylist(), ours["gene_ids"].to_pylist(), strict=True)
-        return _roles((str(gene), role) for role, genes in pairs for gene in genes if gene is not None)
+        named = _roles((str(gene), role) for role, genes in pairs for gene in genes if gene is not None)
+        of_units = (pair for pair in self.of_units().items() if pair[0].startswith(GENE_UNIT))
+        held = set(self.intervals["unit"].to_pylist())
+        return _roles(
+            [*named.items(), *((unit.removeprefix(GENE_UNIT), role) for unit, role in of_units if unit in held)]
+        )
 
     def of_units(self) -> dict[str, Split]:
         """Return the role of each unit (contig, gene component or block), by its id; test before validation."""
@@ -181,30 +190,3 @@ def _held_keys(alleles: pa.Table) -> pa.Array:
         pc.not_equal(alleles["holdout"], str(Holdout.TEMPORAL)), pc.equal(alleles["source"], str(VariantOrigin.CLINVAR))
     )
     return allele_keys(alleles.filter(ours))
-
-
-def kept_intervals(own: Iterable[tuple[Holdout, str, str, int, int]], earlier: EarlierSides) -> pa.Table:
-    """Return the earlier release's intervals, of genes and blocks, that no interval of the same holdout covers.
-
-    Parameters
-    ----------
-    own
-        Holdout, contig, unit, start and end of the release's own intervals.
-    earlier
-        The earlier release.
-    """
-    covering: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for holdout, contig, _, start, end in own:
-        covering.setdefault((str(holdout), contig), []).append((start, end))
-    rows = earlier.intervals
-    keep: Bools = np.array(
-        [
-            row["holdout"] != Holdout.CHR
-            and not any(
-                a <= row["start"] and row["end"] <= b for a, b in covering.get((row["holdout"], row["contig"]), ())
-            )
-            for row in rows.to_pylist()
-        ],
-        dtype=bool,
-    )
-    return rows.filter(pa.array(keep, pa.bool_()))

@@ -301,7 +301,7 @@ def _shared(info: PackageInfo) -> str:
     )
     if info.policy.get("buffer") != Buffer.WINDOWS:
         return f"{text} `holdouts.buffer: windows` in the catalogue removes them from training."
-    removed = sum(n for name, n in info.counts.items() if name.endswith(".beside_evaluation") and "windows." in name)
+    removed = sum(n for name, n in info.counts.items() if name.endswith(".beside_evaluation"))
     left = sum(n for name, n in info.counts.items() if name.startswith("windows.") and name.endswith(".train"))
     lost = (f"{info.counts.get(f'alleles.{s}.train_beside_evaluation', 0):,} {s} alleles" for s in VariantSource)
     share = removed / max(1, removed + left)

@@ -132,6 +132,21 @@ def test_a_removed_allele_is_kept_for_the_release_that_brings_it_back() -> None:
     assert in_training(build_holdouts(again, POLICY))[1] <= in_training(HELD)[1]
 
 
+@each_row("change", [own_genes, all_renumbered])
+def test_a_release_that_mends_the_damage_trains_nothing_either(change: Change) -> None:
+    """The third release names the genes of the first."""
+    damaged = rewritten(change)
+    between = build_holdouts(damaged, POLICY)
+    before = EarlierSides("2025-01-12", between.intervals, between.alleles, damaged.clinvar)
+    held = build_holdouts(replace(INPUTS, corpus=[], before=before), POLICY)
+    windows, alleles = in_training(HELD)
+    now = in_training(held)
+    assert now[0] <= windows
+    assert now[1] <= alleles
+    genes = EarlierSides("2025-01-05", HELD.intervals, HELD.alleles).of_genes()
+    assert genes.keys() <= EarlierSides("2025-01-19", held.intervals, held.alleles).of_genes().keys()
+
+
 @each_row(
     ("changes", "kept"),
     [
