@@ -263,16 +263,16 @@ def ui(
 
 @app.command()
 def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> None:
-    """Compare every published file of a root with its manifest, and the window index with its caches.
+    """Compare every published file of a root with its manifest, and open every record and index as its readers do.
 
     Example: `genolewm verify --root data`
     """
-    from genolewm_assets.lewm.states import find_index_faults
-    from genolewm_assets.store.artefacts import Root, verify_root
+    from genolewm_assets.store.artefacts import Root
+    from genolewm_assets.verification import verify_whole_root
 
     with ConsoleProgress(err) as progress:
-        findings = verify_root(Root(root), progress=progress)
-    print_findings([*find_index_faults(Root(root)), *findings], as_json=as_json)
+        findings = verify_whole_root(Root(root), progress=progress)
+    print_findings(findings, as_json=as_json)
 
 
 @app.command()

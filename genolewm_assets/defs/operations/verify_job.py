@@ -14,8 +14,8 @@ from genolewm_assets.defs.display import check_description, failure_entries
 from genolewm_assets.defs.engines import cpu_op_tags
 from genolewm_assets.defs.runtime import BYTES_MATCH_MANIFEST, LogProgress, Workspace, WorkspaceResource, report_failure
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.states import find_index_faults
 from genolewm_assets.store.artefacts import ArtefactId, CheckResult, Finding, FindingKind, Verification, Verified
+from genolewm_assets.verification import further_findings
 
 #: Greatest number of problems that the check of a partition shows; the run's log has all.
 _SHOWN = 20
@@ -136,7 +136,7 @@ def verify_files(
         for verified in verification:
             yield from checks.found(verified)
     yield from checks.not_found()
-    findings = [*find_index_faults(opened.root), *verification.findings]
+    findings = [*further_findings(opened.root), *verification.findings]
     faults = [str(finding) for finding in findings if finding.is_fault]
     for finding in findings:
         (context.log.error if finding.is_fault else context.log.info)(f"{finding.kind.value}: {finding}")

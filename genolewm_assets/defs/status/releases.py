@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import dagster as dg
 
 from genolewm_assets.defs.runtime import PublishingAsset, Workspace, judge_age, recorded_releases, seen_releases
-from genolewm_assets.errors import GenoLeWMError, MissingResourceError
+from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.packages import not_in_use, read_current, read_pin
 from genolewm_assets.variants import ReleaseKey, in_order
 
@@ -43,8 +44,6 @@ class Releases:
         Why the package in use is late; empty if it is not.
     not_in_use
         Why the packages of releases that would come first are not in use, one line each.
-    problem
-        Why one of these could not be read; empty if all could.
     """
 
     newest: str | None = None
@@ -56,31 +55,28 @@ class Releases:
     pinned: str | None = None
     late: str = ""
     not_in_use: tuple[str, ...] = ()
-    problem: str = ""
 
 
 def read_releases(
     workspace: Workspace, instance: dg.DagsterInstance | None, assets: Mapping[str, PublishingAsset], now: float
 ) -> Releases:
-    """Read which release is the newest and which one is in use; the listing is not asked."""
+    """Read which release is the newest and which one is in use; the listing is not asked.
+
+    What a damaged record would say is left out: ``verification`` tells of the record.
+    """
     root, pointer, facts = workspace.root.path, assets[CURRENT], dict[str, Any]()
     known = recorded_releases(workspace) if instance is None else seen_releases(workspace, instance, pointer.path)
-    problems = [known.problem] if known.problem else []
     newest = in_order(known.keys)[-1] if known.keys else None
-    try:
+    with suppress(GenoLeWMError):
         facts["pinned"] = read_pin(root)
         facts["not_in_use"] = tuple(not_in_use(root).values())
         used = read_current(root)
         facts |= {"served": used.release, "served_path": used.path, "served_age_days": _age(used.release, now)}
         facts["served_since"] = _chosen(instance, pointer, used.manifest_sha256) if instance else None
-    except MissingResourceError:
-        pass
-    except GenoLeWMError as err:
-        problems.append(str(err))
-    if newest is not None and not problems:
+    if newest is not None and not known.problem:
         age = judge_age(workspace, pointer, known, today=datetime.fromtimestamp(now, UTC).date())
         facts["late"] = "" if age.passed else age.reason
-    return Releases(newest, _age(newest, now) if newest else None, **facts, problem="; ".join(problems))
+    return Releases(newest, _age(newest, now) if newest else None, **facts)
 
 
 def _age(release: str, now: float) -> int:

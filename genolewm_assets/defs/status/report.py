@@ -29,6 +29,7 @@ from genolewm_assets.defs.status.troubles import (
     waiting_sensors,
 )
 from genolewm_assets.store.artefacts import ArtefactId
+from genolewm_assets.verification import find_record_faults
 
 #: Seconds back from now from which changes and growth count.
 SINCE_S = 86_400.0
@@ -120,9 +121,12 @@ def read_status(
     published = contents.published() | ({(CURRENT, None)} if releases.served else set())
     empty = is_empty(root)
     expected = _expected(workspace, instance, assets, releases, published)
-    troubles = [
-        Trouble("unreadable", "files", problem) for problem in (*contents.unreadable, releases.problem) if problem
-    ]
+    troubles = [Trouble("unreadable", "files", problem) for problem in contents.unreadable]
+    troubles += (
+        []
+        if empty
+        else [Trouble("unreadable", each.location, str(each)) for each in find_record_faults(workspace.root)]
+    )
     troubles += [Trouble("late", CURRENT, releases.late)] if releases.late and not empty else []
     troubles += [] if instance is None else _told_by_history(instance, assets, expected, now, ignored_run)
     partitions = () if empty else tuple(survey_root(workspace, assets.values()))

@@ -23,6 +23,7 @@ from .similar import Held as Held
 from .similar import HeldPlace as HeldPlace
 from .similar import Query as Query
 from .similar import Similarity as Similarity
+from .temporal import KEPT_FILE as KEPT_FILE
 from .temporal import TemporalChoice as TemporalChoice
 from .temporal import TemporalSetting as TemporalSetting
 from .temporal import choose_t0 as choose_t0

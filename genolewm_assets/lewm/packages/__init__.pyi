@@ -29,11 +29,16 @@ from .mix import as_specified as as_specified
 from .mix import epoch_visits as epoch_visits
 from .mix import present_shares as present_shares
 from .mix import window_shares as window_shares
+from .moves import MOVE_FILE as MOVE_FILE
 from .moves import Move as Move
 from .moves import next_move as next_move
 from .moves import read_move as read_move
 from .moves import write_move as write_move
+from .pointer import CURRENT_FILE as CURRENT_FILE
+from .pointer import LATEST_FILE as LATEST_FILE
 from .pointer import PACKAGES as PACKAGES
+from .pointer import PIN_FILE as PIN_FILE
+from .pointer import VERSION_FILE as VERSION_FILE
 from .pointer import PackageRef as PackageRef
 from .pointer import choose_current as choose_current
 from .pointer import current_folder as current_folder
@@ -47,6 +52,7 @@ from .pointer import read_current_version as read_current_version
 from .pointer import read_latest as read_latest
 from .pointer import read_pin as read_pin
 from .pointer import released as released
+from .pointer import remedy_of_latest as remedy_of_latest
 from .pointer import write_current_version as write_current_version
 from .pointer import write_latest as write_latest
 from .reader import Contents as Contents

@@ -45,7 +45,7 @@ def check_root(root: Path, info: PackageInfo) -> None:
             "the root belongs to another genome than the package",
             expected=repr(info.genome_digest),
             got=reprlib.repr(found),
-            remedy="Name the root that the package was built in (cache_root)",
+            remedy=f"Restore {ROOT_FILE}, or name the root that the package was built in (cache_root)",
         )
 
 

@@ -18,7 +18,7 @@ from genolewm_assets.lewm.packages.pointer import PACKAGES, PackageRef, parse_re
 
 MOVE_FILE = "current.move.json"
 
-_REMEDY = "Remove the file: the next move is then reported without a package before"
+_REMEDY = "Materialise packages/current, which writes it again: its report then has no package before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +78,4 @@ def _parse(value: object, path: Path) -> PackageRef | None:
         raise CorruptResourceError(
             str(path), "not a record", expected="a mapping", got=type(value).__name__, remedy=_REMEDY
         )
-    return parse_ref(value, path)
+    return parse_ref(value, path, _REMEDY)

@@ -27,7 +27,7 @@ from genolewm_assets.lewm.packages.audits import check_audited
 from genolewm_assets.lewm.packages.damage import Hashed
 from genolewm_assets.lewm.packages.reader import Contents, Package, open_package, verify_package
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import check_file_path, read_manifest
+from genolewm_assets.store.artefacts import read_manifest
 from genolewm_assets.store.files import JsonValue, canonical_json, read_document, resolve_generation, write_atomic
 from genolewm_assets.variants import in_order, is_release_key
 
@@ -41,7 +41,8 @@ _UNFIT = (MissingResourceError, CorruptResourceError, RejectedResourceError)
 _DOES_NOT_VERIFY = "the package does not verify"
 #: Releases without a package that can be used, and why.
 _Refused: TypeAlias = list[tuple[str, ResourceError]]
-_REBUILD, _PIN_AGAIN = "Rebuild packages/split", "Pin it again: genolewm package pin RELEASE"
+_MOVE_AGAIN = "Materialise packages/current, which writes it again"
+_PIN_AGAIN = "Pin a release again: genolewm package pin RELEASE; or remove the pin: genolewm package pin --newest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,17 @@ def read_latest(root: Path, release: str) -> PackageRef:
     CorruptResourceError
         If the record cannot be read.
     """
-    return _read_ref(root / PACKAGES / release / LATEST_FILE, f"no package of release {release!r}")
+    path = root / PACKAGES / release / LATEST_FILE
+    remedy = remedy_of_latest(release)
+    ref = _read_ref(path, f"no package of release {release!r}", remedy)
+    if ref.release != release:
+        raise CorruptResourceError(str(path), "names another release", expected=release, got=ref.release, remedy=remedy)
+    return ref
+
+
+def remedy_of_latest(release: str) -> str:
+    """Return how the record of the latest package of a release is mended."""
+    return f"Materialise packages/split for {release}, which writes it again"
 
 
 def read_current(root: Path) -> PackageRef:
@@ -91,7 +102,7 @@ def read_current(root: Path) -> PackageRef:
     CorruptResourceError
         If the record cannot be read.
     """
-    return _read_ref(root / PACKAGES / CURRENT_FILE, "no package is in use")
+    return _read_ref(root / PACKAGES / CURRENT_FILE, "no package is in use", _MOVE_AGAIN)
 
 
 def current_folder(root: Path | str) -> Path:
@@ -104,13 +115,14 @@ def current_folder(root: Path | str) -> Path:
     CorruptResourceError
         If ``current.json`` or the manifest cannot be read, or another package is at the recorded path.
     """
-    return folder_of(Path(root), read_current(Path(root)), named_by=f"{PACKAGES}/{CURRENT_FILE}")
+    ref = read_current(Path(root))
+    return folder_of(Path(root), ref, named_by=f"{PACKAGES}/{CURRENT_FILE}", remedy="Materialise packages/current")
 
 
-def folder_of(root: Path, ref: PackageRef, *, named_by: str) -> Path:
+def folder_of(root: Path, ref: PackageRef, *, named_by: str, remedy: str) -> Path:
     """Return the folder of a package after comparing its manifest; errors are those of :func:`current_folder`.
 
-    ``named_by`` is the record that the reference comes from, for the error message.
+    ``named_by`` is the record that the reference comes from, and ``remedy`` how it is mended, for the error message.
     """
     folder = root / ref.path
     found = read_manifest(folder).sha256
@@ -120,7 +132,7 @@ def folder_of(root: Path, ref: PackageRef, *, named_by: str) -> Path:
             f"is not the package that {named_by} names",
             expected=f"manifest {ref.manifest_sha256}",
             got=f"manifest {found}",
-            remedy="Materialise packages/current, or open the package by its folder",
+            remedy=f"{remedy}, or open the package by its folder",
         )
     return folder
 
@@ -308,12 +320,21 @@ def write_current_version(root: Path, code_version: str) -> None:
 
 
 def read_current_version(root: Path) -> str | None:
-    """Return the version of the code that chose the current package; None if it is not recorded."""
+    """Return the version of the code that chose the current package; None if it is not recorded.
+
+    Raises
+    ------
+    CorruptResourceError
+        If the record cannot be read.
+    """
+    path = root / PACKAGES / VERSION_FILE
     try:
-        version = read_mapping(root / PACKAGES / VERSION_FILE, "no version").get("code_version")
-    except (MissingResourceError, CorruptResourceError):
+        version = read_mapping(path, "no version", _MOVE_AGAIN).get("code_version")
+    except MissingResourceError:
         return None
-    return version if isinstance(version, str) else None
+    if not isinstance(version, str):
+        raise CorruptResourceError(str(path), "names no version", remedy=_MOVE_AGAIN)
+    return version
 
 
 def write_document(path: Path, document: Mapping[str, JsonValue]) -> None:
@@ -322,37 +343,38 @@ def write_document(path: Path, document: Mapping[str, JsonValue]) -> None:
     write_atomic(path, canonical_json(document, str(path)))
 
 
-def _read_ref(path: Path, missing: str) -> PackageRef:
-    return parse_ref(read_mapping(path, missing), path)
+def _read_ref(path: Path, missing: str, remedy: str) -> PackageRef:
+    return parse_ref(read_mapping(path, missing, remedy), path, remedy)
 
 
-def parse_ref(document: Mapping[str, object], path: Path) -> PackageRef:
-    """Return the reference that a record holds; ``path`` is the record's, for errors.
+def parse_ref(document: Mapping[str, object], path: Path, remedy: str) -> PackageRef:
+    """Return the reference that a record holds; ``path`` and ``remedy`` are of the record, for errors.
 
     Raises
     ------
     CorruptResourceError
-        If it is no reference, or its path leads out of the root.
+        If it is no reference, or its path is no package of its release.
     """
     names = [each.name for each in fields(PackageRef)]
     texts = {name: value for name in names if isinstance(value := document.get(name), str)}
     if document.keys() != texts.keys() or texts.keys() != set(names):
-        raise _no_reference(path, f"texts {sorted(names)}", document)
+        raise _no_reference(path, f"texts {sorted(names)}", document, remedy)
     ref = PackageRef(**texts)
     if not is_release_key(ref.release) or not _SHA256.fullmatch(ref.manifest_sha256):
-        raise _no_reference(path, "a release and a SHA-256", document)
-    # The path is opened below the root, so one that leads out of it is refused.
-    check_file_path(ref.path, str(path))
+        raise _no_reference(path, "a release and a SHA-256", document, remedy)
+    # The path is opened below the root, so one that leads elsewhere is refused.
+    if not re.fullmatch(rf"{PACKAGES}/{re.escape(ref.release)}/\w[\w.-]*", ref.path, re.ASCII):
+        raise _no_reference(path, f"a folder in {PACKAGES}/{ref.release}", document, remedy)
     return ref
 
 
-def _no_reference(path: Path, expected: str, got: object) -> CorruptResourceError:
+def _no_reference(path: Path, expected: str, got: object, remedy: str) -> CorruptResourceError:
     return CorruptResourceError(
-        str(path), "not a reference to a package", expected=expected, got=reprlib.repr(got), remedy=_REBUILD
+        str(path), "not a reference to a package", expected=expected, got=reprlib.repr(got), remedy=remedy
     )
 
 
-def read_mapping(path: Path, missing: str, remedy: str = _REBUILD) -> dict[str, object]:
+def read_mapping(path: Path, missing: str, remedy: str) -> dict[str, object]:
     """Return a record of the pointer.
 
     Raises
@@ -365,7 +387,7 @@ def read_mapping(path: Path, missing: str, remedy: str = _REBUILD) -> dict[str, 
     try:
         document = read_document(path, remedy=remedy)
     except MissingResourceError as err:
-        raise MissingResourceError(str(path), missing, remedy="Materialise packages/split") from err
+        raise MissingResourceError(str(path), missing, remedy=remedy) from err
     except ResourceError as err:
         raise CorruptResourceError(str(path), err.problem, remedy=remedy) from err
     if not isinstance(document, dict):

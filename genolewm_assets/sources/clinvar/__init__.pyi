@@ -2,6 +2,7 @@ from .listing import Listing as Listing
 from .listing import read_listing as read_listing
 from .releases import LEDGER as LEDGER
 from .releases import RegisteredRelease as RegisteredRelease
+from .releases import check_ledger as check_ledger
 from .releases import check_offered as check_offered
 from .releases import choose_releases as choose_releases
 from .releases import find_release as find_release

@@ -148,6 +148,26 @@ def read_ledger(root: Path) -> tuple[RegisteredRelease, ...]:
     return tuple(sorted([*recorded, *published], key=_order))
 
 
+def check_ledger(root: Path) -> None:
+    """Check that the record can be read and has every published release.
+
+    Raises
+    ------
+    MissingResourceError
+        If it lacks a published release.
+    CorruptResourceError
+        As :func:`register_releases`.
+    """
+    recorded = set(_read_record(root / LEDGER))
+    if lacking := [release.key for release in read_ledger(root) if release not in recorded]:
+        raise MissingResourceError(
+            str(root / LEDGER),
+            "lacks published releases",
+            got=", ".join(lacking),
+            remedy="clinvar_release_sensor writes it again when it next reads the listing: start it, or wait",
+        )
+
+
 def offered_releases(known: Iterable[RegisteredRelease], listing: Listing) -> tuple[RegisteredRelease, ...]:
     """Return the known releases whose file name and identity are in a listing, in the order of ``known``."""
     offered = {(file.file_name, file.identity) for file in listing.files}

@@ -54,6 +54,8 @@ class Finding:
         Root-relative path of the artefact or link.
     file
         Path of the file at fault, relative to the artefact; None if the finding concerns the whole artefact.
+    remedy
+        What to do, if that is not building the artefact again.
     """
 
     kind: FindingKind
@@ -62,6 +64,7 @@ class Finding:
     problem: str
     expected: str | None = None
     got: str | None = None
+    remedy: str | None = None
 
     @property
     def is_fault(self) -> bool:
@@ -71,7 +74,7 @@ class Finding:
     def __str__(self) -> str:
         where = self.location if self.file is None else f"{self.location}/{self.file}"
         facts = f": expected {self.expected}, got {self.got}" if self.expected and self.got else ""
-        return f"{where}: {self.problem}{facts}"
+        return f"{where}: {self.problem}{facts}" + (f". {self.remedy}." if self.remedy else "")
 
 
 @dataclass(frozen=True, slots=True)

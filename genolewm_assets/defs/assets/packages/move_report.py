@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING
 from genolewm_assets.defs.assets import count_changes
 from genolewm_assets.defs.runtime import Workspace
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.packages import PACKAGES, Move, PackageRef, compare_packages, folder_of, open_tables
+from genolewm_assets.lewm.packages import (
+    MOVE_FILE,
+    PACKAGES,
+    Move,
+    PackageRef,
+    compare_packages,
+    folder_of,
+    open_tables,
+)
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.files import canonical_json, naming, read_document, read_record, write_atomic
 
@@ -99,7 +107,10 @@ def _gather(workspace: Workspace, move: Move, progress: Progress) -> MoveFacts:
 
 def _open(workspace: Workspace, ref: PackageRef) -> Package:
     """Open a package to read its tables, if it is the one that the reference names; only sizes are compared."""
-    return open_tables(folder_of(workspace.root.path, ref, named_by="the record of the last move"), contents="sizes")
+    folder = folder_of(
+        workspace.root.path, ref, named_by=MOVE_FILE, remedy="Materialise packages/split for its release"
+    )
+    return open_tables(folder, contents="sizes")
 
 
 def _reason(error: Exception) -> str:

@@ -1,0 +1,134 @@
+"""Records of a root that readers follow and no manifest lists, each opened as its readers open it.
+
+Without them a root can hold only intact artefacts, and a trainer still refuses to open it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from genolewm_assets.errors import GenoLeWMError, MissingResourceError, RootError
+from genolewm_assets.lewm.holdouts import KEPT_FILE, read_kept
+from genolewm_assets.lewm.packages import (
+    CURRENT_FILE,
+    LATEST_FILE,
+    MOVE_FILE,
+    PACKAGES,
+    PIN_FILE,
+    VERSION_FILE,
+    current_folder,
+    folder_of,
+    open_package,
+    read_current_version,
+    read_latest,
+    read_move,
+    read_pin,
+    remedy_of_latest,
+)
+from genolewm_assets.sources.clinvar import LEDGER, check_ledger
+from genolewm_assets.store.artefacts import ROOT_FILE, Finding, FindingKind, Root
+from genolewm_assets.store.files import is_published_link
+from genolewm_assets.variants import is_release_key
+
+#: Path of a record relative to the root, and why a reader refuses it.
+_Refused: TypeAlias = Iterator[tuple[str, GenoLeWMError]]
+
+
+@dataclass(frozen=True, slots=True)
+class RootRecord:
+    """A kind of record.
+
+    Attributes
+    ----------
+    pattern
+        Its path relative to the root, as a pattern of ``Path.glob``.
+    refused
+        Yields the records of the kind that a reader refuses, and those that are missing although a reader needs them.
+    """
+
+    pattern: str
+    refused: Callable[[Path], _Refused]
+
+
+def find_record_faults(root: Root) -> list[Finding]:
+    """Open every record of a root as its readers do; a file of a few kilobytes each, and sizes of the package in use.
+
+    Returns
+    -------
+    list of Finding
+        One per record that a reader refuses, with what to do; empty if a trainer, a build and the page of the status
+        can open all that they follow.
+    """
+    found: dict[str, GenoLeWMError] = {}
+    for record in RECORDS:
+        for location, err in record.refused(root.path):
+            # Whatever is opened, it is the record of the root that is at fault, and told once.
+            found.setdefault(ROOT_FILE if isinstance(err, RootError) else location, err)
+    return [
+        Finding(
+            FindingKind.MISSING if isinstance(err, MissingResourceError) else FindingKind.CORRUPT,
+            location,
+            None,
+            err.problem,
+            err.expected,
+            err.got,
+            err.remedy,
+        )
+        for location, err in found.items()
+    ]
+
+
+def _reading(path: str, read: Callable[[Path], object]) -> RootRecord:
+    """Return the kind of a record that one function reads; it may be missing, or the function says why it may not."""
+
+    def refused(root: Path) -> _Refused:
+        try:
+            read(root)
+        except GenoLeWMError as err:
+            yield path, err
+
+    return RootRecord(path, refused)
+
+
+def _open_current(root: Path) -> None:
+    """Open the package in use as a trainer does, but for hashing; before the pointer was ever moved there is none."""
+    if any((root / PACKAGES / name).exists() for name in (CURRENT_FILE, VERSION_FILE, MOVE_FILE)):
+        open_package(current_folder(root), cache_root=root, contents="sizes")
+
+
+def _open_pinned(root: Path) -> None:
+    """Read the pin; the latest package of the pinned release has a record of its own."""
+    release = read_pin(root)
+    if release is not None and not (root / PACKAGES / release).is_dir():
+        read_latest(root, release)
+
+
+def _refused_latest(root: Path) -> _Refused:
+    """Open the latest package of each release that has one."""
+    for folder in sorted(path for path in (root / PACKAGES).glob("*") if is_release_key(path.name)):
+        record = folder / LATEST_FILE
+        if not os.path.lexists(record) and not any(map(is_published_link, folder.iterdir())):
+            continue
+        named = str(record.relative_to(root))
+        try:
+            folder_of(root, read_latest(root, folder.name), named_by=named, remedy=remedy_of_latest(folder.name))
+        except GenoLeWMError as err:
+            yield named, err
+
+
+#: Every record that something reads. A file of a root that a reader opens is one of these, in a published folder, in a
+#: folder of :data:`OTHER`, or the index of windows.
+RECORDS = (
+    _reading(ROOT_FILE, lambda root: Root(root).check_is_root()),
+    _reading(LEDGER, check_ledger),
+    _reading(KEPT_FILE, read_kept),
+    _reading(f"{PACKAGES}/{CURRENT_FILE}", _open_current),
+    _reading(f"{PACKAGES}/{PIN_FILE}", _open_pinned),
+    _reading(f"{PACKAGES}/{VERSION_FILE}", read_current_version),
+    _reading(f"{PACKAGES}/{MOVE_FILE}", read_move),
+    RootRecord(f"{PACKAGES}/*/{LATEST_FILE}", _refused_latest),
+)

@@ -1,0 +1,1 @@
+"""Tests of what a reader can open of a whole root."""
