@@ -41,7 +41,7 @@ from genolewm_assets.defs.web_guard import UI_HOSTS, parse_hosts
 from genolewm_assets.demo_commands import add_release, check_no_options_before
 from genolewm_assets.launch import WORKING_FOLDER, enter_environment, prepare_environment, ui_command
 from genolewm_assets.run_databases import check_databases
-from genolewm_assets.status_command import status
+from genolewm_assets.status_command import add_status_commands
 from genolewm_assets.surroundings import check_arguments, enter_utf8, errors_in_one_line, open_closed_streams
 from genolewm_assets.ui_server import check_can_serve
 from genolewm_assets.variants import MIN_AF, MIN_AN_FRACTION
@@ -60,7 +60,7 @@ app = typer.Typer(
 )
 demo_app = typer.Typer(invoke_without_command=True)
 demo_app.command("release")(add_release)
-app.command("status")(status)
+add_status_commands(app)
 app.command("compile")(compile_all)
 app.add_typer(demo_app, name="demo")
 app.add_typer(catalog_app, name="catalog")

@@ -14,6 +14,7 @@ from genolewm_assets.defs.operations import (
     clinvar_release_sensor,
     observe_sources_schedule,
     purge_old_runs_schedule,
+    refused_release_sensor,
     report_status_schedule,
     run_folder_sensor,
 )
@@ -27,7 +28,13 @@ from genolewm_assets.defs.runtime import (
 defs = dg.Definitions(
     assets=ASSETS,
     jobs=JOBS,
-    sensors=[clinvar_release_sensor, run_folder_sensor, cpu_automation_sensor, gpu_automation_sensor],
+    sensors=[
+        clinvar_release_sensor,
+        refused_release_sensor,
+        run_folder_sensor,
+        cpu_automation_sensor,
+        gpu_automation_sensor,
+    ],
     schedules=[
         clinvar_release_schedule,
         observe_sources_schedule,

@@ -1,12 +1,13 @@
-"""The command ``genolewm status``: a root in one screen, or partition by partition."""
+"""Commands ``genolewm status``, ``releases`` and ``release dismiss``: what a root holds, and what became of it."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console, Group
@@ -16,11 +17,18 @@ from rich.text import Text
 from genolewm_assets.artefact_commands import CatalogOption, JsonOption, RootOption
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.launch import environment_of
+from genolewm_assets.launch import enter_environment, environment_of
 from genolewm_assets.run_databases import described
 
 if TYPE_CHECKING:
+    import dagster as dg
+
+    from genolewm_assets.defs.runtime import Workspace
     from genolewm_assets.defs.status import Section, Status
+
+release_app = typer.Typer(help="One ClinVar release.", no_args_is_help=True)
+
+_Found = TypeVar("_Found")
 
 PartitionsOption = Annotated[
     bool,
@@ -56,7 +64,10 @@ def status(
 
     Example: `genolewm status --catalog sample --root data`
     """
-    found = _survey(root, catalog)
+    from genolewm_assets.defs.assets import PUBLISHING
+    from genolewm_assets.defs.status import read_status
+
+    found = _read(root, catalog, lambda workspace, instance: read_status(workspace, instance, PUBLISHING))
     if as_json:
         out.print_json(json.dumps([each.as_json() for each in found.partitions] if partitions else found.as_json()))
     elif partitions:
@@ -68,7 +79,59 @@ def status(
         raise typer.Exit(4)
 
 
-def _survey(root: Path, catalog: str) -> Status:
+def releases(
+    root: RootOption = Path("data"), catalog: CatalogOption = "sample", *, as_json: JsonOption = False
+) -> None:
+    """Print every ClinVar release of a root, newest first: served, built, refused or offered, why, and changes.
+
+    Example: `genolewm releases --catalog sample --root data`
+    """
+    from genolewm_assets.defs.status import read_release_table
+
+    rows = _read(root, catalog, lambda workspace, instance: read_release_table(workspace, instance, limit=None))
+    if as_json:
+        out.print_json(json.dumps([row.as_json() for row in rows]))
+        return
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    for row in rows:
+        facts = [row.changes(), row.why, f"run {row.run_id}" if row.run_id else ""]
+        table.add_row(Text(row.release), Text(row.state), Text("; ".join(filter(None, facts))))
+    out.print(table if rows else "no release is known: genolewm ui finds them")
+
+
+@release_app.command("dismiss")
+def dismiss(
+    release: Annotated[str, typer.Argument(help="Key of a refused release, such as 2026-02-28.")],
+    root: RootOption = Path("data"),
+    catalog: CatalogOption = "sample",
+) -> None:
+    """End the failures of a refused release: its checks and partitions are no longer red in the UI.
+
+    Nothing is built, published or deleted, and `genolewm releases` still tells that it was refused. Failures of a
+    release that is older than the one in use end by themselves. The job `dismiss_release` does the same from the UI.
+
+    Example: `genolewm release dismiss 2026-02-28 --root data`
+    """
+    enter_environment(root, catalog)
+    from genolewm_assets.definitions import defs
+    from genolewm_assets.defs.operations import run_dismissal
+
+    for line in run_dismissal(defs, release):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def add_status_commands(app: typer.Typer) -> None:
+    """Add the commands of this module to an application."""
+    app.command("status")(status)
+    app.command("releases")(releases)
+    app.add_typer(release_app, name="release")
+
+
+def _read(root: Path, catalog: str, read: Callable[[Workspace, dg.DagsterInstance | None], _Found]) -> _Found:
+    """Return what a function reads of a root and its history; neither is written to."""
     from genolewm_assets.store.artefacts import Root
 
     folder = Root(root).path
@@ -77,7 +140,7 @@ def _survey(root: Path, catalog: str) -> Status:
         Root(root).check_is_root()
     os.environ.update(environment_of(root, catalog) | _named_home())
     with ConsoleProgress(err) as progress:
-        return _read(folder, catalog, progress)
+        return _read_steadily(folder, catalog, progress, read)
 
 
 def _named_home() -> dict[str, str]:
@@ -88,13 +151,17 @@ def _named_home() -> dict[str, str]:
     return {"DAGSTER_HOME": home} if home and stated_storage(Path(home)) else {}
 
 
-def _read(folder: Path, catalog: str, progress: ConsoleProgress) -> Status:
+def _read_steadily(
+    folder: Path,
+    catalog: str,
+    progress: ConsoleProgress,
+    read: Callable[[Workspace, dg.DagsterInstance | None], _Found],
+) -> _Found:
+    """Read again where another process wrote to the history meanwhile."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from genolewm_assets.defs.assets import PUBLISHING
     from genolewm_assets.defs.read_only_instance import open_read_only
     from genolewm_assets.defs.runtime import Workspace
-    from genolewm_assets.defs.status import read_status
     from genolewm_assets.sources.catalog import load_catalog
     from genolewm_assets.store.artefacts import ROOT_FILE, Root
 
@@ -105,9 +172,9 @@ def _read(folder: Path, catalog: str, progress: ConsoleProgress) -> Status:
     for attempt in range(_ATTEMPTS):
         try:
             if (instance := open_read_only(home)) is None:
-                return read_status(workspace, None, PUBLISHING)
+                return read(workspace, None)
             with instance:
-                return read_status(workspace, instance, PUBLISHING)
+                return read(workspace, instance)
         except SQLAlchemyError as error:
             if attempt + 1 < _ATTEMPTS:
                 continue

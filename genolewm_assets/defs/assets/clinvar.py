@@ -19,6 +19,7 @@ from genolewm_assets.defs.runtime import (
     on_same_key,
     reference_opener,
 )
+from genolewm_assets.defs.status import read_release_table, release_metadata
 from genolewm_assets.errors import InputError
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.clinvar import (
@@ -172,6 +173,7 @@ clinvar_release = GatedAsset(
     kinds={"vcf"},
     code_version="2",
     place=lambda _, release: f"clinvar/{release}/vcf",
+    after=lambda workspace, *_: release_metadata(read_release_table(workspace, None)),
     partitions=BY_RELEASE,
     follows_releases=True,
     columns=clinvar_vcf_schema(),

@@ -50,6 +50,7 @@ from .pictures import draw_density as draw_density
 from .pictures import draw_norms as draw_norms
 from .pictures import draw_placements as draw_placements
 from .pictures import draw_shares as draw_shares
+from .release_picture import draw_releases as draw_releases
 from .source_files import FACTS as FACTS
 from .source_files import StatedFile as StatedFile
 from .source_files import describe_files as describe_files

@@ -6,6 +6,7 @@ Nothing is built or downloaded. The job succeeds whatever it finds: a stale arte
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -25,6 +26,7 @@ from genolewm_assets.defs.runtime import (
     Workspace,
     WorkspaceResource,
     judge_age,
+    latest_runs,
     offered_by_listing,
     report_failure,
     survey_root,
@@ -56,7 +58,7 @@ class Evaluations:
 
     def of_age(self, workspace: Workspace, asset: PublishingAsset, releases: Releases) -> dg.AssetCheckEvaluation:
         """Return the evaluation of ``newest_release_built``, which concerns the asset and no single partition."""
-        age = judge_age(workspace, asset, releases)
+        age = judge_age(workspace, asset, releases, partial(latest_runs, self.instance))
         artefact = ArtefactId(asset.key)
         return self._evaluation(
             artefact,

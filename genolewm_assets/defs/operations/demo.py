@@ -70,7 +70,8 @@ _SAID_BY_THE_ERROR = {INPUTS_ACCEPTED, "package_verifies"}
 #: Location whose lock a running demo holds; nothing is published there.
 _LOCK = "demo"
 
-_QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+#: Run config of jobs whose log nobody reads as they run.
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,8 @@ def _open_workspace() -> Workspace:
     return Workspace.open(configured_root(), configured_catalog(), compute=configured_compute())
 
 
-def _open_instance() -> dg.DagsterInstance:
+def open_instance() -> dg.DagsterInstance:
+    """Open the instance in ``DAGSTER_HOME``."""
     home = Path(os.environ["DAGSTER_HOME"])
     # Of two processes that create a database at once, Dagster fails one.
     with database_errors(home), locked_folder(home):
@@ -144,7 +146,7 @@ class Demo:
 
     graph: dg.Definitions
     workspace: Workspace = field(default_factory=_open_workspace)
-    instance: dg.DagsterInstance = field(default_factory=_open_instance)
+    instance: dg.DagsterInstance = field(default_factory=open_instance)
     say: Callable[[str], object] = lambda _: None
     _held: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
 
@@ -259,7 +261,7 @@ class Demo:
             instance=self.instance,
             partition_key=artefact.partition,
             asset_selection=[dg.AssetKey(artefact.asset.split("/"))],
-            run_config=_QUIET,
+            run_config=QUIET,
             tags={_HOST_TAG: socket.gethostname(), _PID_TAG: str(os.getpid()), **_NOT_REPEATED},
             raise_on_error=False,
         )

@@ -6,6 +6,7 @@ from .automation import REFRESH_TAG as REFRESH_TAG
 from .automation import SOURCES as SOURCES
 from .automation import cpu_automation_sensor as cpu_automation_sensor
 from .automation import gpu_automation_sensor as gpu_automation_sensor
+from .check_records import dismiss_releases as dismiss_releases
 from .currency import BUILT_FROM_CURRENT_INPUTS as BUILT_FROM_CURRENT_INPUTS
 from .currency import Currency as Currency
 from .currency import PublishingAsset as PublishingAsset
@@ -37,8 +38,10 @@ from .partitions import on_every_partition as on_every_partition
 from .partitions import on_frozen_release as on_frozen_release
 from .partitions import on_same_key as on_same_key
 from .release_age import NEWEST_RELEASE_BUILT as NEWEST_RELEASE_BUILT
+from .release_age import ReleaseRun as ReleaseRun
 from .release_age import Releases as Releases
 from .release_age import judge_age as judge_age
+from .release_age import latest_runs as latest_runs
 from .release_age import offered_by_listing as offered_by_listing
 from .release_age import recorded_releases as recorded_releases
 from .release_age import seen_releases as seen_releases

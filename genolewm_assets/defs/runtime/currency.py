@@ -18,18 +18,27 @@ from genolewm_assets.defs.runtime.declaration import Declaration
 from genolewm_assets.defs.runtime.partitions import BY_PACKAGED_RELEASE, BY_RUN_FOLDER
 from genolewm_assets.defs.runtime.release_age import (
     NEWEST_RELEASE_BUILT,
+    ReleaseRun,
     judge_age,
+    latest_runs,
     recorded_releases,
     seen_releases,
 )
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.store.artefacts import ArtefactId, CheckResult
+from genolewm_assets.store.artefacts import REMEDY, ArtefactId, CheckResult
 
 #: What a rebuild would read is what was read. Reported by each build and by each ``check_current``; it blocks nothing,
 #: because what is published was right when it was built.
 BUILT_FROM_CURRENT_INPUTS = "built_from_current_inputs"
 
 State: TypeAlias = Literal["current", "stale", "not compared", "not built"]
+
+#: Reason of a partition whose latest build failed its checks, and what to do.
+REFUSED = "the latest build failed its checks"
+_AFTER_A_REFUSAL = (
+    "The former version stays published. Materialising again repeats the refusal: open the failed check of this "
+    "partition, mend what its rows name, then materialise."
+)
 
 #: Greatest number of differences that a check shows; the run's log has all.
 _SHOWN = 20
@@ -63,7 +72,8 @@ class Currency:
         """Return the result as metadata of the check."""
         shown = {"reasons": dg.MetadataValue.md("\n".join(f"- {line}" for line in self.reasons[:_SHOWN]))}
         rows = [{"state": self.state, "difference": line} for line in self.reasons] or [{"state": self.state}]
-        check = CheckResult(BUILT_FROM_CURRENT_INPUTS, self.state == "current", {}, rows)
+        remedy = {REMEDY: _AFTER_A_REFUSAL} if REFUSED in self.reasons else {}
+        check = CheckResult(BUILT_FROM_CURRENT_INPUTS, self.state == "current", remedy, rows)
         state = {"state": dg.MetadataValue.text(self.state)}
         return {**failure_entries(check), **state, **(shown if self.reasons else {})}
 
@@ -89,15 +99,21 @@ class PublishingAsset(Declaration, ABC):
     def newest_release(self, workspace: Workspace, keys: Sequence[str]) -> str | None:
         """Return the newest release, of the given keys (oldest first), that the asset has; None if it has none."""
 
-    def advice(self, workspace: Workspace, built: Currency, instance: dg.DagsterInstance) -> list[dg.AssetCheckResult]:
+    def advice(
+        self, workspace: Workspace, built: Currency, instance: dg.DagsterInstance, *, refused: ReleaseRun | None = None
+    ) -> list[dg.AssetCheckResult]:
         """Return the results of the checks that block nothing, for a run that has just built a partition.
 
         The age of the newest release is judged without the listing: ``instance`` has what the latest evaluation read.
+        ``refused`` is the run itself if it fails. Of what is not built nothing is compared.
         """
-        warn = dg.AssetCheckSeverity.WARN
-        results = [self._advice(BUILT_FROM_CURRENT_INPUTS, built.state == "current", warn, built.metadata())]
+        warn, results = dg.AssetCheckSeverity.WARN, list[dg.AssetCheckResult]()
+        if built.state != "not built":
+            results.append(self._advice(BUILT_FROM_CURRENT_INPUTS, built.state == "current", warn, built.metadata()))
         if self.follows_releases:
-            age = judge_age(workspace, self, seen_releases(workspace, instance, self.path))
+            own = {str(built.artefact.partition): refused} if refused else {}
+            seen = seen_releases(workspace, instance, self.path)
+            age = judge_age(workspace, self, seen, lambda keys: {**latest_runs(instance, keys), **own})
             results.append(self._advice(NEWEST_RELEASE_BUILT, age.passed, age.severity, age.metadata()))
         return results
 

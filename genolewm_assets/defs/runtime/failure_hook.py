@@ -1,4 +1,4 @@
-"""``report_failure``: logs a failed step and posts it to the webhook.
+"""``report_failure``: logs a failed step, posts it to the webhook, and forgets the checks that the run did not reach.
 
 The run's log gets one line. If ``GENOLEWM_WEBHOOK_URL`` is set, a small JSON document is posted to that URL. The
 request never changes the outcome of the run (``webhook``).
@@ -11,9 +11,7 @@ from typing import TypeAlias
 
 import dagster as dg
 
-# Dagster has no public name for what the event of a planned check holds.
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
-
+from genolewm_assets.defs.runtime.check_records import forget_unreached
 from genolewm_assets.defs.runtime.failures import reason_of
 from genolewm_assets.defs.runtime.webhook import page_url, post, webhook_url
 
@@ -34,7 +32,13 @@ def report_failure(context: dg.HookContext) -> None:
     report = describe_failure(context)
     partition = "" if report["partition"] is None else f"[{report['partition']}]"
     context.log.error("%s%s failed: %s", report["asset"] or report["step"], partition, report["error"])
-    _report_skipped_checks(context, report)
+    if report["asset"] is not None:
+        # Dagster gives a hook no public access to the graph of its job.
+        graph = context._step_execution_context.job_def.asset_layer.asset_graph
+        failed = dg.AssetSelection.assets(dg.AssetKey(report["asset"].split("/")))
+        # A build that says why it failed has reported the checks that it reached; of any other the state is not known.
+        said = isinstance(context.op_exception, dg.Failure)
+        forget_unreached(context.instance, context.run_id, failed.downstream(include_self=said).resolve(graph))
     url = webhook_url()
     if url and (problem := post(url, report)):
         context.log.warning("the failure was not posted to the webhook: %s", problem)
@@ -52,35 +56,6 @@ def describe_failure(context: dg.HookContext) -> Report:
         "error": reason_of(context.op_exception).line,
         "url": page_url(f"runs/{context.run_id}"),
     }
-
-
-def _report_skipped_checks(context: dg.HookContext, report: Report) -> None:
-    """Record a warning for each check that the run skips because it reads, directly or not, what was not built.
-
-    Without a result Dagster shows such a check as failed, and names no reason.
-    """
-    if report["asset"] is None:
-        return
-    # Dagster gives a hook no public access to the graph of its job.
-    graph = context._step_execution_context.job_def.asset_layer.asset_graph
-    failed = dg.AssetKey(report["asset"].split("/"))
-    skipped = dg.AssetSelection.assets(failed).downstream(include_self=False).resolve(graph)
-    for entry in context.instance.all_logs(context.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED):
-        planned = entry.dagster_event and entry.dagster_event.event_specific_data
-        if isinstance(planned, AssetCheckEvaluationPlanned) and planned.asset_key in skipped:
-            check = dg.AssetCheckKey(planned.asset_key, planned.check_name)
-            context.instance.report_runless_asset_event(
-                dg.AssetCheckEvaluation(
-                    asset_key=check.asset_key,
-                    check_name=check.name,
-                    passed=False,
-                    severity=dg.AssetCheckSeverity.WARN,
-                    description=f"not evaluated: {report['asset']}, which this asset reads, was not built",
-                    metadata={"run": dg.MetadataValue.dagster_run(context.run_id)},
-                    blocking=graph.get_check_spec(check).blocking,
-                    partition=report["partition"],
-                )
-            )
 
 
 def _asset_of(context: dg.HookContext) -> str | None:

@@ -5,7 +5,7 @@ results are recorded for the partition, the work directory is kept under ``rejec
 published.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,9 @@ from genolewm_assets.defs.display import (
     in_reading_order,
     lineage_metadata,
 )
-from genolewm_assets.defs.runtime.currency import Currency, PublishingAsset
+from genolewm_assets.defs.runtime.currency import REFUSED, Currency, PublishingAsset
 from genolewm_assets.defs.runtime.job_builds import build_again_in_job, build_in_job, is_job
+from genolewm_assets.defs.runtime.release_age import ReleaseRun
 from genolewm_assets.defs.runtime.run_log import LogProgress
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
@@ -66,9 +67,6 @@ STANDING_CHECKS = (INPUTS_ACCEPTED, BYTES_MATCH_MANIFEST)
 
 #: Tag of runs that build what they would keep once more, and fail if the bytes differ from the published ones.
 BUILD_AGAIN_TAG = "genolewm/build_again"
-
-#: Description of the result of a check that a failed build did not come to.
-NOT_EVALUATED = "not evaluated: the build ended before this check"
 
 #: True only if every blocking check of every upstream partition passed on its latest materialisation.
 #: ``all_deps_blocking_checks_passed`` is not used: it is true as soon as any one upstream partition passed.
@@ -212,7 +210,7 @@ class GatedAsset(PublishingAsset):
             if found is None:
                 return Currency(artefact, "not built")
             plan = self.build_plan(surveyed, partition, NO_PROGRESS)
-            failed = ("the latest build failed its checks",) if surveyed.root.is_rejected(plan.location) else ()
+            failed = (REFUSED,) if surveyed.root.is_rejected(plan.location) else ()
             stale = (*failed, *reasons_to_build(plan, found))
         except (GenoLeWMError, OSError, ValueError) as err:
             return Currency(artefact, "not compared", (str(err),))
@@ -263,11 +261,11 @@ class GatedAsset(PublishingAsset):
             yield self._as_dagster(_inputs_accepted(None if rejected else err))
             evaluated = err.checks if isinstance(err, BuildRejectedError) and rejected else ()
             yield from map(self._as_dagster, evaluated)
-            yield from self._not_evaluated({INPUTS_ACCEPTED, *(check.name for check in evaluated)})
-            yield from self.advice(workspace, self.currency(workspace, partition), context.instance)
+            text, pages = _stated_failure(self.key, err, evaluated)
+            said = ReleaseRun("refused", context.run.run_id, text)
+            yield from self.advice(workspace, self.currency(workspace, partition), context.instance, refused=said)
             fault = isinstance(err, (BusyError, DeviceError, FetchError)) and not isinstance(err, ChecksumError)
             retry = fault or workspace.root.is_storage_error(err)
-            text, pages = _stated_failure(self.key, err, evaluated)
             raise dg.Failure(text, metadata={**pages, "exit_code": err.exit_code}, allow_retries=retry) from err
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
@@ -340,22 +338,6 @@ class GatedAsset(PublishingAsset):
             if not is_job(h100=self.h100):
                 return build_again(workspace.root, again, published, progress=progress)
         return build_again_in_job(context, workspace.root, again)
-
-    def _not_evaluated(self, evaluated: Set[str]) -> Iterator[dg.AssetCheckResult]:
-        """Yield a warning for each check that a failed build did not come to.
-
-        Without a result Dagster shows such a check as failed. As a warning it does not look like one, and the gate
-        stays closed, because a check that has not passed keeps it closed whatever its severity.
-        """
-        for name in (*self.check_names, *self.advisories):
-            if name not in evaluated:
-                yield dg.AssetCheckResult(
-                    passed=False,
-                    severity=dg.AssetCheckSeverity.WARN,
-                    asset_key=self.path,
-                    check_name=name,
-                    description=NOT_EVALUATED,
-                )
 
     def _as_dagster(
         self, check: CheckResult, severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR

@@ -6,24 +6,41 @@ key.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import dagster as dg
 
 from genolewm_assets.defs.display import failure_entries
+from genolewm_assets.defs.runtime.failures import failure_of
+from genolewm_assets.defs.runtime.run_states import WAITING
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.clinvar import LEDGER, listed_releases, read_ledger, read_listing
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import REMEDY, CheckResult
 from genolewm_assets.variants import ReleaseKey, in_order, is_release_key
 
 #: The newest release that the listing offers is built, and is not older than the catalogue allows. Reported by each
 #: build, from the recorded releases and the newest one that the latest evaluation names, and by each ``check_current``,
 #: from the listing.
 NEWEST_RELEASE_BUILT = "newest_release_built"
+
+#: Greatest number of runs of some releases that are looked at, newest first.
+_RUNS = 500
+
+RunState: TypeAlias = Literal["refused", "running", "waiting"]
+
+#: What to do, by what became of the newest release; without a run the remedy of the check says how to request one.
+_REMEDIES: Mapping[RunState, str] = {
+    "refused": (
+        "Open the run: its failed check has the rows at fault and what to do. What is served stays, and nothing builds "
+        "the release again by itself: mend what is named, then launch refresh_release for it, or wait for the next one."
+    ),
+    "running": "Nothing, unless the run does not end: open it to see how far it is.",
+    "waiting": "Nothing, unless it lasts: the page of the run says what the queue waits for.",
+}
 
 #: Greatest number of planned evaluations, of runs that are queued or failed, before the latest finished one.
 _LOOK_BACK = 200
@@ -49,6 +66,31 @@ class Releases:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleaseRun:
+    """What became of the latest run for a release that has not succeeded.
+
+    Attributes
+    ----------
+    reason
+        Why the run failed, in one line; empty while it waits or runs.
+    ended
+        When it ended, in seconds since 1970; None while it waits or runs.
+    """
+
+    state: RunState
+    run_id: str
+    reason: str = ""
+    ended: float | None = None
+
+    def in_words(self, release: str) -> str:
+        """Return one sentence about a release, without a full stop."""
+        run = f"(run {self.run_id[:8]})"
+        if self.state == "refused":
+            return f"{release} was refused: {self.reason} {run}"
+        return f"{release} is being built {run}" if self.state == "running" else f"{release} waits in the queue {run}"
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseAge:
     """Result of the check for one asset; ``age_days`` is None if no release is built or the age is not judged."""
 
@@ -59,14 +101,17 @@ class ReleaseAge:
     newest_offered: str | None
     known_from: str
     age_days: int | None
+    run: ReleaseRun | None = None
 
     def metadata(self) -> dict[str, str | int | dg.MetadataValue]:
         """Return the result as metadata of the check."""
         facts = {"newest_built": self.newest_built, "newest_offered": self.newest_offered, "age_days": self.age_days}
         stated = {name: value for name, value in facts.items() if value is not None}
         row = {**facts, "offered_according_to": self.known_from, "reason": self.reason}
-        entries = failure_entries(CheckResult(NEWEST_RELEASE_BUILT, self.passed, {}, [row]))
-        return {**entries, "reason": self.reason, **stated, "offered_according_to": self.known_from}
+        remedy = {REMEDY: _REMEDIES[self.run.state]} if self.run else {}
+        entries = failure_entries(CheckResult(NEWEST_RELEASE_BUILT, self.passed, remedy, [row]))
+        run = {"run": dg.MetadataValue.dagster_run(self.run.run_id)} if self.run else {}
+        return {**entries, **run, "reason": self.reason, **stated, "offered_according_to": self.known_from}
 
 
 class Following(Protocol):
@@ -123,6 +168,26 @@ def _latest_named(instance: dg.DagsterInstance, asset: Sequence[str]) -> str | N
     return None
 
 
+def latest_runs(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, ReleaseRun]:
+    """Return what became of releases whose latest run has not succeeded, by key; cancelled runs do not count."""
+    statuses = [status for status in dg.DagsterRunStatus if status is not dg.DagsterRunStatus.CANCELED]
+    wanted = dg.RunsFilter(tags={"dagster/partition": list(keys)}, statuses=statuses)
+    found: dict[str, dg.RunRecord] = {}
+    for record in instance.get_run_records(wanted, limit=_RUNS) if keys else ():
+        found.setdefault(record.dagster_run.tags["dagster/partition"], record)
+    return {key: run for key, record in found.items() if (run := _release_run(instance, record)) is not None}
+
+
+def _release_run(instance: dg.DagsterInstance, record: dg.RunRecord) -> ReleaseRun | None:
+    run = record.dagster_run
+    if run.status is dg.DagsterRunStatus.SUCCESS:
+        return None
+    if run.status is dg.DagsterRunStatus.FAILURE:
+        ended = record.end_time or record.update_timestamp.timestamp()
+        return ReleaseRun("refused", run.run_id, failure_of(instance, run).line, ended)
+    return ReleaseRun("waiting" if run.status in WAITING else "running", run.run_id)
+
+
 def offered_by_listing(workspace: Workspace) -> Releases:
     """Return the releases that the listing offers now, by the keys that they have or would get; writes nothing."""
     place = workspace.catalog.clinvar.listing
@@ -138,13 +203,22 @@ def _admitted(workspace: Workspace, keys: Sequence[str], known_from: str) -> Rel
     return Releases(tuple(in_order(key for key in keys if used is None or key in used)), known_from)
 
 
-def judge_age(workspace: Workspace, asset: Following, releases: Releases, *, today: date | None = None) -> ReleaseAge:
+def judge_age(
+    workspace: Workspace,
+    asset: Following,
+    releases: Releases,
+    runs: Callable[[Sequence[str]], Mapping[str, ReleaseRun]] = lambda _: {},
+    *,
+    today: date | None = None,
+) -> ReleaseAge:
     """Compare the newest release that an asset has with those that it could have.
 
     Parameters
     ----------
     releases
         The releases to compare with.
+    runs
+        Returns what became of releases that are not built; asked for the newest one only.
     today
         Date from which the age is counted; None: the date now (UTC).
 
@@ -161,17 +235,19 @@ def judge_age(workspace: Workspace, asset: Following, releases: Releases, *, tod
     limits, age = workspace.catalog.clinvar.freshness, None
     if limits is not None and built is not None:
         age = ((today or datetime.now(UTC).date()) - ReleaseKey.parse(built).day).days
-    problems, met = [], f"the newest release, {built}, is built"
+    problems, met, run = [], f"the newest release, {built}, is built", None
     if releases.problem:
         problems.append(f"not compared: {releases.problem}")
     elif not releases.keys:
         problems.append(f"not compared: {releases.known_from} has no release")
     elif offered is None:
         met = "the catalogue packages none of the releases offered"
-    elif built is None:
-        problems.append(f"no release is built; the newest is {offered}")
-    elif ReleaseKey.parse(built) < ReleaseKey.parse(offered):
-        problems.append(f"{asset.release_shown(workspace, built)}, is not the newest one offered, {offered}")
+    elif built is None or ReleaseKey.parse(built) < ReleaseKey.parse(offered):
+        shown = "no release is built; the newest is" if built is None else None
+        shown = shown or f"{asset.release_shown(workspace, built or '')}, is not the newest one offered,"
+        problems.append(f"{shown} {offered}")
+        if run := runs([offered]).get(offered):
+            problems.append(run.in_words(offered))
     too_old = limits is not None and age is not None and age > limits.fail_days
     if limits is not None and age is not None and built is not None and age > limits.warn_days:
         limit = f"{limits.fail_days:g} (fail_days)" if too_old else f"{limits.warn_days:g} (warn_days)"
@@ -184,4 +260,5 @@ def judge_age(workspace: Workspace, asset: Following, releases: Releases, *, tod
         newest_offered=offered,
         known_from=releases.known_from,
         age_days=age,
+        run=run,
     )

@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from genolewm_assets.defs.status.changes import Figure, Moved
 from genolewm_assets.defs.status.costs import Cost, Hours
 from genolewm_assets.defs.status.disk import Disk, Size
+from genolewm_assets.defs.status.release_table import ReleaseRow
 from genolewm_assets.defs.status.report import Status
-from genolewm_assets.defs.status.troubles import ALARMING, Trouble
+from genolewm_assets.defs.status.troubles import Trouble
 
 #: Rows of a section that are shown; the others are counted.
 _TROUBLES, _MOVED, _SIZES = 6, 4, 3
-#: Characters of a reason: of what is alarming, and of all else.
-_REASON, _SHORT = 110, 60
+#: Characters of a list of partitions.
+_LISTED = 110
 
 _SERVES = "packages/current serves"
 
@@ -50,10 +51,11 @@ def headline(status: Status) -> str:
 
 
 def sections(status: Status) -> list[Section]:
-    """Return the sections of the page, in about 35 lines."""
+    """Return the sections of the page; reasons are whole, and the place that shows them folds them."""
     found = [
         Section("Releases", tuple(_release_rows(status))),
         _troubles(status),
+        Section("What became of the newest releases", tuple(map(_outcome_row, status.latest))),
         _moved(status),
         _sizes(status.disk),
         Section("Hours of states (H100), and what the next builds would take", tuple(_cost_rows(status))),
@@ -67,18 +69,19 @@ def sections(status: Status) -> list[Section]:
 
 def as_markdown(status: Status) -> str:
     """Return the page as Markdown; texts of errors cannot form markup."""
-    lines = [f"**{_escaped(headline(status))}**", ""]
+    lines = [f"**{escaped(headline(status))}**", ""]
     if status.note:
-        lines += [_escaped(_plain(status.note)), ""]
+        lines += [escaped(_plain(status.note)), ""]
     for section in sections(status):
         width = len(section.rows[0])
         lines += [f"### {section.title}", "", f"|{' |' * width}", f"|{'---|' * width}"]
-        lines += [f"| {' | '.join(map(_escaped, row))} |" for row in section.rows]
-        lines += ["", *([_escaped(section.more), ""] if section.more else [])]
+        lines += [f"| {' | '.join(map(escaped, row))} |" for row in section.rows]
+        lines += ["", *([escaped(section.more), ""] if section.more else [])]
     return "\n".join(lines)
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
     return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
@@ -108,13 +111,18 @@ def _release_rows(status: Status) -> Iterator[tuple[str, str]]:
     yield _SERVES, f"{found.served}{pinned}, {_days(found.served_age_days)} old{since}"
 
 
+def _outcome_row(row: ReleaseRow) -> tuple[str, ...]:
+    run = f" (run {row.run_id[:8]})" if row.run_id else ""
+    return row.release, row.state, row.changes(), f"{row.why}{run}".strip()
+
+
 def _troubles(status: Status) -> Section:
     told = [each for each in status.troubles if each.kind != "missing"]
     shown, rest = told[:_TROUBLES], told[_TROUBLES:]
     rows = [_trouble_row(status, each) for each in shown]
     if absent := [each for each in status.troubles if each.kind == "missing"]:
         number = sum(len(each.artefacts) for each in absent)
-        names = _cut(", ".join(each.subject for each in absent), _REASON)
+        names = _cut(", ".join(each.subject for each in absent), _LISTED)
         rows.append(("missing", _number(number, "partition"), "", f"nothing is published: {names}"))
     more = f"and {len(rest)} more: genolewm status --json" if rest else ""
     return Section("Failed, late or waiting", tuple(rows), more, not status.is_well)
@@ -123,7 +131,6 @@ def _troubles(status: Status) -> Section:
 def _trouble_row(status: Status, trouble: Trouble) -> tuple[str, ...]:
     run = f" (run {trouble.run_id[:8]})" if trouble.run_id else ""
     reason = trouble.reason.removeprefix(f"{trouble.subject}: ")
-    reason = _cut(reason, _REASON if trouble.kind in ALARMING else _SHORT)
     since = "" if trouble.since is None else _age(status, trouble.since)
     return trouble.kind, _cut(trouble.subject, 60), since, f"{reason}{run}".strip()
 

@@ -6,11 +6,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.runtime import PublishingAsset, Workspace, judge_age, recorded_releases, seen_releases
+from genolewm_assets.defs.runtime import (
+    PublishingAsset,
+    Workspace,
+    judge_age,
+    latest_runs,
+    recorded_releases,
+    seen_releases,
+)
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.packages import not_in_use, read_current, read_pin
 from genolewm_assets.variants import ReleaseKey, in_order
@@ -74,7 +82,8 @@ def read_releases(
         facts |= {"served": used.release, "served_path": used.path, "served_age_days": _age(used.release, now)}
         facts["served_since"] = _chosen(instance, pointer, used.manifest_sha256) if instance else None
     if newest is not None and not known.problem:
-        age = judge_age(workspace, pointer, known, today=datetime.fromtimestamp(now, UTC).date())
+        told = {"runs": partial(latest_runs, instance)} if instance else {}
+        age = judge_age(workspace, pointer, known, **told, today=datetime.fromtimestamp(now, UTC).date())
         facts["late"] = "" if age.passed else age.reason
     return Releases(newest, _age(newest, now) if newest else None, **facts)
 

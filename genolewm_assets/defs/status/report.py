@@ -16,6 +16,7 @@ from genolewm_assets.defs.status.attempts import open_attempts
 from genolewm_assets.defs.status.changes import Moved, find_moved
 from genolewm_assets.defs.status.costs import Cost, Hours, Past, count_hours, estimate, with_followers
 from genolewm_assets.defs.status.disk import Disk, is_empty, measure_disk, read_contents
+from genolewm_assets.defs.status.release_table import ReleaseRow, read_release_table
 from genolewm_assets.defs.status.releases import CURRENT, Releases, read_releases
 from genolewm_assets.defs.status.troubles import (
     ALARMING,
@@ -50,6 +51,8 @@ class Status:
         Why something cannot be told: the root is empty, or has no history of runs; empty otherwise.
     published
         Number of partitions that consumers can open.
+    latest
+        The newest ten releases, and what became of each.
     troubles
         Alarming kinds first.
     partitions
@@ -65,6 +68,7 @@ class Status:
     note: str
     published: int
     releases: Releases
+    latest: tuple[ReleaseRow, ...]
     troubles: tuple[Trouble, ...]
     partitions: tuple[Currency, ...]
     moved: tuple[Moved, ...]
@@ -91,6 +95,7 @@ class Status:
                 moment = record[name]
                 record[name] = None if moment is None else datetime.fromtimestamp(moment, UTC).isoformat("T", "seconds")
         partitions = [each.as_json() for each in self.partitions]
+        facts["latest"] = [each.as_json() for each in self.latest]
         return {**facts, "partitions": partitions, "counts": self.counts, "well": self.is_well}
 
 
@@ -143,6 +148,7 @@ def read_status(
         note=_note(root, instance, empty=empty),
         published=len(published),
         releases=releases,
+        latest=tuple(read_release_table(workspace, instance)),
         troubles=tuple(troubles),
         partitions=partitions,
         moved=tuple(find_moved(instance, assets.values(), since)) if instance else (),

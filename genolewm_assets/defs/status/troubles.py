@@ -10,7 +10,6 @@ import dagster as dg
 
 # Dagster has no public names for the state of checks by partition and for ticks; its UI uses these.
 from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.instance import RUNLESS_RUN_ID
 from dagster._core.scheduler.instigation import InstigatorStatus, TickStatus
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus, AssetCheckPartitionInfo
 
@@ -117,10 +116,6 @@ def failed_checks(
     ----------
     reported
         Ids of failed runs that are reported themselves: the checks that they failed say nothing more.
-
-    Notes
-    -----
-    Results that belong to no run are of checks that a failed run did not evaluate (``runtime.failure_hook``).
     """
     for asset in assets:
         keys = [dg.AssetCheckKey(dg.AssetKey(asset.path), name) for name in asset.check_names]
@@ -129,7 +124,7 @@ def failed_checks(
             each
             for each in found
             if each.latest_execution_status is AssetCheckExecutionRecordStatus.FAILED
-            and each.latest_planned_run_id not in {*reported, RUNLESS_RUN_ID}
+            and each.latest_planned_run_id not in reported
             and each.partition_key in {None, *expected[asset.key]}
         ]
         for number, each in enumerate(failed):

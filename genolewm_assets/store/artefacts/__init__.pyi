@@ -40,6 +40,7 @@ from .published import Damage as Damage
 from .published import Published as Published
 from .published import list_files as list_files
 from .published import measure_file as measure_file
+from .rejected import rejection_reason as rejection_reason
 from .root import DIGESTS as DIGESTS
 from .root import ROOT_FILE as ROOT_FILE
 from .root import WORK as WORK

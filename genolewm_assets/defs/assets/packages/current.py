@@ -7,6 +7,10 @@ from pathlib import Path
 
 import dagster as dg
 
+from genolewm_assets.defs.assets.clinvar import clinvar_release, clinvar_shard
+from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
+from genolewm_assets.defs.assets.holdouts import holdouts_manifest
+from genolewm_assets.defs.assets.mito_variants import mito_variants
 from genolewm_assets.defs.assets.packages.audit import packages_audit
 from genolewm_assets.defs.assets.packages.move_report import Report, report_move
 from genolewm_assets.defs.assets.packages.split import describe_card, packages_split
@@ -19,11 +23,14 @@ from genolewm_assets.defs.runtime import (
     PublishingAsset,
     Workspace,
     WorkspaceResource,
+    clinvar_release_partitions,
+    dismiss_releases,
     on_every_partition,
     page_url,
     post,
     webhook_url,
 )
+from genolewm_assets.defs.status import read_release_table, release_metadata
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError
 from genolewm_assets.lewm.packages import (
     CARD,
@@ -40,6 +47,7 @@ from genolewm_assets.lewm.packages import (
     write_move,
 )
 from genolewm_assets.store.artefacts import ArtefactId, CheckResult
+from genolewm_assets.variants import is_before
 
 #: Fields of ``packages/current.json``.
 _COLUMNS = dg.TableSchema(
@@ -51,6 +59,17 @@ _COLUMNS = dg.TableSchema(
 )
 
 _VERIFIES = "package_verifies"
+
+#: Assets whose partitions are releases, and of which a build may be refused.
+_OF_RELEASES = (
+    clinvar_release,
+    clinvar_shard,
+    clinvar_changes,
+    mito_variants,
+    holdouts_manifest,
+    packages_split,
+    packages_audit,
+)
 
 #: Figures of a move that are posted to the webhook; null where they are not known.
 POSTED = ("clinvar_added", "clinvar_removed", "clinvar_reclassified", "bench_labels_changed", "train_labels_changed")
@@ -123,13 +142,14 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         yield from packages_current.advice(opened, packages_current.currency(opened, None), context.instance)
         raise dg.Failure(str(err), allow_retries=False) from err
     context.log.info("package in use: release %s, %s", ref.release, ref.path)
+    _end_past_refusals(context, ref.release)
     move = next_move(recorded, ref)
     report = _report(opened, move)
     if move != recorded:
         write_move(root, move)
     facts = {"release": ref.release, "package": ref.path}
     yield dg.MaterializeResult(
-        metadata=_describe(root, move, report),
+        metadata={**_describe(root, move, report), **release_metadata(read_release_table(opened, context.instance))},
         data_version=dg.DataVersion(f"sha256:{ref.manifest_sha256}"),
         check_results=[
             dg.AssetCheckResult(check_name=_VERIFIES, passed=True, metadata=facts),
@@ -139,6 +159,15 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
     # Posted once the page that the message leads to is there.
     if move != recorded:
         _announce(move, report, context.run.run_id)
+
+
+def _end_past_refusals(context: dg.AssetExecutionContext, served: str) -> None:
+    """End the failures of releases that are older than the one in use: nothing waits for them any more."""
+    keys = context.instance.get_dynamic_partitions(str(clinvar_release_partitions.name))
+    past = [key for key in keys if is_before(key, served)]
+    assets = [dg.AssetKey(each.path) for each in _OF_RELEASES]
+    for artefact in dismiss_releases(context.instance, context.run, assets, past):
+        context.log.info("%s was refused and is older than the release in use: its failure is ended", artefact)
 
 
 def _last_move(root: Path) -> Move | None:

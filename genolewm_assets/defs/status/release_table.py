@@ -1,0 +1,161 @@
+"""One row per ClinVar release that a root knows: what became of it, why, and what it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import dagster as dg
+
+from genolewm_assets.defs.runtime import ReleaseRun, Workspace, latest_runs, recorded_releases
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.lewm.packages import not_in_use, read_current, read_latest
+from genolewm_assets.store.artefacts import read_manifest, rejection_reason
+from genolewm_assets.store.files import resolve_generation
+from genolewm_assets.variants import in_order
+
+State: TypeAlias = Literal["served", "built", "refused", "running", "waiting", "offered"]
+
+#: Greatest number of releases that a page shows; the command lists all.
+SHOWN = 10
+#: Classes of labelled alleles that are told together.
+_CLASSES = {"pathogenic": ("P", "LP"), "uncertain": ("VUS",), "benign": ("LB", "B")}
+
+#: Root-relative places of what is made of a release, in order; its package has the place that its record names.
+_SHARD, _CHANGES, _HOLDOUTS, _AUDIT = "clinvar/{}/shard", "clinvar/{}/changes", "holdouts/{}", "audits/{}"
+#: Figures of a release: asset, and counts of its manifest that are added up. ``*`` stands for any holdout.
+_FIGURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "added": (_CHANGES, ("added",)),
+    "removed": (_CHANGES, ("removed",)),
+    "reclassified": (_CHANGES, ("class_changed",)),
+    "genes_changed": (_CHANGES, ("genes_changed",)),
+    **{name: (_SHARD, tuple(f"label.{each}" for each in kinds)) for name, kinds in _CLASSES.items()},
+    "held_out_windows": (_HOLDOUTS, ("windows.held_out",)),
+    "bench_alleles": (_HOLDOUTS, ("alleles.holdout-clinvar.bench", "alleles.holdout-temporal.bench")),
+    "to_training": (_HOLDOUTS, ("moves.to_training",)),
+    "from_training": (_HOLDOUTS, ("moves.from_training",)),
+}
+#: Figures of the table, and their titles.
+_COLUMNS = {
+    "added": "added",
+    "removed": "removed",
+    "reclassified": "reclassified",
+    "bench_alleles": "on benches",
+    "held_out_windows": "windows held out",
+    "to_training": "kept from training",
+    "from_training": "taken from training",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRow:
+    """What became of one release.
+
+    Attributes
+    ----------
+    state
+        ``served``: trainers read its package. ``built``: its package, or without one its shard, is published.
+        ``refused``: its latest run failed. ``running``, ``waiting``: its run has not ended. ``offered``: nothing was
+        asked for, as of every release that is older than the newest.
+    why
+        One line; empty if the state says all.
+    run_id
+        The failed, running or waiting run.
+    figures
+        Numbers of what is published of it, by name; a figure of what is not published is left out.
+    """
+
+    release: str
+    state: State
+    why: str
+    run_id: str | None
+    figures: Mapping[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row as a JSON object."""
+        figures = dict(self.figures)
+        return {"release": self.release, "state": self.state, "why": self.why, "run_id": self.run_id, **figures}
+
+    def changes(self) -> str:
+        """Return what the release changed, in words; empty without a release before it."""
+        if "added" not in self.figures:
+            return ""
+        return ", ".join(f"{self.figures[name]:,} {name}" for name in ("added", "removed", "reclassified"))
+
+
+def read_release_table(
+    workspace: Workspace, instance: dg.DagsterInstance | None, limit: int | None = SHOWN
+) -> list[ReleaseRow]:
+    """Return the newest releases that a root knows, newest first; the listing is not asked, and nothing is hashed."""
+    root = workspace.root.path
+    keys = in_order(recorded_releases(workspace).keys)[::-1][:limit]
+    runs = latest_runs(instance, keys) if instance else {}
+    served, passed_over = None, dict[str, str]()
+    with suppress(GenoLeWMError):
+        served = read_current(root).release
+    with suppress(GenoLeWMError):
+        passed_over = dict(not_in_use(root))
+    return [_row(workspace, key, runs.get(key), passed_over.get(key, ""), is_served=key == served) for key in keys]
+
+
+def _row(workspace: Workspace, key: str, run: ReleaseRun | None, passed_over: str, *, is_served: bool) -> ReleaseRow:
+    root, figures = workspace.root.path, dict[str, int]()
+    counts = {place: _counts(root / place.format(key)) for place in (_CHANGES, _SHARD, _HOLDOUTS)}
+    for name, (place, names) in _FIGURES.items():
+        if any(each in counts[place] for each in names):
+            figures[name] = sum(counts[place].get(each, 0) for each in names)
+    product = _SHARD.format(key)
+    with suppress(GenoLeWMError):
+        product = read_latest(root, key).path if workspace.is_packaged(key) else product
+    state: State = "served" if is_served else "built" if (root / product / "manifest.json").is_file() else "offered"
+    why = "" if is_served else passed_over
+    if run is not None and not (is_served and run.state == "refused"):
+        state, why = run.state, run.reason
+    elif state == "offered" and (refused := _refusal(workspace, key)):
+        state, why = "refused", refused
+    return ReleaseRow(key, state, why, run.run_id if run else None, figures)
+
+
+def _counts(place: Path) -> Mapping[str, int]:
+    with suppress(GenoLeWMError, OSError):
+        return read_manifest(resolve_generation(place)).counts
+    return {}
+
+
+def _refusal(workspace: Workspace, key: str) -> str:
+    """Return why the latest build of a release was rejected, from the root; empty if it was not."""
+    for place in (_SHARD, _CHANGES, _HOLDOUTS, _AUDIT):
+        if workspace.root.is_rejected(place.format(key)):
+            return f"{place.format(key)}: {rejection_reason(workspace.root, place.format(key))}"
+    return ""
+
+
+def as_markdown(rows: Iterable[ReleaseRow]) -> str:
+    """Return the table as Markdown, with links to runs, checks and changes; texts of errors cannot form markup."""
+    titles = ["release", "state", *_COLUMNS.values(), "why"]
+    lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(_cells(row))} |" for row in rows)])
+
+
+def release_metadata(rows: Sequence[ReleaseRow]) -> dict[str, dg.MetadataValue]:
+    """Return table and picture of some releases, newest first, as the UI shows them; empty without a release."""
+    from genolewm_assets.defs.display import draw_releases
+
+    if not rows:
+        return {}
+    past = rows[::-1]
+    picture = draw_releases([row.release for row in past], [row.figures for row in past])
+    return {"releases": dg.MetadataValue.md(as_markdown(rows)), "over_releases": picture}
+
+
+def _cells(row: ReleaseRow) -> Iterator[str]:
+    from genolewm_assets.defs.status.page import escaped
+
+    changes = f"/assets/clinvar/changes?view=partitions&partition={row.release}"
+    yield f"[{row.release}]({changes})" if "added" in row.figures else row.release
+    yield f"[{row.state}](/runs/{row.run_id})" if row.run_id else row.state
+    yield from (f"{row.figures[name]:,}" if name in row.figures else "" for name in _COLUMNS)
+    yield escaped(row.why)
