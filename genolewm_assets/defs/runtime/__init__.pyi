@@ -6,6 +6,7 @@ from .automation import REFRESH_TAG as REFRESH_TAG
 from .automation import SOURCES as SOURCES
 from .automation import cpu_automation_sensor as cpu_automation_sensor
 from .automation import gpu_automation_sensor as gpu_automation_sensor
+from .check_records import checks_that_failed as checks_that_failed
 from .check_records import dismiss_releases as dismiss_releases
 from .currency import BUILT_FROM_CURRENT_INPUTS as BUILT_FROM_CURRENT_INPUTS
 from .currency import Currency as Currency

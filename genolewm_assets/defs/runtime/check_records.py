@@ -60,6 +60,20 @@ def _failed_partitions(instance: dg.DagsterInstance, asset: dg.AssetKey) -> dict
     return {partition: run_id for partition, (run_id, _) in tried.items() if partition and run_id in failed}
 
 
+def checks_that_failed(instance: dg.DagsterInstance, checks: Iterable[dg.AssetCheckKey]) -> list[dg.AssetCheckKey]:
+    """Return the checks of which a partition's latest evaluation failed; one query, where Dagster makes hundreds."""
+    wanted, storage = list(checks), instance.event_log_storage
+    if not isinstance(storage, SqlEventLogStorage):
+        return wanted
+    latest = db.select(db.func.max(_ROWS.id)).group_by(_ROWS.asset_key, _ROWS.check_name, _ROWS.partition)
+    query = db.select(_ROWS.asset_key, _ROWS.check_name).where(
+        _ROWS.id.in_(latest), _ROWS.execution_status == Status.FAILED.value
+    )
+    with storage.index_connection() as connection:
+        found = {(key, name) for key, name in connection.execute(query)}
+    return [each for each in wanted if (each.asset_key.to_string(), each.name) in found]
+
+
 def _remove(instance: dg.DagsterInstance, assets: Iterable[dg.AssetKey], *which: db.ColumnElement[bool]) -> None:
     storage, names = instance.event_log_storage, [key.to_string() for key in assets]
     if isinstance(storage, SqlEventLogStorage):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal, TypeAlias
 
 import dagster as dg
@@ -19,6 +20,7 @@ from genolewm_assets.defs.runtime import (
     WAITING,
     Currency,
     PublishingAsset,
+    checks_that_failed,
     failure_of,
     is_held,
 )
@@ -106,7 +108,7 @@ def _ended(record: dg.RunRecord) -> float:
 
 def failed_checks(
     instance: dg.DagsterInstance,
-    assets: Iterable[PublishingAsset],
+    assets: Collection[PublishingAsset],
     expected: Mapping[str, Sequence[str | None]],
     reported: set[str],
 ) -> Iterator[Trouble]:
@@ -117,9 +119,13 @@ def failed_checks(
     reported
         Ids of failed runs that are reported themselves: the checks that they failed say nothing more.
     """
+    of = {
+        asset.key: [dg.AssetCheckKey(dg.AssetKey(asset.path), name) for name in asset.check_names] for asset in assets
+    }
+    suspects = checks_that_failed(instance, chain.from_iterable(of.values()))
     for asset in assets:
-        keys = [dg.AssetCheckKey(dg.AssetKey(asset.path), name) for name in asset.check_names]
-        found = instance.event_log_storage.get_asset_check_partition_info(keys)
+        keys = [key for key in of[asset.key] if key in suspects]
+        found = instance.event_log_storage.get_asset_check_partition_info(keys) if keys else ()
         failed = [
             each
             for each in found

@@ -12,6 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
 from typing import SupportsIndex, TypeVar
 
@@ -54,7 +55,8 @@ class FileEntry:
     rows: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, because the digest is kept.
+@dataclass(frozen=True)
 class Manifest:
     """Content of ``manifest.json``; lists are sorted, so the bytes do not depend on the order of work.
 
@@ -135,7 +137,7 @@ class Manifest:
             del check["rows"]
         return canonical_json(record, self.where)
 
-    @property
+    @cached_property
     def sha256(self) -> str:
         """SHA-256 of the file ``manifest.json``: the data version of the artefact."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
@@ -211,8 +213,9 @@ def first_symlink(directory: Path, path: str) -> str | None:
     return next((prefix for prefix in prefixes if link_target(directory / prefix) is not None), None)
 
 
+@lru_cache(maxsize=512)
 def parse_manifest(raw: bytes, where: str) -> Manifest:
-    """Parse the bytes of a ``manifest.json``; ``where`` is for messages.
+    """Parse the bytes of a ``manifest.json``; ``where`` is for messages. The same bytes are parsed once.
 
     Raises
     ------

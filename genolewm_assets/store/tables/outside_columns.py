@@ -19,7 +19,7 @@ from genolewm_assets.store.tables.column_names import find_misspelt
 _INTEGER_TEXT = r"^-?[0-9]{1,18}$"
 #: Largest double of which each smaller whole number is a double too.
 _LARGEST_WHOLE = float(1 << 53)
-_LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())
+_LARGEST = (1 << 63) - 1
 
 
 class Wanted(StrEnum):
@@ -95,7 +95,11 @@ def _whole_numbers(column: pa.Array) -> tuple[pa.Array, pa.Array]:
         column = column.cast(pa.float64())
         fit = pc.and_(pc.equal(pc.floor(column), column), pc.less_equal(pc.abs(column), _LARGEST_WHOLE))
     else:
-        fit = pc.less_equal(column, _LARGEST) if column.type == pa.uint64() else pc.is_valid(column)
+        fit = (
+            pc.less_equal(column, pa.scalar(_LARGEST, pa.uint64()))
+            if column.type == pa.uint64()
+            else pc.is_valid(column)
+        )
     return pc.if_else(fit, column, pa.scalar(None, column.type)).cast(pa.int64()), missing
 
 

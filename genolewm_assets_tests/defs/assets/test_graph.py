@@ -171,7 +171,8 @@ def test_nothing_reads_the_status_and_no_build_includes_it() -> None:
 def test_definitions_load_light() -> None:
     code = (
         "import sys, genolewm_assets.definitions as d; "
-        "heavy = {'aiohttp', 'torch', 'transformers', 'matplotlib', 'ray', 'dagster_ray', 'dagster_k8s', 'kubernetes'};"
+        "heavy = {'aiohttp', 'pandas', 'torch', 'transformers', 'matplotlib', 'ray', 'dagster_ray', 'dagster_k8s'};"
+        "heavy |= {'kubernetes'};"
         "heavy &= set(sys.modules); "
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
