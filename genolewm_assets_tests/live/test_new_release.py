@@ -48,8 +48,26 @@ def test_a_new_release_is_packaged_and_taken(story: Story) -> None:
 
 
 def test_a_corrupt_release_moves_nothing(story: Story) -> None:
-    steps.a_corrupt_release_moves_nothing(story.server, story.world)
+    world = story.world
+    steps.everyone_agrees(story.server, world, served=world.new, refused={}, red=())
+    steps.a_corrupt_release_moves_nothing(story.server, world)
+    told = {"served": world.new, "refused": {world.corrupt: "MD5"}, "red": {world.corrupt}}
+    steps.everyone_agrees(story.server, world, **told)
+    story.server.kill()
+    story.server.start()
+    steps.everyone_agrees(story.server, world, **told)
 
 
-def test_the_next_good_release_is_taken(story: Story) -> None:
-    steps.the_next_good_release_is_taken(story.server, story.world)
+def test_the_next_good_release_is_taken_and_nothing_stays_red(story: Story) -> None:
+    world = story.world
+    steps.the_next_good_release_is_taken(story.server, world)
+    steps.everyone_agrees(story.server, world, served=world.later, refused={world.corrupt: "MD5"}, red=())
+
+
+def test_a_hostile_release_is_refused_and_dismissed(story: Story) -> None:
+    world = story.world
+    steps.a_hostile_release_is_refused(story.server, world)
+    refused = {world.corrupt: "MD5", world.hostile: "clinvar/shard"}
+    steps.everyone_agrees(story.server, world, served=world.later, refused=refused, red={world.hostile})
+    steps.a_refusal_is_dismissed(story.server, world)
+    steps.everyone_agrees(story.server, world, served=world.later, refused=refused, red=())

@@ -50,6 +50,11 @@ _CARD = {
     "card_yaml": "its head, which the Hugging Face Hub reads",
 }
 
+_RELEASES = {
+    "releases": "what became of the newest releases, why, and what each changed",
+    "over_releases": "alleles by class, benches, windows held out and moves between the sides, release by release",
+}
+
 #: Meaning of the entries by asset; names with one meaning share a key, separated by ``", "``, and may hold ``*``.
 ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "reference/genome": {
@@ -66,7 +71,7 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "alleles_along_contig": "how many alleles lie where",
         **_PUBLISHED,
     },
-    "clinvar/release": {"file": "the VCF", **_PUBLISHED},
+    "clinvar/release": {"file": "the VCF", **_RELEASES, **_PUBLISHED},
     "clinvar/shard": {
         "alleles_pathogenic, alleles_benign, alleles_uncertain": "alleles of the classes P and LP, B and LB, VUS",
         "alleles_with_two_stars": "alleles with at least two review stars",
@@ -159,6 +164,7 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     "packages/current": {
         "release, path, manifest_sha256": "the package in use",
         "not_in_use": "why packages of newer releases are not in use",
+        **_RELEASES,
         "pinned": "whether a person chose it",
         "before": "the package that was in use before",
         "clinvar_added, clinvar_removed, clinvar_reclassified": "alleles of ClinVar that differ since then",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
@@ -27,8 +27,9 @@ class ReleaseWorld:
 
     Attributes
     ----------
-    old, new, corrupt, later
-        Release keys in order; only the old one is published from the start.
+    old, new, corrupt, later, hostile
+        Release keys in order; only the old one is published from the start. The hostile one states other reference
+        bases, and text that a terminal and a page would obey.
     files
         The complete VCF of each.
     changes
@@ -42,6 +43,7 @@ class ReleaseWorld:
     new: str
     corrupt: str
     later: str
+    hostile: str
     files: Mapping[str, Path]
     changes: Mapping[str, int]
 
@@ -124,24 +126,34 @@ def _world(
     folder: Path, site: WebDirectory, catalog: dict[str, Any], places: dict[str, Path], changes: dict[str, int]
 ) -> ReleaseWorld:
     old, new = places
-    corrupt, later = ((date.fromisoformat(new) + timedelta(weeks=weeks)).isoformat() for weeks in (1, 2))
+    corrupt, later, hostile = ((date.fromisoformat(new) + timedelta(weeks=weeks)).isoformat() for weeks in (1, 2, 3))
     for key in (corrupt, later):
         places[key] = _redated(places[new], new, key, folder)
+    places[hostile] = _redated(places[new], new, hostile, folder, change=_spoilt)
     (site.folder / LISTING).mkdir(parents=True)
     catalog["clinvar"] = {"listing": f"{site.url}{LISTING}", "listing_interval_s": INTERVAL_S}
     written = folder / "catalog.yaml"
     written.write_text(yaml.safe_dump(catalog))
-    world = ReleaseWorld(folder / "root", written, site, old, new, corrupt, later, places, changes)
+    world = ReleaseWorld(folder / "root", written, site, old, new, corrupt, later, hostile, places, changes)
     world.publish(old)
     return world
 
 
-def _redated(file: Path, day: str, other: str, folder: Path) -> Path:
+def _spoilt(record: str) -> str:
+    """Return a record with another reference base and a hostile gene name."""
+    fields = record.split("\t")
+    fields[3] = fields[3].translate(str.maketrans("ACGT", "CGTA"))
+    fields[7] += ";CLNDN=\x1b[31m<script>alert(1)</script>"
+    return "\t".join(fields)
+
+
+def _redated(file: Path, day: str, other: str, folder: Path, change: Callable[[str], str] = str) -> Path:
     """Write a release again as that of another day, in its name and its header."""
     text = gzip.decompress(file.read_bytes()).decode()
     assert f"##fileDate={day}\n" in text
     plain = folder / "plain.vcf"
-    plain.write_text(text.replace(f"##fileDate={day}\n", f"##fileDate={other}\n", 1))
+    lines = text.replace(f"##fileDate={day}\n", f"##fileDate={other}\n", 1).splitlines()
+    plain.write_text("".join(f"{line if line.startswith('#') else change(line)}\n" for line in lines))
     written = folder / f"clinvar_{other.replace('-', '')}.vcf.gz"
     pysam.tabix_compress(str(plain), str(written), force=True)
     plain.unlink()

@@ -1,0 +1,48 @@
+"""The table of releases as people see it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.defs.status.release_table import ReleaseRow, as_markdown, release_metadata
+from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
+
+FIGURES = {"added": 1_200, "removed": 3, "reclassified": 0, "bench_alleles": 7}
+
+
+def test_texts_of_errors_form_no_markup() -> None:
+    row = ReleaseRow("2025-01-05", "refused", "<script> | `x` [a](b)", "0123", FIGURES)
+    (line,) = as_markdown([row]).splitlines()[2:]
+    assert "[refused](/runs/0123)" in line
+    assert "1,200" in line
+    assert not set("<`") & set(line)
+    assert line.count("|") == as_markdown([]).splitlines()[0].count("|")
+
+
+def test_releases_without_figures_leave_gaps_in_the_picture() -> None:
+    rows = [ReleaseRow("2025-01-12", "offered", "", None, {}), ReleaseRow("2025-01-05", "served", "", None, FIGURES)]
+    shown = release_metadata(rows)
+    assert set(shown) == {"releases", "over_releases"}
+    assert "data:image/svg+xml" in str(shown["over_releases"].value)
+    assert "2 releases; 2025-01-12: nothing is published" in str(shown["over_releases"].value)
+    assert release_metadata([]) == {}
+
+
+def test_the_command_lists_all_releases(
+    built: BuiltWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with built.copied_to(tmp_path / "world") as world:
+        shutil.copytree(world.folder / "history", world.root / "dagster")
+        options = ("--root", world.root, "--catalog", world.catalog)
+        assert run(monkeypatch, "releases", *options, "--json") == 0
+        rows = json.loads(capsys.readouterr().out)
+        assert [(row["release"], row["state"]) for row in rows] == [(RELEASES[1], "served"), (RELEASES[0], "built")]
+        assert rows[0]["added"] == 0
+        assert run(monkeypatch, "releases", *options) == 0
+        assert f"{RELEASES[1]}  served  0 added, 0 removed, 0 reclassified" in capsys.readouterr().out
