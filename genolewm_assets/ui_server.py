@@ -84,6 +84,8 @@ def main() -> None:
         # A shell script starts background commands with SIGINT ignored; Dagster would then ignore SIGTERM too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.environ[UI_PROCESS] = str(os.getpid())
+        # What runs say of their failures leads to the pages of this UI, unless it has another address for readers.
+        os.environ.setdefault("GENOLEWM_UI_URL", url_of(port))
         threading.Thread(target=_announce, args=(port,), name="announce the UI", daemon=True).start()
         # `dg dev`, which Dagster would have in its place, is a package that only developers install (extra `dg`).
         warnings.filterwarnings("ignore", "Function `dev_command` is superseded")

@@ -9,6 +9,7 @@ from .check_results import NO_ITEMS as NO_ITEMS
 from .check_results import OFFENDING as OFFENDING
 from .check_results import check_description as check_description
 from .check_results import check_metadata as check_metadata
+from .check_results import check_page as check_page
 from .check_results import check_pages as check_pages
 from .check_results import failed_checks as failed_checks
 from .check_results import failure_entries as failure_entries

@@ -15,6 +15,7 @@ import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 
 from genolewm_assets.defs.assets import PUBLISHING
+from genolewm_assets.defs.display import check_page
 from genolewm_assets.defs.engines import cpu_op_tags
 from genolewm_assets.defs.runtime import (
     BUILT_FROM_CURRENT_INPUTS,
@@ -28,6 +29,7 @@ from genolewm_assets.defs.runtime import (
     judge_age,
     latest_runs,
     offered_by_listing,
+    pointing_to,
     report_failure,
     survey_root,
 )
@@ -116,7 +118,8 @@ def compare_with_sources(
         for found in survey_root(surveyed, PUBLISHING.values(), context.instance):
             states[found.state] += 1
             if found.state in ("stale", "not compared"):
-                context.log.warning(found.line())
+                page = check_page(found.artefact.asset, BUILT_FROM_CURRENT_INPUTS)
+                context.log.warning(pointing_to(found.line(), page))
             if (evaluation := evaluations.of_currency(found)) is not None:
                 yield evaluation
     releases = offered_by_listing(opened)
@@ -124,7 +127,8 @@ def compare_with_sources(
         if asset.follows_releases:
             evaluation = evaluations.of_age(opened, asset, releases)
             if not evaluation.passed:
-                context.log.warning(f"{asset.key}: {evaluation.metadata['reason'].value}")
+                page = check_page(asset.key, NEWEST_RELEASE_BUILT)
+                context.log.warning(pointing_to(f"{asset.key}: {evaluation.metadata['reason'].value}", page))
             yield evaluation
     context.log.info("partitions: " + ", ".join(f"{number} {state}" for state, number in sorted(states.items())))
     yield dg.Output(None, metadata={**states})

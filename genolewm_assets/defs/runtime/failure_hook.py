@@ -13,7 +13,7 @@ import dagster as dg
 
 from genolewm_assets.defs.runtime.check_records import forget_unreached
 from genolewm_assets.defs.runtime.failures import reason_of
-from genolewm_assets.defs.runtime.webhook import page_url, post, webhook_url
+from genolewm_assets.defs.runtime.webhook import page_url, pointing_to, post, webhook_url
 
 #: Tag of a run that failed with a ``dg.Failure`` without ``allow_retries``: a retry would fail in the same way.
 #: ``run_retries`` in ``dagster.yaml`` is for faults of machines and for runs that an accident ended, such as a lost
@@ -31,7 +31,8 @@ def report_failure(context: dg.HookContext) -> None:
         context.instance.add_run_tags(context.run_id, dict(FINAL))
     report = describe_failure(context)
     partition = "" if report["partition"] is None else f"[{report['partition']}]"
-    context.log.error("%s%s failed: %s", report["asset"] or report["step"], partition, report["error"])
+    line = f"{report['asset'] or report['step']}{partition} failed: {report['error']}"
+    context.log.error("%s", pointing_to(line, *_pages(context)))
     if report["asset"] is not None:
         # Dagster gives a hook no public access to the graph of its job.
         graph = context._step_execution_context.job_def.asset_layer.asset_graph
@@ -45,7 +46,7 @@ def report_failure(context: dg.HookContext) -> None:
 
 
 def describe_failure(context: dg.HookContext) -> Report:
-    """Return run, job, step, asset, partition, error line and UI address of a failed step."""
+    """Return run, job, step, asset, partition, error line of a failed step, and the addresses that explain it."""
     run = context.instance.get_run_by_id(context.run_id)
     return {
         "run_id": context.run_id,
@@ -54,8 +55,16 @@ def describe_failure(context: dg.HookContext) -> Report:
         "asset": _asset_of(context),
         "partition": run.tags.get("dagster/partition") if run else None,
         "error": reason_of(context.op_exception).line,
-        "url": page_url(f"runs/{context.run_id}"),
+        "url": page_url(_pages(context)[0]),
+        "run_url": page_url(f"runs/{context.run_id}"),
     }
+
+
+def _pages(context: dg.HookContext) -> list[str]:
+    """Return the pages of the checks for which the step failed; of the run if it failed for none."""
+    stated = context.op_exception.metadata if isinstance(context.op_exception, dg.Failure) else {}
+    pages = [value.value for value in stated.values() if isinstance(value, dg.UrlMetadataValue) and value.value]
+    return pages or [f"runs/{context.run_id}"]
 
 
 def _asset_of(context: dg.HookContext) -> str | None:

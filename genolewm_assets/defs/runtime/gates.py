@@ -367,7 +367,7 @@ def _stated_failure(
     """Return the message of a failed step, and links to the pages of the checks that failed."""
     failed = failed_checks(checks)
     if not failed:
-        return str(err), {}
+        return str(err), check_pages(asset, [_inputs_accepted(err)])
     own = " ".join(f"{check.figures[REMEDY]}." for check in failed if REMEDY in check.figures)
     names = ", ".join(check.name for check in failed)
     where = f"The rows at fault and what to do are in the UI: Assets > {asset} > Checks > {names}."

@@ -53,10 +53,17 @@ def webhook_url() -> str | None:
     return os.environ.get(WEBHOOK_VARIABLE) or None
 
 
-def page_url(path: str) -> str | None:
-    """Return the address of a page of the UI, such as ``runs/<id>``; None if ``GENOLEWM_UI_URL`` is not set."""
-    ui = os.environ.get(UI_VARIABLE, "").rstrip("/")
-    return f"{ui}/{path}" if ui else None
+def page_url(path: str) -> str:
+    """Return the address of a page of the UI, such as ``runs/<id>``; the path alone if ``GENOLEWM_UI_URL`` is not set.
+
+    ``genolewm ui`` sets the variable for its runs.
+    """
+    return f"{os.environ.get(UI_VARIABLE, '').rstrip('/')}/{path.lstrip('/')}"
+
+
+def pointing_to(text: str, *paths: str) -> str:
+    """Return a line of a log that ends with the addresses of the pages that explain it, with spaces around each."""
+    return " ".join([text, "See", *map(page_url, paths)])
 
 
 def post(url: str, document: Mapping[str, JsonValue]) -> str | None:

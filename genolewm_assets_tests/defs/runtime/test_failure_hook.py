@@ -82,7 +82,9 @@ def test_a_failed_asset_is_logged_and_posted(
     result = run(world)
     assert not result.success
     (line,) = [line for line in logged(world, result, "error") if not line.startswith("Dependencies for step")]
-    error = line.removeprefix(f"clinvar/release[{RELEASE}] failed: ")
+    error, _, pages = line.removeprefix(f"clinvar/release[{RELEASE}] failed: ").partition(" See ")
+    page = "https://dagster.example/assets/clinvar/release?view=checks&checkDetail=release_key_equals_header_date"
+    assert pages == page
     assert error.startswith(
         f"clinvar/release[{RELEASE}]: the build failed its checks ['release_key_equals_header_date'] "
         "(release_key_equals_header_date: header_date "
@@ -95,7 +97,8 @@ def test_a_failed_asset_is_logged_and_posted(
             "asset": "clinvar/release",
             "partition": RELEASE,
             "error": error,
-            "url": f"https://dagster.example/runs/{result.run_id}",
+            "url": page,
+            "run_url": f"https://dagster.example/runs/{result.run_id}",
         }
     ]
     assert logged(world, result, "warning") == []
@@ -108,7 +111,8 @@ def test_a_run_that_something_unforeseen_ended_may_be_launched_again(world: Buil
         raise ConnectionError("the database is away")
 
     result = dg.materialize([unforeseen], instance=world.instance, raise_on_error=False)
-    assert logged(world, result, "error") == ["unforeseen failed: ConnectionError: the database is away"]
+    line = f"unforeseen failed: ConnectionError: the database is away See /runs/{result.run_id}"
+    assert logged(world, result, "error") == [line]
     assert not FINAL.keys() & world.instance.get_run_by_id(result.run_id).tags.keys()
 
 
@@ -137,7 +141,21 @@ def test_a_failed_job_without_assets_is_reported_too(world: BuiltWorld, webhook:
         None,
     )
     assert "catalog.yaml" in str(posted["error"])
-    assert posted["url"] is None
+    assert posted["url"] == posted["run_url"] == f"/runs/{result.run_id}"
+
+
+def test_a_build_without_its_inputs_leads_to_the_check_that_says_which(world: BuiltWorld) -> None:
+    result = world.materialize("gnomad/shard", partition="chr17")
+    assert not result.success
+    (line,) = [line for line in logged(world, result, "error") if not line.startswith("Dependencies for step")]
+    assert line.endswith(" See /assets/gnomad/shard?view=checks&checkDetail=inputs_accepted")
+
+
+def test_a_pointer_without_a_package_leads_to_its_check(world: BuiltWorld, webhook: Webhook) -> None:
+    result = world.materialize("packages/current")
+    assert not result.success
+    (posted,) = webhook.posted
+    assert posted["url"] == "/assets/packages/current?view=checks&checkDetail=package_verifies"
 
 
 def test_without_a_webhook_there_is_a_line_only(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 import tenacity
 
 from genolewm_assets.defs.runtime import webhook
-from genolewm_assets.defs.runtime.webhook import TIMEOUT_S, UI_VARIABLE, page_url, post
+from genolewm_assets.defs.runtime.webhook import TIMEOUT_S, UI_VARIABLE, page_url, pointing_to, post
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.webhook import closed_port, dripping_server, mute_server, webhook_server
 
@@ -82,4 +82,5 @@ def test_a_page_is_named_where_the_address_of_the_ui_is_known(monkeypatch: pytes
     monkeypatch.setenv(UI_VARIABLE, ui)
     assert page_url("assets/packages/current") == "https://dagster.example/assets/packages/current"
     monkeypatch.delenv(UI_VARIABLE)
-    assert page_url("assets/packages/current") is None
+    assert page_url("assets/packages/current") == "/assets/packages/current"
+    assert pointing_to("It failed.", "/a?b&c", "runs/1") == "It failed. See /a?b&c /runs/1"

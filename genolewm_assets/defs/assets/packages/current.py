@@ -14,7 +14,7 @@ from genolewm_assets.defs.assets.mito_variants import mito_variants
 from genolewm_assets.defs.assets.packages.audit import packages_audit
 from genolewm_assets.defs.assets.packages.move_report import Report, report_move
 from genolewm_assets.defs.assets.packages.split import describe_card, packages_split
-from genolewm_assets.defs.display import check_description, check_metadata
+from genolewm_assets.defs.display import check_description, check_metadata, check_pages
 from genolewm_assets.defs.runtime import (
     FOLLOWING,
     Currency,
@@ -140,7 +140,7 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         said = check_description(check)
         yield dg.AssetCheckResult(check_name=_VERIFIES, passed=False, metadata=check_metadata(check), description=said)
         yield from packages_current.advice(opened, packages_current.currency(opened, None), context.instance)
-        raise dg.Failure(str(err), allow_retries=False) from err
+        raise dg.Failure(str(err), metadata=check_pages(packages_current.key, [check]), allow_retries=False) from err
     context.log.info("package in use: release %s, %s", ref.release, ref.path)
     _end_past_refusals(context, ref.release)
     move = next_move(recorded, ref)
@@ -251,6 +251,7 @@ def _announce(move: Move, report: Report | None, run_id: str) -> None:
             "manifest_sha256": move.after.manifest_sha256,
             "run_id": run_id,
             "url": page_url("assets/packages/current"),
+            "run_url": page_url(f"runs/{run_id}"),
         },
     )
     if problem:
