@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display import clinvar_vcf_schema, describe_published, of, plotted
 from genolewm_assets.defs.runtime import (
-    AUTOMATED,
+    AUTOMATED_OF_EVERY_RELEASE,
     BY_RELEASE,
     GatedAsset,
     Plan,
@@ -218,7 +218,7 @@ clinvar_shard = GatedAsset(
     place=lambda _, release: f"clinvar/{release}/shard",
     deps=(on_same_key(clinvar_release), on_every_partition(reference_genome)),
     partitions=BY_RELEASE,
-    automation=AUTOMATED,
+    automation=AUTOMATED_OF_EVERY_RELEASE,
     follows_releases=True,
     table=CLINVAR_VARIANTS,
     sources={

@@ -1,4 +1,4 @@
-"""``purge_old_runs``: deletes runs that newer runs have superseded; Dagster alone would keep every run for ever."""
+"""``purge_old_runs``: deletes superseded runs and old evaluations of conditions, which Dagster would keep for ever."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -33,6 +33,7 @@ class PurgeConfig(dg.Config):
     """Run config of ``purge_old_runs``."""
 
     older_than_days: float = Field(default=30, ge=0, description="Least age of a run, in days since it ended.")
+    evaluations_days: float = Field(default=7, ge=0, description="Age, in days, to which evaluations are kept.")
     dry_run: bool = Field(default=False, description="Only count the runs; delete nothing.")
 
 
@@ -141,11 +142,14 @@ class RunHistory:
 
 @dg.op
 def delete_superseded_runs(context: dg.OpExecutionContext, config: PurgeConfig) -> dg.Output[None]:
-    """Delete old, superseded runs, and count them.
+    """Delete old, superseded runs, and count them; delete old evaluations of automation conditions.
 
-    Their events and captured output are deleted with them.
+    The events and captured output of the runs are deleted with them.
     """
     history = RunHistory(context.instance)
+    evaluated_before = datetime.now(UTC) - timedelta(days=config.evaluations_days)
+    if not config.dry_run and context.instance.schedule_storage is not None:
+        context.instance.schedule_storage.purge_asset_evaluations(evaluated_before.timestamp())
     counts = Counter(deleted=0, kept=0)
     cutoff = datetime.now(UTC) - timedelta(days=config.older_than_days)
     for record in history.ended_before(cutoff):
@@ -169,7 +173,10 @@ def delete_superseded_runs(context: dg.OpExecutionContext, config: PurgeConfig) 
 @dg.job(
     name="purge_old_runs",
     hooks={report_failure},
-    description="Delete old runs that newer runs have superseded; a run with the latest event of an asset is kept.",
+    description=(
+        "Delete old runs that newer runs have superseded, and evaluations of automation that are over a week old. A "
+        "run with the latest event of an asset is kept."
+    ),
 )
 def purge_old_runs_job() -> None:
     """Run ``delete_superseded_runs``."""

@@ -1,4 +1,5 @@
 from .automation import AUTOMATED as AUTOMATED
+from .automation import AUTOMATED_OF_EVERY_RELEASE as AUTOMATED_OF_EVERY_RELEASE
 from .automation import FOLLOWING as FOLLOWING
 from .automation import REBUILT as REBUILT
 from .automation import RECOMPUTED as RECOMPUTED
@@ -65,6 +66,7 @@ from .settings import configured_executor as configured_executor
 from .settings import configured_resources as configured_resources
 from .settings import configured_root as configured_root
 from .webhook import page_url as page_url
+from .webhook import pointing_to as pointing_to
 from .webhook import post as post
 from .webhook import webhook_url as webhook_url
 from .workspace import NO_SOURCE as NO_SOURCE

@@ -3,7 +3,8 @@
 A changed data version triggers a rebuild; materialising a partition again with the same bytes does not. Every condition
 but ``FOLLOWING`` requires ``GATE`` and waits until the upstream partitions are themselves up to date, so that a change
 passes through the graph step by step and each partition is built once. Labels say in words what a
-condition waits for; the UI shows them with each evaluation.
+condition waits for; the UI shows them with each evaluation. Of ClinVar releases only the newest are looked at
+(``watched``): an older one is rebuilt when a person asks for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import dagster as dg
 
 from genolewm_assets.defs.engines import H100_ASSET_TAGS
 from genolewm_assets.defs.runtime.gates import GATE
+from genolewm_assets.defs.runtime.watched import BriefSensor, Watched
 
 AC = dg.AutomationCondition
 
@@ -88,7 +90,7 @@ def _newly_missing() -> Condition:
 _IDLE = _labelled(~AC.in_progress(), "waits while it is being built itself")
 
 
-def _when(reason: Condition, label: str) -> Condition:
+def _when(reason: Condition, label: str, *, newest_only: bool = True) -> Watched:
     """Return ``reason``, held back until all upstream partitions exist, are up to date and passed their checks.
 
     Neither the target nor an upstream partition may be in progress. States whose encoder changed do not count as
@@ -104,14 +106,16 @@ def _when(reason: Condition, label: str) -> Condition:
         & _labelled(~behind, "waits until every input is up to date")
         & _labelled(GATE, "waits until every blocking check of every input has passed")
     )
-    return _labelled(whole, label)
+    return Watched(_labelled(whole, label), newest_only=newest_only)
 
+
+_NEW_OR_DUE = _labelled(_newly_missing() | _due(), "the partition is new, or an input changed")
 
 #: Built when the partition is newly missing, and again when upstream data changed.
-AUTOMATED = _when(
-    _labelled(_newly_missing() | _due(), "the partition is new, or an input changed"),
-    "build if new, rebuild if changed",
-)
+AUTOMATED = _when(_NEW_OR_DUE, "build if new, rebuild if changed")
+
+#: The same for every release: any of them may be T0 of the newest, which then reads it.
+AUTOMATED_OF_EVERY_RELEASE = _when(_NEW_OR_DUE, "build if new, rebuild if changed", newest_only=False)
 
 #: Rebuilt when upstream data changed. The first build is requested by ``refresh_release`` or by a person, because not
 #: every release is packaged.
@@ -141,21 +145,25 @@ _AUDIT_FAILED = _labelled(
 #: that is known to leak, and its page says so. ``GATE`` does not apply, and a release that is missing, failed or in
 #: progress does not delay it, because its build verifies the package it selects. Another package may change during that
 #: verification, so a change counts as handled only when the asset is requested after it.
-FOLLOWING = _labelled(
-    _labelled(_newly_missing() | _AUDITED | _AUDIT_FAILED, "nothing is in use yet, or a package was audited") & _IDLE,
-    "follow every audit of a package",
+FOLLOWING = Watched(
+    _labelled(
+        _labelled(_newly_missing() | _AUDITED | _AUDIT_FAILED, "nothing is in use yet, or a package was audited")
+        & _IDLE,
+        "follow every audit of a package",
+    ),
+    newest_only=False,
 )
 
 _ON_GPU = dg.AssetSelection.tag(*next(iter(H100_ASSET_TAGS.items())))
 
-cpu_automation_sensor = dg.AutomationConditionSensorDefinition(
+cpu_automation_sensor = BriefSensor(
     "cpu_automation_sensor",
     target=dg.AssetSelection.all() - _ON_GPU,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Requests builds of missing partitions and rebuilds after upstream changes, except for H100 assets.",
 )
 
-gpu_automation_sensor = dg.AutomationConditionSensorDefinition(
+gpu_automation_sensor = BriefSensor(
     "gpu_automation_sensor",
     target=_ON_GPU,
     default_status=dg.DefaultSensorStatus.STOPPED,

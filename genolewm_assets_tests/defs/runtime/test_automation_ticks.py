@@ -10,6 +10,7 @@ import pytest
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.runtime.automation import RECOMPUTED, cpu_automation_sensor, gpu_automation_sensor
+from genolewm_assets.defs.runtime.watched import Watched
 from genolewm_assets_tests.worlds.graph.built_world import QUIET
 
 GRAPH = defs.resolve_asset_graph()
@@ -160,7 +161,7 @@ def test_no_two_conditions_of_an_asset_share_what_they_remember(key: dg.AssetKey
     """Dagster files what ``since`` and ``newly_true`` remember under their names and those of their parts only."""
     condition = GRAPH.get(key).automation_condition
     assert condition is not None
-    assert condition.is_serializable
+    assert isinstance(condition, Watched)
     known: dict[tuple[bool, str], str] = {}
     # What a condition asks of other assets is remembered for each of these.
     waiting = [(condition, False)]
