@@ -146,6 +146,20 @@ def test_checks_have_a_status_per_partition_also_the_failed_one(page: Page) -> N
         expect(page.get_by_text(text, exact=True)).to_be_visible()
 
 
+def test_the_line_of_a_failed_run_leads_to_the_rows_at_fault(page: Page) -> None:
+    query = """{runsOrError(filter: {statuses: [FAILURE]}) {... on Runs {results {eventConnection(limit: 1000) {
+        events {... on LogMessageEvent {message}}}}}}}"""
+    answer = page.request.post("/graphql", data={"query": query}).json()
+    (run,) = answer["data"]["runsOrError"]["results"]
+    said = [event.get("message", "") for event in run["eventConnection"]["events"]]
+    (line,) = [message for message in said if message.startswith(f"gnomad/shard[{BROKEN_CONTIG}] failed: ")]
+    # Without GENOLEWM_UI_URL the address is a path.
+    page.goto(line.split(" ")[-1])
+    expect(page.get_by_text("Evaluation result").locator("xpath=..")).to_contain_text("Failed")
+    expect(page.get_by_text("First row at fault:")).to_be_visible()
+    expect(page.locator("tr", has=page.get_by_text("remedy", exact=True)).first).to_be_visible()
+
+
 def test_every_check_of_an_asset_is_listed_with_what_it_guarantees(page: Page) -> None:
     open_asset(page, "packages/split", "checks", checkDetail="splits_disjoint")
     graph = defs.resolve_asset_graph()

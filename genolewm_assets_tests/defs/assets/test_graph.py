@@ -14,7 +14,8 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED, platform_status
 from genolewm_assets.defs.assets.packages.audit import IS_CONCLUSIVE
 from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
-from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED, SOURCES
+from genolewm_assets.defs.runtime import automation
+from genolewm_assets.defs.runtime.automation import SOURCES
 from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
 from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT
 from genolewm_assets.encoders import PRECISION_SUFFICIENT
@@ -27,7 +28,10 @@ SPECS = sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user
 GOLDEN = REPOSITORY / "genolewm_assets_tests" / "golden" / "asset_graph.json"
 
 
-CONDITIONS = {"AUTOMATED": AUTOMATED, "REBUILT": REBUILT, "RECOMPUTED": RECOMPUTED, "FOLLOWING": FOLLOWING}
+CONDITIONS = {
+    name: getattr(automation, name)
+    for name in ("AUTOMATED", "AUTOMATED_OF_EVERY_RELEASE", "REBUILT", "RECOMPUTED", "FOLLOWING")
+}
 
 #: What the demo builds, in its order.
 BUILT: dict[str, tuple[str | None, ...]] = {

@@ -10,9 +10,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 import sqlalchemy as db
+from dagster._core.asset_graph_view.serializable_entity_subset import SerializableEntitySubset
+from dagster._core.definitions.declarative_automation.serialized_objects import (
+    AutomationConditionEvaluation,
+    AutomationConditionNodeSnapshot,
+)
 from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.storage.compute_log_manager import ComputeIOType
 from dagster._core.storage.runs.schema import RunsTable
+from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable
 
 from genolewm_assets.defs.operations import old_runs
 from genolewm_assets.defs.operations.old_runs import purge_old_runs_job, purge_old_runs_schedule
@@ -265,6 +271,31 @@ def test_captured_output_goes_with_the_run(history_on_disk: History) -> None:
     history.make("checked")
     history.purge()
     assert not kept.exists()
+
+
+def test_evaluations_of_over_a_week_ago_go(history_on_disk: History) -> None:
+    storage = history_on_disk.instance.schedule_storage
+    assert storage is not None
+    for number in (1, 2):
+        node = AutomationConditionNodeSnapshot("Condition", "", "an id")
+        subset = SerializableEntitySubset(key=dg.AssetKey("checked"), value=False)
+        evaluation = AutomationConditionEvaluation(node, 0.0, 0.0, subset, subset, [], [])
+        storage.add_auto_materialize_asset_evaluations(number, [evaluation.with_run_ids(set())])
+    table, eight_days_ago = AssetDaemonAssetEvaluationsTable, datetime.now(UTC) - timedelta(days=8)
+    with storage.connect() as database:
+        old = table.update().where(table.c.evaluation_id == 1).values(create_timestamp=eight_days_ago)
+        database.execute(old)
+
+    def kept() -> list[int]:
+        found = storage.get_auto_materialize_asset_evaluations(dg.AssetKey("checked"), limit=9)
+        return [record.evaluation_id for record in found]
+
+    history_on_disk.purge(dry_run=True)
+    assert kept() == [2, 1]
+    history_on_disk.purge()
+    assert kept() == [2]
+    history_on_disk.purge(evaluations_days=0)
+    assert kept() == []
 
 
 def test_weekly_and_on_by_default() -> None:

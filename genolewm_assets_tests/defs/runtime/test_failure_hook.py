@@ -144,6 +144,11 @@ def test_a_failed_job_without_assets_is_reported_too(world: BuiltWorld, webhook:
     assert posted["url"] == posted["run_url"] == f"/runs/{result.run_id}"
 
 
+def test_a_release_that_fails_again_is_posted_again(world: BuiltWorld, webhook: Webhook) -> None:
+    runs = [refresh(world).run_id for _ in range(2)]
+    assert [posted["run_id"] for posted in webhook.posted] == runs
+
+
 def test_a_build_without_its_inputs_leads_to_the_check_that_says_which(world: BuiltWorld) -> None:
     result = world.materialize("gnomad/shard", partition="chr17")
     assert not result.success
