@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import logging
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,24 +22,29 @@ from dagster._core.asset_graph_view.entity_subset import EntitySubset
 from dagster._core.definitions.declarative_automation.operators import EntityMatchesCondition
 from dagster._core.definitions.declarative_automation.serialized_objects import AutomationConditionEvaluation
 from dagster._core.definitions.instigation_logger import InstigationLogger
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
 
-from genolewm_assets.defs.runtime.partitions import clinvar_release_partitions
+from genolewm_assets.defs.runtime.partitions import clinvar_release_partitions, forensic_run_partitions
+from genolewm_assets.defs.runtime.run_states import UNFINISHED
 from genolewm_assets.variants import in_order
 
 #: Releases that automation looks at, of those that are registered and of those for which an asset is built.
 NEWEST = 3
 
+#: Ticks after which an evaluation gives what the one before gave if nothing happened: what was new is no more new. Of
+#: the later ones one in so many is evaluated all the same.
+_SETTLED, _LOOKED_AGAIN = 3, 20
+
 #: Tag by which the limits of an instance know what automation asked for; the daemon sets it where it evaluates itself.
 _ASKED = {"dagster/from_automation_condition": "true"}
 
+_DYNAMIC = (clinvar_release_partitions, forensic_run_partitions)
 _VIEWS = "_of_newest_releases"
 
 
 class Watched(dg.AutomationCondition[Any]):
-    """A condition of which each evaluation is kept in brief, and with ``newest_only`` of the newest releases only.
-
-    Dagster evaluates conditions of its users in the code server, by sensors with ``use_user_code_server``.
-    """
+    """A condition of which each evaluation is kept in brief, and with ``newest_only`` of the newest releases only."""
 
     def __init__(self, operand: dg.AutomationCondition[Any], *, newest_only: bool = True) -> None:
         self.operand, self._newest_only = operand, newest_only
@@ -48,15 +53,6 @@ class Watched(dg.AutomationCondition[Any]):
     def children(self) -> Sequence[dg.AutomationCondition[Any]]:
         """The condition itself, which takes the place of this one in all that is shown and remembered."""
         return (self.operand,)
-
-    @property
-    def name(self) -> str:
-        """Name of the condition."""
-        return self.operand.name
-
-    def get_label(self) -> str | None:
-        """Return the label of the condition."""
-        return self.operand.get_label()
 
     def get_node_unique_id(self, **place: Any) -> str:
         """Return the identifier by which the condition's state is found."""
@@ -73,29 +69,49 @@ class Watched(dg.AutomationCondition[Any]):
             every = context.candidate_subset
             missing = await view.compute_missing_subset(key=context.key, from_subset=every)
             registered = every.expensively_compute_partition_keys()
-            view = _of_releases(view, _newest(registered, registered - missing.expensively_compute_partition_keys()))
-        inner = dataclasses.replace(
-            context,
-            condition=self.operand,
-            asset_graph_view=view,
-            candidate_subset=view.get_full_subset(key=context.key),
-        )
+            built = registered - missing.expensively_compute_partition_keys()
+            view = _of_releases(
+                view, frozenset(key for keys in (registered, built) for key in in_order(keys)[-NEWEST:])
+            )
+        subset = view.get_full_subset(key=context.key)
+        inner = dataclasses.replace(context, condition=self.operand, asset_graph_view=view, candidate_subset=subset)
         result = await inner.evaluate_async()
         return _Brief(inner, result.true_subset, child_results=result.child_results)
 
 
 class BriefSensor(dg.AutomationConditionSensorDefinition):
-    """A sensor that evaluates conditions in the code server, and writes no file of log for each tick."""
+    """A sensor that evaluates conditions in the code server, unless nothing happened, and writes no file of log."""
+
+    _state: object = None
+    _idle = 0
 
     def __init__(self, name: str, **stated: Any) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)  # use_user_code_server
             super().__init__(name, run_tags=_ASKED, use_user_code_server=True, **stated)
 
-    def evaluate_tick(self, context: dg.SensorEvaluationContext) -> Any:
+    def evaluate_tick(self, context: dg.SensorEvaluationContext) -> SensorExecutionData:
         """Evaluate the conditions; an error is recorded with the tick."""
+        state = _state_of(context.instance)
+        self._idle = self._idle + 1 if state == self._state and context.cursor else 0
+        if self._idle >= _SETTLED and self._idle % _LOOKED_AGAIN:
+            return SensorExecutionData([], "nothing happened since the conditions were evaluated", context.cursor)
+        self._state = None
         context._logger = InstigationLogger(level=logging.WARNING)
-        return super().evaluate_tick(context)
+        found = super().evaluate_tick(context)
+        self._state = state
+        return found
+
+
+def _state_of(instance: dg.DagsterInstance) -> object:
+    """Return what changes with everything that the conditions ask an instance."""
+    unfinished = BulkActionsFilter(statuses=list(set(BulkActionStatus) - set(BULK_ACTION_TERMINAL_STATUSES)))
+    return (
+        instance.event_log_storage.get_maximum_record_id(),
+        [instance.get_dynamic_partitions(str(each.name)) for each in _DYNAMIC],
+        instance.get_run_ids(dg.RunsFilter(statuses=list(UNFINISHED))),
+        [(backfill.backfill_id, backfill.status) for backfill in instance.get_backfills(unfinished)],
+    )
 
 
 class _Brief(dg.AutomationResult[Any]):
@@ -108,9 +124,11 @@ class _Brief(dg.AutomationResult[Any]):
     @cached_property
     def value_hash(self) -> str:
         """Digest of what is kept; an evaluation with the digest of the one before is not stored."""
-        nodes = self.serializable_evaluation.iter_nodes()
-        values = [(node.condition_snapshot.unique_id, node.true_subset, node.candidate_subset) for node in nodes]
-        return hashlib.sha256(repr(values).encode()).hexdigest()
+        digest = hashlib.sha256()
+        for node in self.serializable_evaluation.iter_nodes():
+            subsets = (dg.serialize_value(each) for each in (node.true_subset, node.candidate_subset))
+            digest.update("\0".join([node.condition_snapshot.unique_id, *subsets]).encode())
+        return digest.hexdigest()
 
 
 class _ViewOfReleases(AssetGraphView):
@@ -136,10 +154,6 @@ def _of_releases(view: AssetGraphView, releases: frozenset[str]) -> _ViewOfRelea
         vars(narrowed).update({name: value for name, value in vars(view).items() if "cached_method" not in name})
         narrowed.releases, narrowed.full = releases, {}
     return views[releases]
-
-
-def _newest(*groups: Iterable[str]) -> frozenset[str]:
-    return frozenset(key for keys in groups for key in in_order(keys)[-NEWEST:])
 
 
 def _in_brief(evaluation: AutomationConditionEvaluation[Any]) -> AutomationConditionEvaluation[Any]:

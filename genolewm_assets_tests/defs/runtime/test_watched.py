@@ -14,6 +14,7 @@ from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 from dagster._core.definitions.automation_tick_evaluation_context import AutomationTickEvaluationContext
 from dagster._core.definitions.declarative_automation.serialized_objects import AutomationConditionEvaluation
 from dagster._core.definitions.partitions.context import partition_loading_context
+from dagster._core.utils import make_new_run_id
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.runtime.automation import AUTOMATED, REBUILT, RECOMPUTED, cpu_automation_sensor
@@ -176,6 +177,37 @@ def test_the_sensor_asks_in_the_code_server_and_writes_no_log() -> None:
         assert found.cursor
         assert found.log_key is None
         assert cpu_automation_sensor.run_tags["dagster/from_automation_condition"] == "true"
+
+
+def test_where_nothing_happened_the_sensor_evaluates_one_tick_in_twenty(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_automation_sensor, "_state", None)
+    repository = defs.get_repository_def()
+    evaluated, cursor = [], None
+
+    def tick() -> bool:
+        nonlocal cursor
+        context = dg.build_sensor_context(instance=instance, repository_def=repository, cursor=cursor)
+        found = cpu_automation_sensor.evaluate_tick(context)
+        before, cursor = cursor, found.cursor
+        assert cursor
+        assert (found.skip_message or "").startswith("nothing happened") == (before == cursor)
+        return bool(before != cursor)
+
+    evaluated = [tick() for _ in range(22)]
+    assert [number for number, each in enumerate(evaluated) if each] == [0, 1, 2, 20]
+    changes = (
+        lambda: instance.report_runless_asset_event(dg.AssetMaterialization(["reference", "genome"])),
+        lambda: instance.add_dynamic_partitions(RELEASED, ["2026-01-04"]),
+        lambda: instance.add_run(dg.DagsterRun(job_name="job", run_id=make_new_run_id())),
+    )
+    for change in changes:
+        change()
+        assert [tick() for _ in range(4)] == [True, True, True, False]
+    # A sensor that was reset begins anew.
+    cursor = None
+    assert tick()
 
 
 #: Assets of a release in the order in which ``refresh_release`` makes them.
