@@ -14,6 +14,7 @@ import pytest
 
 from genolewm_assets.audit import AuditReport, Layout, LeakKind, audit_package, find_layout
 from genolewm_assets.audit.reading.geno_lewm import open_geno_lewm
+from genolewm_assets.audit.reading.package_files import open_files
 from genolewm_assets.audit.report import Verdict
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets_tests.command_line import run
@@ -194,6 +195,8 @@ def test_without_holdouts_nothing_is_certain(audited: AuditedWorld, tmp_path: Pa
     assert report[LeakKind.HELD_INTERVAL].reason == "no interval is held out"
 
 
+#: Brackets that Python's reader of JSON gives up on.
+DEEP = "[" * 30_000
 ALLELE: Row = {"chrom": "17", "ref": "A", "alt": "C", "pos": 7}
 
 
@@ -205,6 +208,7 @@ def test_folders_that_are_something_else(audited: AuditedWorld, tmp_path: Path) 
     manifest = tmp_path / "dataset_manifest.json"
     for content, problem in (
         ("[1", "lists no files"),
+        (DEEP, "lists no files.*recursion"),
         ('{"files": [1]}', "lists no files"),
         ('{"files": [{"path": "../x.jsonl"}]}', "outside of the folder"),
     ):
@@ -231,6 +235,12 @@ def test_folders_that_are_something_else(audited: AuditedWorld, tmp_path: Path) 
         write_lines(tmp_path / "placed/a.jsonl", [row])  # type: ignore[list-item]
         with pytest.raises(CorruptResourceError, match=f"a.jsonl:1: is no window or allele of geno-lewm .{problem}"):
             list(files.windows("train", ("sequence",)))
+    (tmp_path / "placed/a.jsonl").write_text(DEEP)
+    with pytest.raises(CorruptResourceError, match=r"a.jsonl:1: is no window or allele of geno-lewm .*recursion"):
+        list(files.windows("train", ("sequence",)))
+    (tmp_path / "package.json").write_text(DEEP)
+    with pytest.raises(CorruptResourceError, match=r"package\.json: is no JSON .*recursion"):
+        open_files(tmp_path, None)
 
 
 def test_the_command(

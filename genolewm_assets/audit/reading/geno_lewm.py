@@ -173,7 +173,7 @@ def open_geno_lewm(directory: Path, holdouts: Path | None, fasta: Path) -> GenoL
         try:
             record = json.loads(path.read_bytes())
             files = tuple((str(entry["path"]), str(entry.get("split") or TRAIN)) for entry in record["files"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as err:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as err:
             raise CorruptResourceError(str(path), f"lists no files with path and split ({err!r})") from err
         outside = [name for name, _ in files if not (directory / name).resolve().is_relative_to(directory)]
         if outside:
@@ -200,7 +200,7 @@ def _json_lines(path: Path) -> Iterator[Row]:
                     yield _checked(json.loads(line))
     except FileNotFoundError as err:
         raise MissingResourceError(str(path), "is missing", remedy=_REMEDY) from err
-    except (OSError, ValueError, TypeError) as err:
+    except (OSError, ValueError, TypeError, RecursionError) as err:
         raise CorruptResourceError(f"{path}:{at}", f"is no window or allele of geno-lewm ({err})") from err
 
 

@@ -170,7 +170,7 @@ def open_files(package: Path, holdouts: Path | None = None) -> OwnFiles:
         record = json.loads(path.read_bytes())
     except OSError as err:
         raise MissingResourceError(str(package), f"cannot be read ({err})", remedy=_REMEDY) from err
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise CorruptResourceError(str(path), f"is no JSON ({err})", remedy=_AGAIN) from err
     if not isinstance(record, dict):
         raise CorruptResourceError(str(path), "is no JSON object", remedy=_AGAIN)

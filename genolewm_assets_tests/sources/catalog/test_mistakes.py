@@ -305,6 +305,12 @@ def test_a_window_that_just_fits_is_possible(tmp_path: Path) -> None:
     assert load_catalog(write(tmp_path, data)).window_profile.window_bp == 99_486
 
 
+def chained(length: int, width: int) -> str:
+    """Return lists, each of which holds the one before it ``width`` times, as an alias."""
+    lines = [f"- &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, length)]
+    return "\n".join(["- &a0 [x]", *lines])
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -313,6 +319,14 @@ def test_a_window_that_just_fits_is_possible(tmp_path: Path) -> None:
         ("gnomad:\n  sources:\n    chr1: {}\n    chr1: {}\n", ":4:5: not valid YAML (key 'chr1' is given twice)"),
         ("a: !!python/object/apply:os.system [ls]\n", ":1:4: not valid YAML (could not determine a constructor"),
         ("a: 1\n---\nb: 2\n", ":2:1: not valid YAML (but found another document)"),
+        ("[" * 30_000, ":1:50: not valid YAML (nested deeper than 50 levels)"),
+        ("{a: " * 30_000, ":1:197: not valid YAML (nested deeper than 50 levels)"),
+        ("- " * 30_000, ":1:99: not valid YAML (nested deeper than 50 levels)"),
+        ("\n".join(" " * n + "a:" for n in range(999)), ":50:50: not valid YAML (nested deeper than 50 levels)"),
+        (chained(99, 1), ":50:13: not valid YAML (nested deeper than 50 levels)"),
+        (chained(9, 10), ":6:28: not valid YAML (its aliases stand for more than 100,000 values)"),
+        ("a: &a [*a]\n", ":1:8: not valid YAML (alias 'a' is inside of what it names)"),
+        ("a: " + "x" * (4 << 20), ": is too large for a catalogue: expected at most 4,194,304 bytes"),
         ("", ": not a mapping: expected keys name, base, generator, genome, windows, gnomad, clinvar, "),
         ("- a\n", ": not a mapping"),
     ],
