@@ -37,10 +37,11 @@ from genolewm_assets.audit_commands import audit_app
 from genolewm_assets.catalog_commands import catalog_app
 from genolewm_assets.compile_command import compile_all
 from genolewm_assets.console import ConsoleProgress, err, out
+from genolewm_assets.defs.run_databases import check_databases
 from genolewm_assets.defs.web_guard import UI_HOSTS, parse_hosts
 from genolewm_assets.demo_commands import add_release, check_no_options_before
+from genolewm_assets.history_commands import history_app
 from genolewm_assets.launch import WORKING_FOLDER, enter_environment, prepare_environment, ui_command
-from genolewm_assets.run_databases import check_databases
 from genolewm_assets.status_command import add_status_commands
 from genolewm_assets.surroundings import check_arguments, enter_utf8, errors_in_one_line, open_closed_streams
 from genolewm_assets.ui_server import check_can_serve
@@ -64,11 +65,9 @@ add_status_commands(app)
 app.command("compile")(compile_all)
 app.add_typer(demo_app, name="demo")
 app.add_typer(catalog_app, name="catalog")
-app.add_typer(cache_app, name="cache")
-app.add_typer(package_app, name="package")
-app.add_typer(holdouts_app, name="holdouts")
-app.add_typer(root_app, name="root")
-app.add_typer(audit_app, name="audit")
+_GROUPS = {"cache": cache_app, "package": package_app, "holdouts": holdouts_app, "root": root_app, "audit": audit_app}
+for _name, _group in {**_GROUPS, "history": history_app}.items():
+    app.add_typer(_group, name=_name)
 
 PortOption = Annotated[int, typer.Option("--port", help="Port to listen on.", min=1, max=65_535)]
 ComputeOption = Annotated[
@@ -153,7 +152,7 @@ def demo(
     from genolewm_assets.defs.operations import Demo
 
     with Demo(defs, say=_say) as walk, ConsoleProgress(err) as progress:
-        results = _walk(walk, walk.steps(), progress)
+        results = _walk(walk, walk.steps(), progress, further=1)
         results.append(walk.follow())
         progress.say(results[-1].line())
         if any(result.outcome != "current" for result in results):
@@ -218,11 +217,11 @@ def cache_windows(
     _exit_on_failure(results)
 
 
-def _walk(walk: Demo, steps: Steps, progress: ConsoleProgress) -> list[PartitionResult]:
+def _walk(walk: Demo, steps: Steps, progress: ConsoleProgress, *, further: int = 0) -> list[PartitionResult]:
     results = []
     for result in walk.run(steps):
         results.append(result)
-        progress.advance(len(results), len(steps), "partitions")
+        progress.advance(len(results), len(steps) + further, "partitions")
         progress.say(result.line())
     return results
 

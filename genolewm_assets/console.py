@@ -1,16 +1,39 @@
-"""Consoles of the commands, and their progress: a bar on a terminal, plain lines elsewhere."""
+"""Consoles of the commands, which show text from outside as it may be printed, and their progress.
+
+Progress is a bar on a terminal, plain lines elsewhere.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.segment import Segment
+from rich.text import Text
+
+from genolewm_assets.errors import printable
+
+
+class SafeConsole(Console):
+    """A console that prints no control character and no password of a URL, wherever in what is printed they are."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return text as it is laid out."""
+        return super().render_str(printable(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the parts of what is printed, also of what is not given as text; controls are the console's own."""
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=printable(part.text))
+
 
 # Without emoji: `:A:` in an allele is none.
-out = Console(emoji=False)
-err = Console(stderr=True, emoji=False)
+out = SafeConsole(emoji=False)
+err = SafeConsole(stderr=True, emoji=False)
 
 #: Seconds between two progress lines when the output is not a terminal.
 _LINE_INTERVAL_S = 10.0

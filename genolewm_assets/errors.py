@@ -15,12 +15,52 @@
           ChecksumError
 
 Every message has one format, made by :meth:`GenoLeWMError.__str__`:
-``where: what is wrong: expected X, got Y. What to do.``
+``where: what is wrong: expected X, got Y. What to do.`` Text from outside, such as names of files, is in it as
+:func:`printable` returns it.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
+
+#: Controls of a terminal, and characters that hide text or change its direction; line ends and tabs are none.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb]"
+)
+#: User and password of a URL, and values of its query that are passwords.
+_USER = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s@?#]+@")
+_PASSWORD = re.compile(
+    r"(?i)([?&;](?:[\w.-]*(?:signature|credential|token|secret|passw(?:or)?d|api[_-]?key|access[_-]?(?:key)?id)"
+    r"|sig|key|key-pair-id|policy|auth|pwd)=)[^&;\s#\"'<>()]+"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return text from outside as it may be printed, logged and recorded.
+
+    Control characters are written as in JSON (``\u001b``). User, password, signatures and tokens of URLs are ``…``.
+
+    Examples
+    --------
+    >>> printable("\x1b[31m s3://me:pw@host/a.vcf?versionId=7&X-Amz-Signature=0a1b")
+    '\\u001b[31m s3://…@host/a.vcf?versionId=7&X-Amz-Signature=…'
+    """
+    shown = _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _PASSWORD.sub(r"\1…", _USER.sub(r"\1…@", shown))
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: ``1 fault``, ``2 faults``, ``1,000 entries``.
+
+    Parameters
+    ----------
+    noun
+        What is counted, in the singular.
+    plural
+        Its plural; by default with an s.
+    """
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 class GenoLeWMError(Exception):
@@ -51,7 +91,7 @@ class GenoLeWMError(Exception):
             f"{label} {value}" for label, value in (("expected", self.expected), ("got", self.got)) if value is not None
         ]
         body = f"{self.where}: {self.problem}" + (f": {', '.join(facts)}" if facts else "")
-        return " ".join(f"{body}. {self.remedy}{'.' if self.remedy else ''}".split())
+        return printable(" ".join(f"{body}. {self.remedy}{'.' if self.remedy else ''}".split()))
 
     def __reduce__(self) -> tuple[object, ...]:
         details = {"expected": self.expected, "got": self.got, "remedy": self.remedy}

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from genolewm_assets.artefact_commands import CatalogOption, JsonOption, RootOption
-from genolewm_assets.console import ConsoleProgress, err, out
-from genolewm_assets.errors import ResourceError
+from genolewm_assets.console import ConsoleProgress, SafeConsole, err, out
+from genolewm_assets.defs.run_databases import described
+from genolewm_assets.errors import GenoLeWMError, ResourceError, counted
 from genolewm_assets.launch import enter_environment, environment_of
-from genolewm_assets.run_databases import described
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -74,7 +74,7 @@ def status(
         _print_partitions(found)
     else:
         # Of itself a console without a terminal has 80 columns.
-        Console(width=min(out.width, _COLUMNS) if out.is_terminal else _COLUMNS).print(_page(found))
+        SafeConsole(width=min(out.width, _COLUMNS) if out.is_terminal else _COLUMNS).print(_page(found))
     if not found.is_well:
         raise typer.Exit(4)
 
@@ -160,7 +160,7 @@ def _read_steadily(
     """Read again where another process wrote to the history meanwhile."""
     from sqlalchemy.exc import SQLAlchemyError
 
-    from genolewm_assets.defs.read_only_instance import open_read_only
+    from genolewm_assets.defs.read_only_instance import open_read_only, stated_storage
     from genolewm_assets.defs.runtime import Workspace
     from genolewm_assets.sources.catalog import load_catalog
     from genolewm_assets.store.artefacts import ROOT_FILE, Root
@@ -175,11 +175,16 @@ def _read_steadily(
                 return read(workspace, None)
             with instance:
                 return read(workspace, instance)
-        except SQLAlchemyError as error:
-            if attempt + 1 < _ATTEMPTS:
+        except Exception as error:
+            is_query = isinstance(error, SQLAlchemyError)
+            if is_query and attempt + 1 < _ATTEMPTS:
                 continue
+            if not isinstance(error, GenoLeWMError) and not stated_storage(home) and (told := described(home, error)):
+                raise told from error
+            if not is_query:
+                raise
             problem = " ".join(str(getattr(error, "orig", error)).split())
-            raise described(home, error) or ResourceError(
+            raise ResourceError(
                 str(home), f"the history of runs cannot be read ({problem})", remedy="Check that its server answers"
             ) from error
     raise AssertionError
@@ -210,7 +215,7 @@ def _print_partitions(found: Status) -> None:
     counts = Counter(each.state for each in found.partitions)
     summary = ", ".join(f"{number} {state}" for state, number in counts.items())
     lines = [*(each.line() for each in found.partitions), found.note]
-    lines.append(f"{len(found.partitions)} partitions: {summary}" if summary else "")
+    lines.append(f"{counted(len(found.partitions), 'partition')}: {summary}" if summary else "")
     if further := {kind: number for kind, number in found.counts.items() if kind in _FURTHER}:
         lines.append(", ".join(f"{number} {kind}" for kind, number in further.items()) + ": genolewm status says why")
     for line in filter(None, lines):

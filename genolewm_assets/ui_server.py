@@ -24,7 +24,7 @@ from genolewm_assets.console import out
 from genolewm_assets.defs.ui_process import UI_PROCESS
 from genolewm_assets.errors import BusyError, ConfigurationError
 from genolewm_assets.store.files import make_directories
-from genolewm_assets.store.locks import RECORD, LeaseOwner, WriterLease, is_held, read_owner
+from genolewm_assets.store.locks import RECORD, LeaseOwner, WriterLease, is_held, read_owner, while_free
 from genolewm_assets.surroundings import errors_in_one_line
 
 HOST = "127.0.0.1"
@@ -74,6 +74,17 @@ def serving(home: Path, port: int) -> Iterator[None]:
     except BusyError as err:
         raise _served(home, _owner(folder)) from err
     with lease:
+        yield
+
+
+@contextmanager
+def without_server(home: Path) -> Iterator[None]:
+    """Keep a UI of the root from starting while the block runs; raises :class:`BusyError` if there is one."""
+    folder = _lock_folder(home)
+    make_directories(folder)
+    if is_held(folder):
+        raise _served(home, _owner(folder))
+    with while_free(folder, str(home.parent)):
         yield
 
 

@@ -36,8 +36,8 @@ from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import Sqlit
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy.pool import NullPool
 
+from genolewm_assets.defs.run_databases import check_is_file, read_only_uri, shared_uri, state_of
 from genolewm_assets.errors import ConfigurationError, MissingResourceError
-from genolewm_assets.run_databases import read_only_uri, shared_uri, state_of
 from genolewm_assets.store.files import read_plain
 
 #: Seconds to wait for a database that a running process writes.
@@ -129,6 +129,8 @@ def open_read_only(home: Path) -> dg.DagsterInstance | None:
     ------
     ConfigurationError
         If ``dagster.yaml`` names a storage other than SQLite or PostgreSQL, or cannot be read.
+    CorruptResourceError
+        If something else than a file is in the place of a database.
     """
     named = stated_storage(home)
     if "postgres" in named:
@@ -144,6 +146,8 @@ def open_read_only(home: Path) -> dg.DagsterInstance | None:
     base = Path(str((named.get("sqlite") or {}).get("base_dir", home)))
     runs, events = base / "history" / "runs.db", base / "history" / "runs"
     schedules = base / "schedules" / "schedules.db"
+    for path in (runs, events / "index.db", schedules):
+        check_is_file(path)
     if not (runs.is_file() and (events / "index.db").is_file()):
         return None
     ticks = _Schedules(schedules) if schedules.is_file() else None

@@ -31,6 +31,7 @@ from genolewm_assets.defs.operations.build_inputs import is_recorded, rows_recor
 from genolewm_assets.defs.operations.observe_job import observe_new_sources
 from genolewm_assets.defs.operations.release_job import register_offered
 from genolewm_assets.defs.operations.run_folder_sensor import register_runs
+from genolewm_assets.defs.run_databases import check_databases, database_errors, described
 from genolewm_assets.defs.runtime import (
     BY_PACKAGED_RELEASE,
     BY_RELEASE,
@@ -46,10 +47,9 @@ from genolewm_assets.defs.runtime import (
     configured_root,
     reason_of,
 )
-from genolewm_assets.errors import BusyError, GenoLeWMError
+from genolewm_assets.errors import BusyError, GenoLeWMError, counted
 from genolewm_assets.lewm.packages import choose_current, read_current, read_pin
 from genolewm_assets.progress import NO_PROGRESS
-from genolewm_assets.run_databases import database_errors, described
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, is_current
 from genolewm_assets.store.locks import is_running, locked_folder
 
@@ -104,7 +104,7 @@ class PartitionResult:
 
     def line(self) -> str:
         """Return the result as one line of text."""
-        rows = "" if self.rows is None else f"{self.rows:,} rows, "
+        rows = "" if self.rows is None else f"{counted(self.rows, 'row')}, "
         facts = f"{rows}{self.checks_passed} of {self.checks} checks passed"
         return f"{self.artefact} {self.outcome} in {self.seconds:.1f} s: {self.error or facts}"
 
@@ -129,6 +129,7 @@ def open_instance() -> dg.DagsterInstance:
     home = Path(os.environ["DAGSTER_HOME"])
     # Of two processes that create a database at once, Dagster fails one.
     with database_errors(home), locked_folder(home):
+        check_databases(home)
         return dg.DagsterInstance.get()
 
 
