@@ -14,7 +14,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from genolewm_assets.defs.display.pictures import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, embed_figure
+from genolewm_assets.defs.display.pictures import BELOW, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, embed_figure
+from genolewm_assets.errors import counted
 
 #: Width of the UI dialog that shows the picture: 560 CSS pixels at 96 to the inch.
 _WIDTH_IN = 560 / 96
@@ -41,7 +42,7 @@ def draw_ladder(traces: Sequence[Row], alleles: Sequence[Row], *, threshold_rfu:
     own = [row for row in alleles if row["file"] == file]
     found = [row for row in own if row["size_bp"] is not None]
     loci = len({row["locus"] for row in own})
-    title = f"Ladder of {run}: {len(found):,} of {len(own):,} alleles of {loci:,} loci"
+    title = f"Ladder of {run}: {len(found):,} of {counted(len(own), 'allele')} of {counted(loci, 'locus', 'loci')}"
     figure = Figure(figsize=(_WIDTH_IN, 0.6 + _DYE_IN * max(len(dyes), 1)), layout="constrained")
     figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
     if not dyes:
@@ -90,7 +91,7 @@ def draw_run_quality(profiles: Sequence[Row], *, limit_bp: float, run: str) -> d
     """
     saturated = sum(row["saturated_scans"] > 0 for row in profiles)
     worst = max((float(row["max_residual_bp"]) for row in profiles), default=0.0)
-    title = f"{len(profiles):,} profiles of {run}, {saturated:,} saturated"
+    title = f"{counted(len(profiles), 'profile')} of {run}, {saturated:,} saturated"
     figure = Figure(figsize=(_WIDTH_IN, 3.6), layout="constrained")
     figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
     above, below = figure.subplots(2, 1, sharex=True)
@@ -111,8 +112,7 @@ def draw_run_quality(profiles: Sequence[Row], *, limit_bp: float, run: str) -> d
     below.plot(places, off_scale, "v", color=VERMILION, markersize=3, label="off scale")
     below.set_ylabel("peaks", fontsize=_TEXT_PT)
     below.set_xlabel("row of the store", fontsize=_TEXT_PT)
-    below.set_ylim(0, 1.3 * max(float(floor.max(initial=0)), 1.0))
-    below.legend(frameon=False, fontsize=_SMALL_PT, ncols=3)
+    figure.legend(loc=BELOW, frameon=False, fontsize=_SMALL_PT, ncols=3)
     for axes in (above, below):
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelsize=_SMALL_PT)

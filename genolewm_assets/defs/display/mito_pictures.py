@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from genolewm_assets.defs.display.pictures import BLUE, PART_COLOURS, SKY, embed_figure
+from genolewm_assets.defs.display.pictures import BELOW, BLUE, PART_COLOURS, SKY, embed_figure
+from genolewm_assets.errors import counted
 
 #: Sectors of the circle; about 69 positions each on human mitochondrial DNA.
 _SECTORS = 240
@@ -72,15 +73,15 @@ def draw_haplogroups(haplogroups: Sequence[str | None], split: Sequence[str]) ->
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_TEXT_PT)
     floor = np.zeros(len(names))
-    counted = Counter(zip(named, split, strict=True))
+    placed = Counter(zip(named, split, strict=True))
     for side in dict.fromkeys(["train", "validation", "test"]):
-        heights = np.array([counted[name, side] for name in names], dtype=np.float64)
+        heights = np.array([placed[name, side] for name in names], dtype=np.float64)
         axes.bar(range(len(names)), heights, bottom=floor, color=PART_COLOURS[side], label=side)
         floor += heights
     axes.set_xticks(range(len(names)), names)
     axes.set_ylabel("genomes", fontsize=_TEXT_PT)
     if names:
-        axes.legend(frameon=False, fontsize=_TEXT_PT)
-    title = f"{len(named):,} genomes in {len(names):,} haplogroups"
+        figure.legend(loc=BELOW, ncols=3, frameon=False, fontsize=_TEXT_PT)
+    title = f"{counted(len(named), 'genome')} in {counted(len(names), 'haplogroup')}"
     figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
     return embed_figure(figure, f"{title}: " + ", ".join(f"{name} {sizes[name]:,}" for name in names))

@@ -22,6 +22,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from genolewm_assets.errors import counted
 from genolewm_assets.genome import IntervalArray
 
 BLUE, ORANGE, GREEN, PURPLE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
@@ -39,6 +40,8 @@ _TITLE_PT, _TEXT_PT, _SMALL_PT = 10.0, 9.0, 8.5
 _EDGE: dict[str, Any] = {"edgecolor": "#333333", "linewidth": 0.5}
 #: The font that text is measured with, and a substitute of equal width for machines that lack it.
 _FONTS = ["DejaVu Sans", "Verdana"]
+#: Place of a legend that covers nothing, whatever is drawn.
+BELOW = "outside lower center"
 #: Lower end of a logarithmic axis of counts, so that a count of 1 is visible.
 _BELOW_ONE = 0.7
 #: A part of a bar with a smaller share gets no label, because the text would not fit.
@@ -70,7 +73,7 @@ def draw_coverage(windows: IntervalArray, *, contig: str) -> dg.MetadataValue:
     """Draw the share of each of 200 bins of a contig that windows cover, up to the end of the last window."""
     shares, edges = coverage(windows)
     total = _percent(float(np.average(shares, weights=np.diff(edges))), digits=1)
-    title = f"{len(windows):,} windows cover {total} of {contig} up to {edges[-1] / 1e6:,.2f} Mbp"
+    title = f"{counted(len(windows), 'window')}: {total} of {contig} up to {edges[-1] / 1e6:,.2f} Mbp covered"
     figure, axes = _canvas(title, height_in=2.2)
     if not len(windows):
         return _embed_empty(figure, axes, f"no windows on {contig}")
@@ -99,7 +102,7 @@ def coverage(windows: IntervalArray) -> tuple[npt.NDArray[np.float64], npt.NDArr
 def draw_af_spectrum(af: npt.NDArray[np.float64], *, contig: str) -> dg.MetadataValue:
     """Draw the allele frequency spectrum of a shard in 50 bins from 0 to 1, with a logarithmic axis of counts."""
     rare = _percent(float(np.mean(af < 0.05)) if len(af) else 0.0)
-    title = f"{len(af):,} alleles of {contig}; {rare} with a frequency below 5 %"
+    title = f"{counted(len(af), 'allele')} of {contig}; {rare} with a frequency below 5 %"
     figure, axes = _canvas(title)
     if not len(af):
         return _embed_empty(figure, axes, f"no alleles of {contig}")
@@ -113,7 +116,7 @@ def draw_af_spectrum(af: npt.NDArray[np.float64], *, contig: str) -> dg.Metadata
 def draw_norms(norms: npt.NDArray[np.float64], *, source: str) -> dg.MetadataValue:
     """Draw the distribution of the Euclidean norms of block states, float64, shape (blocks,)."""
     middle = float(np.median(norms)) if len(norms) else 0.0
-    title = f"States of {source}: median norm {middle:.4g} over {len(norms):,} blocks"
+    title = f"States of {source}: median norm {middle:.4g} over {counted(len(norms), 'block')}"
     figure, axes = _canvas(title)
     if not len(norms):
         return _embed_empty(figure, axes, f"no states of {source}")
@@ -157,29 +160,29 @@ def draw_classes_by_stars(counts: Mapping[str, npt.NDArray[np.int64]]) -> dg.Met
             )
         floor += shares
     axes.set(ylabel="share of the alleles", ylim=(0, 1))
-    axes.set_xticks(range(5), [f"{star} star{'s' * (star != 1)}\n{total:,}" for star, total in enumerate(totals)])
+    axes.set_xticks(range(5), [f"{counted(star, 'star')}\n{total:,}" for star, total in enumerate(totals)])
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=_SMALL_PT, reverse=True)
-    alt_text = ", ".join(f"{star} stars {total:,}" for star, total in enumerate(totals))
+    alt_text = ", ".join(f"{counted(star, 'star')} {total:,}" for star, total in enumerate(totals))
     return embed_figure(figure, f"ClinVar classes by review stars; alleles: {alt_text}")
 
 
 def draw_class_balance(counts: Mapping[str, int]) -> dg.MetadataValue:
     """Draw the number of alleles of each of ClinVar's classes."""
-    title = f"{sum(counts.values()):,} alleles by class"
+    title = f"{counted(sum(counts.values()), 'allele')} by class"
     return _draw_bars(counts, title=title, colours=[LABEL_COLOURS[label] for label in counts])
 
 
 def draw_placements(counts: Mapping[str, int], *, source: str) -> dg.MetadataValue:
     """Draw the number of windows of a corpus source by kind of placement on the reference."""
-    return _draw_bars(counts, title=f"{sum(counts.values()):,} windows of {source} by how they were placed")
+    return _draw_bars(counts, title=f"{counted(sum(counts.values()), 'window')} of {source} by placement")
 
 
 def draw_shares(declared: Mapping[str, float], served: Mapping[str, float], *, what: str) -> dg.MetadataValue:
     """Draw the declared and served shares of the training tuples, 0 to 1; ``what`` says what they are shares of."""
     names = list({**declared, **served})
     off = max((abs(served.get(name, 0.0) - declared.get(name, 0.0)) for name in names), default=0.0)
-    title = f"{what} of the training tuples; at most {_percent(off, digits=1)} from the declared share"
-    figure, axes = _canvas(title, height_in=1.0 + 0.45 * len(names))
+    title = f"{what} of the training tuples; at most {100 * off:.1f} percentage points off"
+    figure, axes = _canvas(title, height_in=1.25 + 0.45 * len(names))
     at = np.arange(len(names))
     got, aim = ([shares.get(name, 0.0) for name in names] for shares in (served, declared))
     axes.barh(at, got, height=0.55, color=BLUE, label="served", **_EDGE)
@@ -187,8 +190,9 @@ def draw_shares(declared: Mapping[str, float], served: Mapping[str, float], *, w
         axes.vlines(aim[y], y - 0.4, y + 0.4, color=VERMILION, linewidth=3, label="" if y else "declared")
         _write_after(axes, max(got[y], aim[y]), y, f"{_percent(got[y], digits=1)} (declared {_percent(aim[y])})")
     axes.set(xlabel="share of tuples", xlim=(0, max([*got, *aim], default=1.0) * 1.45))
+    axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= 1])
     _name_rows(axes, names)
-    axes.legend(loc="lower right", frameon=False, fontsize=_SMALL_PT)
+    figure.legend(loc=BELOW, ncols=2, frameon=False, fontsize=_SMALL_PT)
     alt_text = ", ".join(
         f"{name} {_percent(share, digits=1)} of {_percent(wanted)}"
         for name, share, wanted in zip(names, got, aim, strict=True)
@@ -221,7 +225,7 @@ def draw_composition(
         axes.locator_params(axis="x", nbins=3)
     _name_rows(every[0], rows)
     marks = [Patch(color=colour, label=part) for part, colour in parts.items()]
-    figure.legend(handles=marks, loc="outside lower center", ncols=len(parts), frameon=False, fontsize=_SMALL_PT)
+    figure.legend(handles=marks, loc=BELOW, ncols=len(parts), frameon=False, fontsize=_SMALL_PT)
     alt_text = "; ".join(f"{noun}: {_in_words(counts)}" for noun, counts in panels.items())
     return embed_figure(figure, f"{title}. {alt_text}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 from xml.etree import ElementTree
 
 import dagster as dg
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from genolewm_assets.defs.display import pictures
+from genolewm_assets.defs.display import forensic_pictures, mito_pictures, pictures
 from genolewm_assets.defs.display.source_files import FACTS, StatedFile, describe_files
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets_tests.late import Late
@@ -45,7 +46,7 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
             IntervalArray.from_unsorted(POSITIONS[:9_000], POSITIONS[:9_000] + 12_288), contig="chr1"
         ),
         ("share in windows",),
-        "9,000 windows cover",
+        "9,000 windows: ",
     ),
     "af": (
         lambda: pictures.draw_af_spectrum(FREQUENCIES, contig="chr1"),
@@ -72,7 +73,7 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
     "placements": (
         lambda: pictures.draw_placements({"coordinates": 3, "none": 1}, source="mrna_evo2"),
         ("3 (75.0 %)", "1 (25.0 %)"),
-        "4 windows of mrna_evo2 by how they were placed: coordinates 3, none 1",
+        "4 windows of mrna_evo2 by placement: coordinates 3, none 1",
     ),
     "mix": (
         lambda: pictures.draw_shares(MIX, MIX | {"mrna_evo2": 0.21}, what="Origins"),
@@ -85,6 +86,48 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
         "holdout-temporal 500 validation + 30,000 test",
     ),
 }
+
+
+PEAKS = {"saturated_scans": 0, "max_residual_bp": 0.1, "peaks_called": 30, "peaks_listed": 40, "peaks_off_scale": 40}
+#: Pictures with a legend, each with bars as long as they can be where a legend might stand.
+LEGENDS: dict[str, Callable[[], dg.MetadataValue]] = {
+    **{name: DRAWN[name][0] for name in ("stars", "mix", "composition")},
+    "one source": lambda: pictures.draw_shares({"reference": 1.0}, {"reference": 1.0}, what="Origins"),
+    "last is largest": lambda: pictures.draw_shares(
+        {"synthetic": 0.1, "gnomad": 0.5, "clinvar": 0.4}, {"gnomad": 0.1, "clinvar": 0.9}, what="Sources of edits"
+    ),
+    "haplogroups": lambda: mito_pictures.draw_haplogroups([*"HULKTJIWX"] * 6, ["train"] * 20 + ["test"] * 34),
+    "quality": lambda: forensic_pictures.draw_run_quality([PEAKS] * 24, limit_bp=0.5, run="a_run_of_2025"),
+}
+
+
+@pytest.mark.parametrize("name", LEGENDS)
+def test_no_legend_covers_text_or_bars_and_every_text_fits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    figure_type, patches = Late("matplotlib.figure").Figure, Late("matplotlib.patches")
+    text_type, legend_type = Late("matplotlib.text").Text, Late("matplotlib.legend").Legend
+    drawn: list[Any] = []
+    save = figure_type.savefig
+    monkeypatch.setattr(figure_type, "savefig", lambda own, *a, **k: (drawn.append(own), save(own, *a, **k)))
+    LEGENDS[name]()
+    (figure,) = drawn
+    Late("matplotlib.backends.backend_agg").FigureCanvasAgg(figure).draw()
+    boxes = [legend.get_window_extent() for legend in figure.findobj(legend_type)]
+    assert len(boxes) == 1
+    own = {id(part) for legend in figure.findobj(legend_type) for part in legend.findobj()}
+    # Labels of ticks beyond the view are not drawn.
+    ticks = {id(label) for axes in figure.axes for label in (*axes.get_xticklabels(), *axes.get_yticklabels())}
+    words = [each for each in figure.findobj(text_type) if each.get_text().strip() and id(each) not in {*own, *ticks}]
+    bars = [each for each in figure.findobj(patches.Rectangle) if each not in [axes.patch for axes in figure.axes]]
+    for each in [*words, *(bar for bar in bars if id(bar) not in own and bar is not figure.patch)]:
+        assert not each.get_window_extent().overlaps(boxes[0]), each
+    for each in words:
+        assert figure.bbox.padded(1).containsx(each.get_window_extent().x1), each
+        assert figure.bbox.padded(1).containsx(each.get_window_extent().x0), each
+
+
+def test_a_difference_of_shares_is_in_percentage_points() -> None:
+    _, _, svg = parse(pictures.draw_shares(MIX, MIX | {"mrna_evo2": 0.21}, what="Origins"))
+    assert "Origins of the training tuples; at most 4.0 percentage points off" in texts(svg)
 
 
 def texts(svg: ElementTree.Element) -> set[str]:
