@@ -14,6 +14,7 @@ import typer
 from rich.table import Table
 
 from genolewm_assets.console import ConsoleProgress, err, out
+from genolewm_assets.errors import counted
 
 if TYPE_CHECKING:
     from genolewm_assets.store.artefacts import Finding, Removed
@@ -101,7 +102,7 @@ def cache_export(
     if as_json:
         out.print_json(json.dumps({"path": str(written), "rows": rows}))
         return
-    out.print(f"{written}: {rows:,} rows", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"{written}: {counted(rows, 'row')}", markup=False, highlight=False, soft_wrap=True)
 
 
 @cache_app.command("index")
@@ -126,8 +127,11 @@ def cache_index(
         return
     for location, reason in report.omitted.items():
         out.print(f"not covered: {location}: {reason}", markup=False, highlight=False, soft_wrap=True)
-    covered = f"{len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows"
-    out.print(f"{report.path}: {covered}, {len(report.omitted):,} caches not covered", markup=False, soft_wrap=True)
+    numbers = len(report.caches), report.hashes, report.rows
+    covered = ", ".join(map(counted, numbers, ("cache", "hash", "row"), ("", "hashes", "")))
+    out.print(
+        f"{report.path}: {covered}, {counted(len(report.omitted), 'cache')} not covered", markup=False, soft_wrap=True
+    )
 
 
 @cache_app.command("find")
@@ -327,9 +331,10 @@ def print_removed(removed: Sequence[Removed], *, dry_run: bool, as_json: bool) -
         out.print_json(json.dumps([asdict(entry) for entry in removed]))
         return
     for entry in removed:
-        out.print(f"{entry.path} ({entry.why}, {entry.size_bytes:,} bytes)", markup=False, soft_wrap=True)
+        out.print(f"{entry.path} ({entry.why}, {counted(entry.size_bytes, 'byte')})", markup=False, soft_wrap=True)
     verb = "would be freed" if dry_run else "freed"
-    out.print(f"{sum(entry.size_bytes for entry in removed):,} bytes in {len(removed)} directories {verb}")
+    freed = counted(sum(entry.size_bytes for entry in removed), "byte")
+    out.print(f"{freed} in {counted(len(removed), 'directory', 'directories')} {verb}")
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
@@ -340,6 +345,6 @@ def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
     else:
         for finding in findings:
             out.print(str(finding), markup=False, soft_wrap=True)
-        out.print(f"{len(faults)} faults, {len(findings) - len(faults)} other findings")
+        out.print(f"{counted(len(faults), 'fault')}, {counted(len(findings) - len(faults), 'other finding')}")
     if faults:
         raise typer.Exit(4)

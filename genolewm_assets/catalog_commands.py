@@ -14,6 +14,7 @@ from rich.table import Column, Table
 
 from genolewm_assets.artefact_commands import JsonOption
 from genolewm_assets.console import out
+from genolewm_assets.errors import counted
 
 if TYPE_CHECKING:
     from genolewm_assets.sources.catalog import Catalog
@@ -94,7 +95,7 @@ def _report(facts: Mapping[str, str], found: Sequence[Finding], *, as_json: bool
         out.print(table)
         for each in found:
             out.print(str(each), style="red" if each.is_fault else None, markup=False, highlight=False, soft_wrap=True)
-        out.print(f"{len(faults)} faults, {len(found) - len(faults)} other findings")
+        out.print(f"{counted(len(faults), 'fault')}, {counted(len(found) - len(faults), 'other finding')}")
     if faults:
         raise typer.Exit(faults[0].exit_code)
 

@@ -11,7 +11,7 @@ import typer
 
 from genolewm_assets.artefact_commands import JsonOption
 from genolewm_assets.console import ConsoleProgress, err, out
-from genolewm_assets.errors import ResourceError
+from genolewm_assets.errors import ResourceError, counted
 
 FolderArgument = Annotated[
     Path | None,
@@ -48,9 +48,15 @@ def compile_all(folder: FolderArgument = None, *, as_json: JsonOption = False) -
     if as_json:
         out.print_json(json.dumps({"kernels": kernels, "calls": calls, "folders": sorted(map(str, places))}))
         return
-    where = str(folder.absolute()) if folder is not None else f"{len(places)} folders, {min(places)} and others"
+    where = (
+        str(folder.absolute()) if folder is not None else f"{counted(len(places), 'folder')}, {min(places)} and others"
+    )
     use = f". Set NUMBA_CACHE_DIR={where}" if folder is not None else ""
-    out.print(f"{kernels} kernels compiled for {calls} calls in {where}{use}", markup=False, soft_wrap=True)
+    out.print(
+        f"{counted(kernels, 'kernel')} compiled for {counted(calls, 'call')} in {where}{use}",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _take(folder: Path) -> None:

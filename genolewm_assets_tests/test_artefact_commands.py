@@ -138,7 +138,7 @@ def test_verify_looks_at_the_index(
         first, *_, last = capfd.readouterr().out.splitlines()
         assert first.startswith("embeddings.sqlite: ")
         assert problem in first
-        assert last == "1 faults, 0 other findings"
+        assert last == "1 fault, 0 other findings"
         (root / "embeddings.sqlite").write_bytes(whole)
     next((root / "embeddings").glob("[!.]*")).unlink()
     assert run(monkeypatch, "verify", "--root", root, "--json") == 4
@@ -147,7 +147,7 @@ def test_verify_looks_at_the_index(
     assert "is covered but no longer exists" in finding["problem"]
     (root / "embeddings.sqlite").unlink()
     assert run(monkeypatch, "verify", "--root", root) == 4
-    assert "embeddings.sqlite: there is no row index\n1 faults" in capfd.readouterr().out
+    assert "embeddings.sqlite: there is no row index\n1 fault," in capfd.readouterr().out
     shutil.rmtree(root / "embeddings")
     assert run(monkeypatch, "verify", "--root", root) == 0
 

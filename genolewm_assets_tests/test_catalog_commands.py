@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from genolewm_assets.encoders.tiny_llama import write_tiny_llama
+from genolewm_assets.errors import counted
 from genolewm_assets.sample.bgzip import write_bgzip
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.places import CATALOGS
@@ -184,7 +185,7 @@ def test_faults_are_printed_one_a_line(
     n = len(break_everything(folder))
     assert run(monkeypatch, "catalog", "check", folder / "catalog.yaml") == 3
     *lines, last = capsys.readouterr().out.splitlines()
-    assert last == f"{n} faults, 0 other findings"
+    assert last == f"{counted(n, 'fault')}, 0 other findings"
     assert lines[-n].startswith("holdouts: held-out contig: ")
     assert f"gnomad.sources.chr17.md5: {folder}/gnomad.chr17.vcf.bgz.md5: does not exist: " in lines[-n + 5]
 
@@ -286,12 +287,12 @@ def test_places_under_a_root(folder: Path, check: Check) -> None:
     code, printed = check(folder / "catalog.yaml")
     assert code == 0
     assert printed["findings"] == [
-        {"place": "{root}", "fault": False, "text": "1 places under it were not looked at: give --root"}
+        {"place": "{root}", "fault": False, "text": "not looked at: 1 place under it (give --root)"}
     ]
     assert check(folder / "catalog.yaml", "--root", folder)[1]["findings"] == []
     assert list(faults(check(folder / "catalog.yaml", "--root", folder / "root")[1])) == ["genome.fasta"]
     code, printed = check("sample", "--root", folder / "root")
     assert (code, [each["text"] for each in printed["findings"]]) == (
         0,
-        ["21 places under it were not looked at: the simulated sources are written by the first build"],
+        ["not looked at: 21 places under it (the simulated sources are written by the first build)"],
     )

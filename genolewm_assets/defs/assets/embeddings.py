@@ -34,7 +34,7 @@ from genolewm_assets.encoders import (
     spread,
     write_states,
 )
-from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.errors import GenoLeWMError, counted
 from genolewm_assets.lewm.states import refresh_cache_index
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.arrays import ArrayStoreReader, compute_key
@@ -106,7 +106,7 @@ def _plan(workspace: Workspace, inputs: tuple[Published, ...], read: ReadWindows
         recipe=config,
         inputs=inputs,
         write=write,
-        note=f"{table.rows or 0:,} windows to encode, {size_bytes / 1e6:,.1f} MB of states",
+        note=f"{counted(table.rows or 0, 'window')} to encode, {size_bytes / 1e6:,.1f} MB of states",
     )
 
 
@@ -155,7 +155,8 @@ def refresh_index(workspace: Workspace, plan: BuildPlan, published: Published) -
         dg.get_dagster_logger().error(f"{message} Run: genolewm cache index --root {workspace.root.path}")
         return {"window_hashes": dg.MetadataValue.text(message)}
     omitted = "".join(f"; not covered: {location}" for location in report.omitted)
-    message = f"{len(report.caches):,} caches, {report.hashes:,} hashes, {report.rows:,} rows{omitted}"
+    numbers = len(report.caches), report.hashes, report.rows
+    message = ", ".join(map(counted, numbers, ("cache", "hash", "row"), ("", "hashes", ""))) + omitted
     return {"window_hashes": dg.MetadataValue.text(message)}
 
 

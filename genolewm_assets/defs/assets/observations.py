@@ -17,7 +17,7 @@ import dagster as dg
 from genolewm_assets.defs.display import FACTS, StatedFile, describe_files
 from genolewm_assets.defs.runtime import BY_CONTIG, BY_RUN_FOLDER, Declaration, Workspace, WorkspaceResource
 from genolewm_assets.encoders import TINY_LLAMA, locate_model
-from genolewm_assets.errors import GenoLeWMError, InputError
+from genolewm_assets.errors import GenoLeWMError, InputError, printable
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.corpus import list_corpus_files
 from genolewm_assets.sources.files import SourceFile
@@ -76,7 +76,7 @@ def state_corpus(workspace: Workspace, _: str) -> Stated:
         try:
             files = corpus_files(workspace, name)
         except InputError:
-            stated[name] = StatedFile(entry.url, {"file": entry.url, "version": "absent", **pinned})
+            stated[name] = StatedFile(entry.url, {"file": printable(entry.url), "version": "absent", **pinned})
             continue
         for file in files:
             stated[f"{name}/{file.name}"] = _state_file(file, **pinned)

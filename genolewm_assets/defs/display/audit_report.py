@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from genolewm_assets.defs.display.check_results import table_of
 from genolewm_assets.defs.display.pictures import BLUE, GREEN, GREY, VERMILION, embed_figure
+from genolewm_assets.errors import counted
 
 _WIDTH_IN, _TITLE_PT, _TEXT_PT = 560 / 96, 10.0, 8.5
 #: Share from which the text stands inside its bar.
@@ -63,7 +64,7 @@ def draw_audit(searches: Rows) -> dg.MetadataValue:
 
 def _verdict(row: Mapping[str, Any]) -> str:
     if row["findings"]:
-        return f"{row['findings']:,} leaks"
+        return counted(row["findings"], "leak")
     return _VERDICT_WORDS[row["verdict"]]
 
 

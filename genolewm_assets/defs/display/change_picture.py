@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from genolewm_assets.defs.display.pictures import BLUE, LABEL_COLOURS, embed_figure, ink_on
+from genolewm_assets.errors import counted
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.variants import Int64s
 
@@ -36,7 +37,7 @@ def draw_transitions(matrix: Int64s, *, earlier: str, later: str) -> dg.Metadata
     """
     moved = matrix - np.diag(np.diag(matrix))
     added, removed, reclassified = (int(part.sum()) for part in (matrix[-1], matrix[:, -1], moved[:-1, :-1]))
-    title = f"{added:,} alleles added, {removed:,} removed, {reclassified:,} reclassified"
+    title = f"{counted(added, 'allele')} added, {removed:,} removed, {reclassified:,} reclassified"
     figure = Figure(figsize=(560 / 96, 3.6), layout="constrained")
     figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     axes = figure.add_subplot()

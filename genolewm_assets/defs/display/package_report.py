@@ -14,6 +14,7 @@ import dagster as dg
 
 from genolewm_assets.defs.display.change_picture import draw_transitions
 from genolewm_assets.defs.display.pictures import GREEN, GREY, ORANGE, VERMILION, draw_composition
+from genolewm_assets.errors import counted
 from genolewm_assets.genome import CLASSES, Split
 from genolewm_assets.lewm.packages import Move, PackageDiff, PackageInfo, PackageRef
 from genolewm_assets.variants import is_before, transitions
@@ -278,7 +279,8 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]], *, figures_f
 
 
 def _count(n: int, noun: str) -> str:
-    return f"**{n:,}** {noun}{'s' * (n != 1)}"
+    number, _, name = counted(n, noun).partition(" ")
+    return f"**{number}** {name}"
 
 
 def _code(text: str) -> str:

@@ -42,7 +42,7 @@ from genolewm_assets.defs.runtime import (
     is_held,
     report_failure,
 )
-from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.errors import GenoLeWMError, counted
 from genolewm_assets.lewm.packages import read_current, released
 from genolewm_assets.store.artefacts import ArtefactId
 
@@ -197,7 +197,7 @@ class Builder:
         total, done, said_s, started_s = sum(map(len, stage)), 0, time.monotonic(), time.monotonic()
         lanes = [list(lane) for lane in stage]
         running: dict[int, tuple[Task, str, float]] = {}
-        self.say(f"{name}: {total} runs at most")
+        self.say(f"{name}: {counted(total, 'run')} at most")
         while True:
             for number, lane in enumerate(lanes):
                 if number in running and (run := self._ended(running[number][1])):

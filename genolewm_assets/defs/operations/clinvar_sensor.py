@@ -26,7 +26,13 @@ from genolewm_assets.defs.runtime import (
     clinvar_release_partitions,
     configured_catalog,
 )
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError, ResourceError
+from genolewm_assets.errors import (
+    CorruptResourceError,
+    MissingResourceError,
+    RejectedResourceError,
+    ResourceError,
+    counted,
+)
 from genolewm_assets.sources.catalog import Release, load_catalog
 from genolewm_assets.sources.clinvar import (
     Listing,
@@ -194,7 +200,7 @@ def clinvar_release_sensor(
     requested again after one was published.
     """
     if stranded := cancel_stranded(context.instance, BUILD_EVERYTHING):
-        context.log.warning(f"{stranded} runs that {BUILD_EVERYTHING} left in the queue were cancelled")
+        context.log.warning(f"cancelled: {counted(stranded, 'run')} that {BUILD_EVERYTHING} left in the queue")
     cursor = _Cursor.parse(context.cursor)
     try:
         opened = workspace.open()

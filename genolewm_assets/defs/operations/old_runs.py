@@ -14,6 +14,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 from pydantic import Field
 
 from genolewm_assets.defs.runtime import ENDED, report_failure
+from genolewm_assets.errors import counted
 
 #: An asset or a check, and the partition (None if there are no partitions).
 Subject: TypeAlias = tuple[dg.AssetKey | dg.AssetCheckKey, str | None]
@@ -163,8 +164,9 @@ def delete_superseded_runs(context: dg.OpExecutionContext, config: PurgeConfig) 
             context.instance.delete_run(run.run_id)
             context.instance.compute_log_manager.delete_logs(prefix=[run.run_id])
     verb = "would be deleted" if config.dry_run else "were deleted"
+    superseded = counted(counts["deleted"], "superseded one")
     context.log.info(
-        f"runs that ended more than {config.older_than_days:g} days ago: {counts['deleted']} superseded ones {verb}, "
+        f"runs that ended over {config.older_than_days:g} days ago: {superseded} {verb}, "
         f"{counts['kept']} kept because they hold the latest event of an asset or check"
     )
     return dg.Output(None, metadata={**counts, "dry_run": config.dry_run})

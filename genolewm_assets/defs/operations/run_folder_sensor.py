@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from genolewm_assets.defs.assets import forensic_source, settling
 from genolewm_assets.defs.runtime import Workspace, WorkspaceResource, configured_catalog, forensic_run_partitions
-from genolewm_assets.errors import GenoLeWMError, ResourceError
+from genolewm_assets.errors import GenoLeWMError, ResourceError, counted
 from genolewm_assets.sources.catalog import load_catalog
 from genolewm_assets.sources.run_folders import list_run_files, why_unfinished
 
@@ -113,10 +113,14 @@ def run_folder_sensor(
         observed |= {} if before is None else {key: before}
     new = [key for key in observed if key not in registered]
     for key in new:
-        context.log.info(f"new run folder {key}: {len(list_run_files(folders[key]))} files")
+        context.log.info(f"new run folder {key}: {counted(len(list_run_files(folders[key])), 'file')}")
     said = "; ".join(f"{key} {why}" for key, why in list(waiting.items())[:_NAMED])
     more = f" and {len(waiting) - _NAMED} more" if len(waiting) > _NAMED else ""
-    told = f"waits for {len(waiting)}: {said}{more}" if waiting else f"nothing new in {len(folders)} run folders"
+    told = (
+        f"waits for {len(waiting)}: {said}{more}"
+        if waiting
+        else f"nothing new in {counted(len(folders), 'run folder')}"
+    )
     return dg.SensorResult(
         dynamic_partitions_requests=[forensic_run_partitions.build_add_request(new)] if new else [],
         asset_events=events,

@@ -13,7 +13,7 @@ from genolewm_assets.defs.assets import GATED
 from genolewm_assets.defs.display import check_description, failure_entries
 from genolewm_assets.defs.engines import cpu_op_tags
 from genolewm_assets.defs.runtime import BYTES_MATCH_MANIFEST, LogProgress, Workspace, WorkspaceResource, report_failure
-from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.errors import GenoLeWMError, counted
 from genolewm_assets.store.artefacts import ArtefactId, CheckResult, Finding, FindingKind, Verification, Verified
 from genolewm_assets.verification import further_findings
 
@@ -140,11 +140,12 @@ def verify_files(
     faults = [str(finding) for finding in findings if finding.is_fault]
     for finding in findings:
         (context.log.error if finding.is_fault else context.log.info)(f"{finding.kind.value}: {finding}")
-    context.log.info(f"{checks.passed} partitions match their manifests, {checks.failed} do not")
+    context.log.info(f"{counted(checks.passed, 'artefact')} as in the manifest, {checks.failed} not")
     if faults or checks.failed:
         first = faults[0] if faults else "a materialised partition is not published"
         raise dg.Failure(
-            f"{opened.root.path}: {len(faults)} faults, {checks.failed} partitions damaged; the first: {first}",
+            f"{opened.root.path}: {counted(len(faults), 'fault')}, {counted(checks.failed, 'partition')} damaged; "
+            f"the first: {first}",
             metadata={"partitions_passed": checks.passed, "partitions_failed": checks.failed, "faults": len(faults)},
             allow_retries=False,
         )

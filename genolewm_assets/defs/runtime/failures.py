@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.errors import MissingResourceError
+from genolewm_assets.errors import MissingResourceError, printable
 
 _LINE_LIMIT = 1_000
 
@@ -85,5 +85,5 @@ def _error(kind: str, text: str) -> Reason:
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
+    line = printable(" ".join(text.split()))
     return line if len(line) <= _LINE_LIMIT else f"{line[: _LINE_LIMIT - 1]}…"

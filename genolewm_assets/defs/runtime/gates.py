@@ -34,6 +34,7 @@ from genolewm_assets.errors import (
     FetchError,
     GenoLeWMError,
     MissingResourceError,
+    counted,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import (
@@ -326,7 +327,7 @@ class GatedAsset(PublishingAsset):
                 metadata={each.file: f"{each.problem}: {each.expected} -> {each.got}" for each in differences},
                 allow_retries=False,
             )
-        facts = {"built_again": f"{len(published.manifest.files)} files with the published bytes"}
+        facts = {"built_again": f"{counted(len(published.manifest.files), 'file')} with the published bytes"}
         return dg.AssetObservation(self.path, partition=published.artefact.partition, metadata=facts)
 
     def _differences(

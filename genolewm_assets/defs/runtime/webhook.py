@@ -16,6 +16,7 @@ from http.client import HTTPException
 
 import tenacity
 
+from genolewm_assets.errors import printable
 from genolewm_assets.store.files import JsonValue
 
 WEBHOOK_VARIABLE = "GENOLEWM_WEBHOOK_URL"
@@ -79,7 +80,7 @@ def post(url: str, document: Mapping[str, JsonValue]) -> str | None:
     thread = threading.Thread(target=_deliver, args=(url, document, outcome), name="webhook", daemon=True)
     thread.start()
     thread.join(TIMEOUT_S)
-    return outcome[-1] if outcome else _no_answer()
+    return (outcome[-1] and printable(outcome[-1])) if outcome else _no_answer()
 
 
 def _deliver(url: str, document: Mapping[str, JsonValue], outcome: list[str | None]) -> None:

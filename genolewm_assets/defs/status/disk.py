@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,8 +106,16 @@ def read_contents(root: Path) -> Contents:
     return Contents(tuple(versions), tuple(problems))
 
 
-def measure_disk(root: Path, versions: Sequence[Version], since: float) -> Disk:
-    """Return the sizes of a root; ``since`` is the time, in seconds since 1970, from which growth counts."""
+def measure_disk(root: Path, versions: Sequence[Version], since: float, *, pointers: Mapping[str, str]) -> Disk:
+    """Return the sizes of a root.
+
+    Parameters
+    ----------
+    since
+        Time in seconds since 1970 from which growth counts.
+    pointers
+        File, from the root, of each asset that publishes a file without a manifest: one partition.
+    """
     sums: dict[str, _Sum] = {}
     for version in versions:
         entry = sums.setdefault(version.manifest.asset, _Sum())
@@ -119,6 +127,9 @@ def measure_disk(root: Path, versions: Sequence[Version], since: float) -> Disk:
         entry.grown += version.size_bytes if version.written >= since else 0
     sizes = [Size(name, len(s.partitions), s.published, s.superseded, s.grown) for name, s in sums.items()]
     sizes += [each for each in (_folder(root / name, what, since) for name, what in _FOLDERS.items()) if each]
+    for name, place in pointers.items():
+        ((size, written),) = list(_files(root / place)) or [(0, 0.0)]
+        sizes.append(Size(name, 1, size, 0, size if written >= since else 0))
     space = shutil.disk_usage(root)
     return Disk(tuple(sorted(sizes, key=lambda each: -each.total_bytes)), space.free, space.total)
 
@@ -130,8 +141,8 @@ def _folder(folder: Path, what: str, since: float) -> Size | None:
 
 
 def _files(folder: Path) -> Iterator[tuple[int, float]]:
-    """Yield size and time of each plain file below a folder; what vanishes or cannot be read is left out."""
-    for parent, _, names in os.walk(folder):
+    """Yield size and time of a file, or of each below a folder; what vanishes or cannot be read is left out."""
+    for parent, _, names in os.walk(folder) if folder.is_dir() else [(str(folder.parent), [], [folder.name])]:
         for name in names:
             with suppress(OSError):
                 found = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - thousands of files

@@ -13,6 +13,7 @@ from genolewm_assets.defs.status.disk import Disk, Size
 from genolewm_assets.defs.status.release_table import ReleaseRow
 from genolewm_assets.defs.status.report import Status
 from genolewm_assets.defs.status.troubles import Trouble
+from genolewm_assets.errors import counted, printable
 
 #: Rows of a section that are shown; the others are counted.
 _TROUBLES, _MOVED, _SIZES = 6, 4, 3
@@ -86,8 +87,8 @@ def escaped(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text in one line without control characters, which a terminal would obey."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in " ".join(text.split()))
+    """Return a text in one line, as it may be printed."""
+    return printable(" ".join(text.split()))
 
 
 def _cut(text: str, length: int) -> str:
@@ -123,7 +124,7 @@ def _troubles(status: Status) -> Section:
     if absent := [each for each in status.troubles if each.kind == "missing"]:
         number = sum(len(each.artefacts) for each in absent)
         names = _cut(", ".join(each.subject for each in absent), _LISTED)
-        rows.append(("missing", _number(number, "partition"), "", f"nothing is published: {names}"))
+        rows.append(("missing", counted(number, "partition"), "", f"nothing is published: {names}"))
     more = f"and {len(rest)} more: genolewm status --json" if rest else ""
     return Section("Failed, late or waiting", tuple(rows), more, not status.is_well)
 
@@ -137,14 +138,14 @@ def _trouble_row(status: Status, trouble: Trouble) -> tuple[str, ...]:
 
 def _moved(status: Status) -> Section:
     shown, rest = status.moved[:_MOVED], status.moved[_MOVED:]
-    more = f"and {len(rest)} more assets" if rest else ""
+    more = f"and {counted(len(rest), 'more asset')}" if rest else ""
     return Section("Moved in the last 24 h", tuple(map(_moved_row, shown)), more)
 
 
 def _moved_row(moved: Moved) -> tuple[str, ...]:
     what = moved.asset if moved.partition is None else f"{moved.asset}[{moved.partition}]"
-    counted = _number(moved.partitions, "partition") + ("" if moved.is_all else " at least")
-    return what, counted, ", ".join(map(_figure, moved.figures))
+    number = counted(moved.partitions, "partition") + ("" if moved.is_all else " at least")
+    return what, number, ", ".join(map(_figure, moved.figures))
 
 
 def _figure(figure: Figure) -> str:
@@ -160,7 +161,7 @@ def _sizes(disk: Disk) -> Section:
     shown, rest = disk.sizes[:_SIZES], disk.sizes[_SIZES:]
     rows = [_size_row(each) for each in shown]
     if rest:
-        rows.append(_size_row(_sum(f"{len(rest)} others", rest)))
+        rows.append(_size_row(_sum(counted(len(rest), "other"), rest)))
     rows.append(_size_row(_sum("all", disk.sizes)))
     free = f"{_bytes(disk.free_bytes)} of {_bytes(disk.total_bytes)} free"
     return Section("Sizes, and what was written in the last 24 h", tuple(rows), free)
@@ -181,7 +182,7 @@ def _size_row(size: Size) -> tuple[str, ...]:
     grown = f"+{_bytes(size.grown_bytes)}" if size.grown_bytes else ""
     return (
         size.what,
-        _number(size.partitions, "partition") if size.partitions else "",
+        counted(size.partitions, "partition") if size.partitions else "",
         _bytes(size.total_bytes),
         grown,
         superseded,
@@ -190,9 +191,9 @@ def _size_row(size: Size) -> tuple[str, ...]:
 
 def _cost_rows(status: Status) -> Iterator[tuple[str, ...]]:
     if (hours := status.hours) is not None:
-        counted = _number(hours.steps, "step") + ("" if hours.is_all else " at least")
+        number = counted(hours.steps, "step") + ("" if hours.is_all else " at least")
         figures = f"{hours.day:.2f} h in 24 h, {hours.week:.2f} h in 7 days, {hours.total:.2f} h in total"
-        yield f"spent, {hours.device} hours", counted, figures
+        yield f"spent, {hours.device} hours", number, figures
     for cost in status.costs:
         yield _cost_row(cost, hours)
 
@@ -204,12 +205,8 @@ def _cost_row(cost: Cost, hours: Hours | None) -> tuple[str, ...]:
     place = "the GPU" if hours is not None and hours.device == "GPU" else "the CPU"
     states = f", {_duration(cost.h100_seconds)} of it for states, on {place}" if cost.h100_seconds else ""
     estimated = f"about {_duration(cost.seconds)}{states}" if cost.unknown < cost.partitions else ""
-    unknown = f"{_number(cost.unknown, 'partition')} never built here, no estimate" if cost.unknown else ""
-    return what, _number(cost.partitions, "partition"), "; ".join(filter(None, [estimated, unknown]))
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    unknown = f"{counted(cost.unknown, 'partition')} never built here, no estimate" if cost.unknown else ""
+    return what, counted(cost.partitions, "partition"), "; ".join(filter(None, [estimated, unknown]))
 
 
 def _moment(time: float) -> str:
@@ -217,7 +214,7 @@ def _moment(time: float) -> str:
 
 
 def _days(days: int | None) -> str:
-    return _number(days or 0, "day")
+    return counted(days or 0, "day")
 
 
 def _age(status: Status, moment: float) -> str:

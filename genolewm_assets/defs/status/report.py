@@ -29,6 +29,7 @@ from genolewm_assets.defs.status.troubles import (
     unfinished_runs,
     waiting_sensors,
 )
+from genolewm_assets.lewm.packages import CURRENT_FILE, PACKAGES
 from genolewm_assets.store.artefacts import ArtefactId
 from genolewm_assets.verification import find_record_faults
 
@@ -50,7 +51,7 @@ class Status:
     note
         Why something cannot be told: the root is empty, or has no history of runs; empty otherwise.
     published
-        Number of partitions that consumers can open.
+        Number of partitions that consumers can open: artefacts, and ``packages/current``, which points to one.
     latest
         The newest ten releases, and what became of each.
     troubles
@@ -123,7 +124,8 @@ def read_status(
     now, root = time.time() if now is None else now, workspace.root.path
     since, contents = now - SINCE_S, read_contents(root)
     releases = read_releases(workspace, instance, assets, now)
-    published = contents.published() | ({(CURRENT, None)} if releases.served else set())
+    pointers = {CURRENT: f"{PACKAGES}/{CURRENT_FILE}"} if releases.served else {}
+    published = contents.published() | {(name, None) for name in pointers}
     empty = is_empty(root)
     expected = _expected(workspace, instance, assets, releases, published)
     troubles = [Trouble("unreadable", "files", problem) for problem in contents.unreadable]
@@ -152,7 +154,7 @@ def read_status(
         troubles=tuple(troubles),
         partitions=partitions,
         moved=tuple(find_moved(instance, assets.values(), since)) if instance else (),
-        disk=measure_disk(root, contents.versions, since),
+        disk=measure_disk(root, contents.versions, since, pointers=pointers),
         hours=count_hours(past, assets.values()) if past else None,
         costs=tuple(_costs(past, assets, troubles, expected)) if past else (),
     )

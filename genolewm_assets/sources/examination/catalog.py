@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from genolewm_assets.errors import counted
 from genolewm_assets.sources.catalog import Catalog, find_contradictions
 from genolewm_assets.sources.examination.corpus import look_at_corpus
 from genolewm_assets.sources.examination.finding import Examination, Finding, contradictions
@@ -58,7 +59,7 @@ def examine_catalog(
     if later:
         why = "give --root" if root is None else "the simulated sources are written by the first build"
         places = len({each.url for each in later})
-        found.append(Finding("{root}", f"{places} places under it were not looked at: {why}"))
+        found.append(Finding("{root}", f"not looked at: {counted(places, 'place')} under it ({why})"))
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from io import FileIO
 from pathlib import Path
 
-from genolewm_assets.errors import BusyError, FetchError
+from genolewm_assets.errors import BusyError, FetchError, printable
 from genolewm_assets.sources.files.remote import RemoteStamp
 from genolewm_assets.store.files import read_document
 from genolewm_assets.store.locks import flock
@@ -78,7 +78,7 @@ class PartialFile:
         try:
             record = read_document(self._record, remedy="")
             done, md5, stamp = int(record["done"]), record["md5"], RemoteStamp(**record["stamp"])
-            known = record["url"] == self.url and done > 0
+            known = record["url"] == printable(self.url) and done > 0
         except (OSError, ValueError, KeyError, TypeError):
             known = False
         if known:
@@ -151,7 +151,12 @@ class PartialFile:
 
     def _checkpoint(self) -> None:
         """Sync the part, then replace its record."""
-        state = {"url": self.url, "stamp": asdict(self.stamp), "done": self.done, "md5": self.hexdigest("md5")}
+        state = {
+            "url": printable(self.url),
+            "stamp": asdict(self.stamp),
+            "done": self.done,
+            "md5": self.hexdigest("md5"),
+        }
         fresh = self._record.with_name(f"{self._record.name}.new")
         with writing(self.path):
             os.fsync(self._file.fileno())

@@ -17,7 +17,7 @@ import fsspec.asyn
 import tenacity
 from tenacity.wait import wait_base
 
-from genolewm_assets.errors import FetchError, GenoLeWMError
+from genolewm_assets.errors import FetchError, GenoLeWMError, printable
 
 if TYPE_CHECKING:
     # Imported where it is used: most processes that import this module download nothing.
@@ -233,6 +233,8 @@ def fetch_error(url: str, error: BaseException, *, got: str | None = None) -> Fe
     """
     if isinstance(error, FetchError):
         return error
+    # It is logged as the cause.
+    error.args = tuple(printable(each) if isinstance(each, str) else each for each in error.args)
     if is_absent(error):
         return FetchError(url, "does not exist", got=got, remedy="Check the URL and the permission to read it")
     if isinstance(error, ImportError):

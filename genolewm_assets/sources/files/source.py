@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from genolewm_assets.errors import printable
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files.digests import Digests, ReadDigests
 from genolewm_assets.sources.files.fetch import fetch, published_md5
@@ -169,7 +170,8 @@ class SourceFile:
         return LocalCopy(target, receipt.md5, expected)
 
     def _download_folder(self) -> Path:
-        return self.downloads / hashlib.sha256(self.url.encode()).hexdigest()[:12]
+        # A new signature is no new file.
+        return self.downloads / hashlib.sha256(printable(self.url).encode()).hexdigest()[:12]
 
     @property
     def is_remote(self) -> bool:

@@ -105,7 +105,7 @@ def test_a_damaged_file_fails_its_partition_and_the_job_after_all_were_checked(w
     assert (row.data["file"], row.data["problem"]) == ("gnomad/4.1/chr17/variants.parquet", "content differs")
     assert str(row.data["expected"]) != str(row.data["got"])
     assert "Materialise the partition again" in failed[GNOMAD, "chr17"].metadata["remedy"].value
-    assert "1 faults, 1 partitions damaged" in failure(result)
+    assert "1 fault, 1 partition damaged" in failure(result)
     assert "variants.parquet" in failure(result)
 
 
@@ -176,7 +176,7 @@ def test_damage_in_a_superseded_version_fails_the_job_and_no_partition(world: Bu
     assert not result.success
     assert all(evaluation.passed for evaluation in evaluations.values())
     assert ".gen/chr17." in failure(result)
-    assert "1 faults, 0 partitions damaged" in failure(result)
+    assert "1 fault, 0 partitions damaged" in failure(result)
 
 
 def test_what_was_built_again_meanwhile_is_not_spoken_ill_of(world: BuiltWorld) -> None:
@@ -196,7 +196,7 @@ def test_progress_is_logged(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) 
     result, _ = verify(world)
     lines = [entry.user_message for entry in world.instance.all_logs(result.run_id) if not entry.is_dagster_event]
     assert any(re.search(r"[kM]B of [\d.]+ [kM]B.* \(\d+ %\)", line) for line in lines)
-    assert f"{len(HELD)} partitions match their manifests, 0 do not" in lines
+    assert f"{len(HELD)} artefacts as in the manifest, 0 not" in lines
 
 
 @pytest.mark.nightly

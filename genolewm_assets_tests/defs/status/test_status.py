@@ -32,7 +32,7 @@ from genolewm_assets.defs.assets.graph import PUBLISHING
 from genolewm_assets.defs.read_only_instance import open_read_only
 from genolewm_assets.defs.runtime.run_states import HELD, HELD_TAG
 from genolewm_assets.defs.status.costs import with_followers
-from genolewm_assets.defs.status.page import as_markdown
+from genolewm_assets.defs.status.page import as_markdown, sections
 from genolewm_assets.defs.status.report import Status, read_status
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import register_releases
@@ -113,7 +113,13 @@ def test_all_is_well_right_after_the_builds(world: BuiltWorld) -> None:
     assert release.unknown == states.unknown == 0
     assert states.partitions == 7
     assert states.seconds == states.h100_seconds > 0
+    # The page, the list of partitions, and what consumers can open count the same.
     sizes = {size.what: size for size in status.disk.sizes}
+    assert sum(size.partitions for size in sizes.values()) == len(status.partitions) == status.published
+    (row,) = [row for section in sections(status) for row in section.rows if row[0] == "all"]
+    assert row[1] == f"{status.published} partitions"
+    pointer = world.root / "packages/current.json"
+    assert sizes["packages/current"].total_bytes == pointer.stat().st_size > 0
     assert sizes["packages/split"].partitions == 2
     assert sizes["packages/split"].grown_bytes == sizes["packages/split"].published_bytes > 0
 

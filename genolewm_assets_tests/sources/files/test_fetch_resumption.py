@@ -13,6 +13,8 @@ import pytest
 
 from genolewm_assets.errors import FetchError
 from genolewm_assets.sources.files.fetch import fetch
+from genolewm_assets.sources.files.remote import fetch_error
+from genolewm_assets.sources.files.source import SourceFile
 from genolewm_assets_tests.servers.served_file import AT_ONCE, CONTENT, MD5, SHA256, leftovers
 from genolewm_assets_tests.servers.web_server import WebServer
 
@@ -222,3 +224,25 @@ def test_kill_9_midway_then_the_same_bytes(site: WebServer, target: Path) -> Non
     fetch(site.url("data.bin"), target, md5=MD5)
     assert target.read_bytes() == CONTENT
     assert site.requests == [("/data.bin", "bytes=2097152-")]
+
+
+def test_a_new_signature_goes_on_with_the_download_and_no_signature_is_kept(site: WebServer, tmp_path: Path) -> None:
+    queries = ["?X-Amz-Signature=SECRET1&versionId=7", "?X-Amz-Signature=SECRET2&versionId=7"]
+    site.files |= {f"data.bin{query}": CONTENT for query in queries}
+    first, second = (SourceFile(site.url(f"data.bin{query}"), None, tmp_path / "downloads") for query in queries)
+    part = first._download_folder() / f"{first.name}.part"
+    site.cuts, site.statuses = [1_500_000], [200, 403]  # the signature ends
+    with pytest.raises(FetchError, match="does not exist") as refused:
+        fetch(first.url, tmp_path / "data.bin", part=part, wait=AT_ONCE)
+    told = [str(refused.value), str(refused.value.__cause__), *(path.name for path in tmp_path.rglob("*"))]
+    kept = [path.read_text() for path in tmp_path.rglob("*.json")]
+    assert len(kept) == 1
+    assert "SECRET" not in "".join([*told, *kept])
+    assert second.copy_to(tmp_path).path.read_bytes() == CONTENT
+    assert site.requests[-1] == (f"/data.bin{queries[1]}", "bytes=1500000-")
+
+
+def test_the_cause_of_a_failed_download_holds_no_password() -> None:
+    cause = FileNotFoundError("s3://me:SECRET@bucket/a.vcf?token=SECRET")
+    assert fetch_error("s3://bucket/a.vcf", cause).where == "s3://bucket/a.vcf"
+    assert str(cause) == "s3://…@bucket/a.vcf?token=…"

@@ -18,7 +18,7 @@ from genolewm_assets.defs.runtime import (
     on_frozen_release,
 )
 from genolewm_assets.encoders import spread
-from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.errors import ConfigurationError, counted
 from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.lewm.freezing import FROZEN_CHECKS, write_frozen
 from genolewm_assets.lewm.frozen import (
@@ -69,7 +69,7 @@ def plan_frozen(workspace: Workspace, key: str, progress: Progress) -> Plan:
         recipe=recipe,
         inputs=(split,),
         write=write,
-        note=f"{n_tuples:,} edited windows to encode, at most {n_tuples * tuple_bytes / 1e6:,.1f} MB",
+        note=f"{counted(n_tuples, 'edited window')} to encode, at most {n_tuples * tuple_bytes / 1e6:,.1f} MB",
     )
 
 
