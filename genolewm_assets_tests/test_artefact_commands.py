@@ -100,7 +100,7 @@ def test_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Ca
     size_bytes = sum(path.stat().st_size for path in old.iterdir())
     assert run(monkeypatch, "cache", "sweep", folder, "--dry-run") == 0
     line = f".gen/{old.name} (superseded, {size_bytes:,} bytes)"
-    assert capfd.readouterr().out.splitlines() == [line, f"{size_bytes:,} bytes in 1 directories would be freed"]
+    assert capfd.readouterr().out.splitlines() == [line, f"{size_bytes:,} bytes in 1 directory would be freed"]
     assert old.is_dir()
     assert run(monkeypatch, "cache", "sweep", folder, "--json") == 0
     found = json.loads(capfd.readouterr().out)
@@ -161,7 +161,7 @@ def test_what_is_not_covered_is_said(
     assert run(monkeypatch, "cache", "index", "--root", root) == 0
     out = capfd.readouterr().out
     assert f"not covered: {location}: embeddings/cache[chr20]: its window table is not in the root" in out
-    assert "6 caches, 74 hashes, 74 rows, 1 caches not covered" in out
+    assert "6 caches, 74 hashes, 74 rows, 1 cache not covered" in out
     assert run(monkeypatch, "cache", "index", "--root", root, "--json") == 0
     report = json.loads(capfd.readouterr().out)
     assert (list(report["omitted"]), report["rows"], len(report["caches"])) == ([location], 74, 6)

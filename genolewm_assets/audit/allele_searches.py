@@ -15,7 +15,7 @@ from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
-from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.errors import GenoLeWMError, counted
 from genolewm_assets.progress import Progress
 
 #: 31-mers of a held-out allele that an emitted window without a place has at least. An SNV makes 31; where fewer are
@@ -86,7 +86,7 @@ def search_training_alleles(
             within = held.shared_bp(form.chrom, form.pos - 1, form.pos - 1 + len(form.ref))
             if form in held_alleles.alleles or within:
                 found.add(str(form), source=source, stated=str(stated), in_held_interval=bool(within))
-    gaps = (f"{raw:,} training alleles do not fit the FASTA and have no normal form",) if raw else ()
+    gaps = (f"{counted(raw, 'training allele')} without normal form, not fitting the FASTA",) if raw else ()
     if not (held_alleles.alleles or held.contigs):
         gaps = (*gaps, "no allele and no interval is held out")
     return SearchResult(
@@ -167,13 +167,13 @@ def search_stream(
 
 def _stream_gaps(counts: EmittedCounts, windows: set[str], n_alleles: int) -> Iterator[str]:
     if missing := len(windows - counts.windows):
-        yield f"{missing:,} training windows were not drawn in {counts.tuples:,} tuples"
+        yield f"{counted(missing, 'training window')} not drawn in {counted(counts.tuples, 'tuple')}"
     if strangers := len(counts.windows - windows):
-        yield f"{strangers:,} windows drawn are in no file of training windows"
+        yield f"{counted(strangers, 'drawn window')} in no file of training windows"
     if counts.tuples > counts.unplaced and not n_alleles:
         yield "no tuple with a place changes a base"
     if counts.elsewhere:
-        yield f"{len(counts.elsewhere):,} windows drawn are not the FASTA's bases at their place"
+        yield f"{counted(len(counts.elsewhere), 'drawn window')} unlike the FASTA's bases at the place"
 
 
 def _stream_result(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from genolewm_assets.audit.reading.package_files import TEST, TRAIN, VALIDATION, PackageFiles
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
-from genolewm_assets.errors import VcfError
+from genolewm_assets.errors import VcfError, counted
 
 _CLASSES = {
     "pathogenic": "P",
@@ -101,7 +101,7 @@ def _compare(files: PackageFiles, splits: tuple[str, ...], vcf: Path | None, kin
             found.add(key, split=split, label=row["label"], published=published, clinvar_id=row["clinvar_id"])
     labelled = sum(row["label"] is not None for _, row in rows)
     absent = "" if labelled else "no allele has a ClinVar label"
-    gaps = (f"{unnamed:,} labels have no {files.label_key}",) if unnamed else ()
+    gaps = (f"{counted(unnamed, 'label')} without {files.label_key}",) if unnamed else ()
     return SearchResult(kind, method, {"labels": labelled}, found, gaps, absent=absent)
 
 

@@ -14,6 +14,7 @@ from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles, window_key
 from genolewm_assets.audit.reading.reference import OTHER, Reference, encode, unmasked
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
+from genolewm_assets.errors import counted
 from genolewm_assets.progress import Progress
 
 #: 31-mers one after another that decide alone: 62 equal bases.
@@ -121,7 +122,7 @@ def _gaps(reference: Reference, held: HeldSpans, n_unknown: int, *, soft_masked:
     if not held.contigs:
         yield "no interval is held out"
     if n_unknown:
-        yield f"of {n_unknown:,} training windows most 31-mers have an unknown base"
+        yield f"most 31-mers of {counted(n_unknown, 'training window')} have an unknown base"
     for contig in held.contigs:
         share = reference.assembled_share(contig)
         if share < CONCLUSIVE_SHARE:

@@ -145,7 +145,7 @@ def test_each_leak_of_a_data_set_is_found(audited: AuditedWorld, tmp_path: Path,
         LeakKind.DUPLICATE: {"reference 21-3000:3000"},
         LeakKind.WRONG_LABEL: {key for row in wrong[2:3] for key in [f"17:{row['pos']}:{row['ref']}:{row['alt']}"]},
     }
-    assert report[LeakKind.WRONG_LABEL].gaps == ("1 labels have no AlleleID",)
+    assert report[LeakKind.WRONG_LABEL].gaps == ("1 label without AlleleID",)
 
 
 def test_windows_under_carbon_have_no_place(audited: AuditedWorld, tmp_path: Path, holdouts: Path) -> None:
@@ -183,7 +183,7 @@ def test_prepared_shards_and_cached_windows(audited: AuditedWorld, tmp_path: Pat
     similar = report[LeakKind.HELD_SEQUENCE]
     assert (similar.searched["windows"], similar.reason) == (
         6,
-        "of 2 training windows most 31-mers have an unknown base",
+        "most 31-mers of 2 training windows have an unknown base",
     )
     assert report[LeakKind.FALSE_PLACE].searched == {"windows": 4}
     assert report[LeakKind.DUPLICATE].verdict is Verdict.NOT_APPLICABLE

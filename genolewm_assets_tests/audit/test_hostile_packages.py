@@ -99,7 +99,7 @@ def test_a_contig_that_ends_before_its_held_out_bases_is_not_certain(audited: Au
 def test_a_window_of_unknown_bases_is_not_certain(audited: AuditedWorld, package: Path) -> None:
     change_record(package, sequence="".join("N" if at % 30 == 0 else base for at, base in enumerate(HELD)))
     similar = audit(audited, package)[LeakKind.HELD_SEQUENCE]
-    assert similar.reason == "of 1 training windows most 31-mers have an unknown base"
+    assert similar.reason == "most 31-mers of 1 training window have an unknown base"
 
 
 @pytest.mark.parametrize(("known", "is_known"), [(900, True), (400, False)])
@@ -240,7 +240,7 @@ def test_windows_that_no_file_has_are_not_certain(audited: AuditedWorld) -> None
     tokens = encode(text).reshape(-1, 6) @ 4 ** np.arange(5, -1, -1)
     batch = SimpleNamespace(tuples=[one], target_tokens=tokens.astype(np.int16)[None], block_tokens=64)
     stream = audit(audited, audited.package, least_tuples=1, draw=lambda package: [batch])[LeakKind.RECREATED_ALLELE]
-    assert "1 windows drawn are in no file of training windows" in stream.gaps
+    assert "1 drawn window in no file of training windows" in stream.gaps
     assert "no tuple with a place changes a base" in stream.gaps
 
 

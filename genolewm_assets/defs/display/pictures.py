@@ -11,7 +11,7 @@ import base64
 import io
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import dagster as dg
 import matplotlib as mpl
@@ -41,7 +41,7 @@ _EDGE: dict[str, Any] = {"edgecolor": "#333333", "linewidth": 0.5}
 #: The font that text is measured with, and a substitute of equal width for machines that lack it.
 _FONTS = ["DejaVu Sans", "Verdana"]
 #: Place of a legend that covers nothing, whatever is drawn.
-BELOW = "outside lower center"
+BELOW: Final = "outside lower center"
 #: Lower end of a logarithmic axis of counts, so that a count of 1 is visible.
 _BELOW_ONE = 0.7
 #: A part of a bar with a smaller share gets no label, because the text would not fit.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from genolewm_assets.errors import counted
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.packages.schema import VariantSource
@@ -116,7 +117,7 @@ class BenchDiff:
         """Return the comparison as one line of text."""
         name = f"bench {self.holdout}, {self.split}"
         if self.is_equal:
-            return f"{name}: equal, {self.alleles:,} alleles"
+            return f"{name}: equal, {counted(self.alleles, 'allele')}"
         units = ", ".join(self.units[:5]) + (f" and {len(self.units) - 5:,} more" if len(self.units) > 5 else "")
         changes = f"{self.added:,} added, {self.removed:,} removed, {self.changed:,} changed"
         return f"{name}: differs, {changes}, in {units}"

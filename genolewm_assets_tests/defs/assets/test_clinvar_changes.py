@@ -14,7 +14,7 @@ import yaml
 
 from genolewm_assets.defs.assets.clinvar_changes import CHANGES_FILE, describe_changes, predecessor_of
 from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
-from genolewm_assets.errors import ConfigurationError, ResourceError
+from genolewm_assets.errors import ConfigurationError, ResourceError, counted
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.files.atomic import write_atomic
 from genolewm_assets.variants.change_checks import CHANGE_CHECKS
@@ -136,7 +136,7 @@ def test_what_the_page_shows(changed: TinyWorld) -> None:
         str(event.metadata["classes_from_to_picture"].value),
     )
     assert picture is not None
-    assert picture["alt"] == f"{EARLIER} to {LATER}: {new} alleles added, 1 removed, 1 reclassified"
+    assert picture["alt"] == f"{EARLIER} to {LATER}: {counted(new, 'allele')} added, 1 removed, 1 reclassified"
     drawn = ElementTree.fromstring(base64.b64decode(picture["svg"]))
     texts = ["".join(text.itertext()).strip() for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert {"P", "removed", "added", str(new // 5), "12", picture["alt"].partition(": ")[2]} <= set(texts)

@@ -12,7 +12,7 @@ import pytest
 
 from genolewm_assets.defs.runtime import workspace as workspace_module
 from genolewm_assets.encoders import PRECISION_SUFFICIENT, STATE_CHECKS, write_tiny_llama
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError, RejectedResourceError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, RejectedResourceError, counted
 from genolewm_assets.lewm.states.index import CACHE_INDEX, check_cache_index, open_cache_index
 from genolewm_assets.store.arrays.row_index import RowAddress
 from genolewm_assets.store.artefacts.verify import verify_root
@@ -53,7 +53,7 @@ def test_each_partition_brings_the_index_up_to_date(world: TinyWorld) -> None:
         with open_cache_index(workspace.root) as index:
             assert index.find_many(places) == [sorted(rows) for rows in places.values()]
         rows = sum(map(len, places.values()))
-        assert said_of_index(result) == (f"{number} caches, {len(places)} hashes, {rows} rows")
+        assert said_of_index(result) == (f"{counted(number, 'cache')}, {len(places)} hashes, {rows} rows")
     assert sorted(map(len, places.values())) == [1] * 3 + [2] * 27
     assert verify_root(workspace.root) == []
 
@@ -75,7 +75,7 @@ def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:
         open_cache_index(workspace.root)
     in_the_way.rmdir()
     again = world.materialize("embeddings/cache", partition="chr17")
-    assert said_of_index(again).endswith("1 caches, 27 hashes, 27 rows")
+    assert said_of_index(again).endswith("1 cache, 27 hashes, 27 rows")
     assert check_cache_index(workspace.root).rows == 27
     assert world.open("embeddings/cache", "chr17").directory == cache.directory
 

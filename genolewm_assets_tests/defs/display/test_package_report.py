@@ -205,7 +205,7 @@ def test_three_small_pictures_state_their_figures(text: str) -> None:
     pictures = PICTURE.findall(text)
     assert len(pictures) == 3
     assert all(len(data) < 40_000 for _, data in pictures)
-    assert pictures[0][0] == f"{OLD} to {NEW}: 1 alleles added, 1 removed, 4 reclassified"
+    assert pictures[0][0] == f"{OLD} to {NEW}: 1 allele added, 1 removed, 4 reclassified"
     assert "holdout-chr, test" in pictures[1][0]
     assert "1 relabelled" in pictures[1][0]
     assert "B 1 added" in pictures[2][0]

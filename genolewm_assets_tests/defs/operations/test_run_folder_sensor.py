@@ -35,7 +35,7 @@ def test_a_new_complete_folder_is_registered_and_observed_once(world: ForensicWo
     assert ticks.tick() == ([NAME], [NAME])
     assert world.instance.get_dynamic_partitions(PARTITIONS) == [NAME]
     assert ticks.tick() == ([], [])
-    assert ticks.said == "nothing new in 1 run folders"
+    assert ticks.said == "nothing new in 1 run folder"
     assert len(versions(world)) == 1
 
 
