@@ -9,6 +9,7 @@ from datetime import date
 from itertools import islice
 from typing import TypeAlias
 
+from genolewm_assets.errors import printable
 from genolewm_assets.store.files import JsonValue
 
 #: Number of rows at fault that a failed check shows.
@@ -105,7 +106,9 @@ def _plain(value: object) -> str | int | float | bool | None:
     else:
         text = str(value)
     # A file may hold what a terminal obeys, and surrogates, which have no UTF-8 form.
-    text = "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)
+    text = "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in printable(text)
+    )
     return text if len(text) <= _CELL_CHARACTERS else f"{text[:_CELL_CHARACTERS]}... ({len(text):,} characters)"
 
 

@@ -73,9 +73,11 @@ def test_a_failed_result_of_the_product_without_rows_is_noticed() -> None:
 
 def test_rows_hold_nothing_that_a_terminal_obeys() -> None:
     hostile = "\x1b]0;title\x07\x1b[2J\nchr1: all checks passed\u202e\ud800"
-    (row,) = CheckResult("c", passed=False, rows=[{"id": hostile, "name": "Größe 5 %"}]).rows
+    signed = "https://me:SECRET@host/a.vcf?versionId=7&token=SECRET"
+    (row,) = CheckResult("c", passed=False, rows=[{"id": hostile, "name": "Größe 5 %", "url": signed}]).rows
     assert str(row["id"]).isprintable()
     assert row["name"] == "Größe 5 %"
+    assert row["url"] == "https://…@host/a.vcf?versionId=7&token=…"
 
 
 def test_rows_at_fault_are_all_counted_and_ten_are_kept() -> None:
