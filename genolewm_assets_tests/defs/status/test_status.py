@@ -328,10 +328,18 @@ def test_a_damaged_history_is_named(
     world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = command(world)
+    with closing(sqlite3.connect(world.root / "dagster/history/runs/index.db")) as database, database:
+        database.execute("UPDATE event_logs SET event = '}'")
+    assert run(monkeypatch, *arguments) == 4
+    assert "Dagster's database is damaged (JSONDecodeError" in capsys.readouterr().err
     (world.root / "dagster/history/runs.db").write_bytes(b"no database" * 1_000)
     assert run(monkeypatch, *arguments) == 4
     (line,) = capsys.readouterr().err.splitlines()
-    assert "runs.db: Dagster's database cannot be read" in line
+    assert "runs.db: Dagster's database is damaged" in line
+    assert line.endswith(f"genolewm history reset --root {world.root}.")
+    assert run(monkeypatch, "history", "reset", "--yes", "--root", world.root) == 0
+    assert run(monkeypatch, *arguments) == 0
+    assert "all is well" in capsys.readouterr().out
 
 
 def test_the_page_in_the_ui_is_the_same(world: BuiltWorld) -> None:
