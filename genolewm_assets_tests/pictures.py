@@ -14,10 +14,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 #: Pictures of each asset.
 PICTURES = {
-    "gnomad/shard": {"af_spectrum", "alleles_along_contig"},
+    "gnomad/shard": {"af_by_contig", "af_spectrum", "alleles_along_contig"},
     "clinvar/shard": {"class_balance", "classes_by_review_stars"},
-    "clinvar/changes": {"classes_from_to_picture"},
-    "windows/index": {"coverage_along_contig"},
+    "clinvar/changes": {"classes_from_to"},
+    "windows/index": {"gc_by_contig", "coverage_by_contig", "coverage_along_contig"},
     "corpus/windows": {"placements"},
     "embeddings/cache": {"state_norms"},
     "embeddings/corpus": {"state_norms"},

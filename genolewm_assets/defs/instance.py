@@ -26,12 +26,32 @@ from dagster._serdes import ConfigurableClassData
 from genolewm_assets.defs.runtime import configured_root
 from genolewm_assets.defs.ui_process import end_with_ui
 from genolewm_assets.defs.web_guard import guard_web_server
+from genolewm_assets.defs.web_pictures import serve_pictures
 
 #: Module of the definitions, which is also the name of their code location in the UI.
 CODE_LOCATION = "genolewm_assets.definitions"
 
 
-class RootInstance(dg.DagsterInstance):
+class PicturesInstance(dg.DagsterInstance):
+    """Instance whose web server also serves the pictures of assets; see :mod:`~genolewm_assets.defs.web_pictures`."""
+
+    @staticmethod
+    def config_schema() -> Mapping[str, dg.Field]:
+        """Return the keys that this class adds to ``dagster.yaml``: none."""
+        return {}
+
+    @staticmethod
+    def config_defaults(base_dir: str) -> Mapping[str, ConfigurableClassData | None]:
+        """Return Dagster's default storages."""
+        return InstanceRef.config_defaults(base_dir)
+
+    def optimize_for_webserver(self, statement_timeout: int, pool_recycle: int, max_overflow: int) -> None:
+        """Add the pictures to the web server, which calls this before it creates its application."""
+        serve_pictures()
+        super().optimize_for_webserver(statement_timeout, pool_recycle, max_overflow)
+
+
+class RootInstance(PicturesInstance):
     """Instance whose storages lie in its own folder, or in ``<root>/dagster`` if that folder is a temporary one.
 
     A run that is created in a process without a code location, as by ``genolewm demo``, is recorded under the code
@@ -43,11 +63,6 @@ class RootInstance(dg.DagsterInstance):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         end_with_ui()
-
-    @staticmethod
-    def config_schema() -> Mapping[str, dg.Field]:
-        """Return the keys that this class adds to ``dagster.yaml``: none."""
-        return {}
 
     @staticmethod
     def config_defaults(base_dir: str) -> Mapping[str, ConfigurableClassData | None]:
@@ -67,9 +82,9 @@ class RootInstance(dg.DagsterInstance):
         return super().create_run_for_job(job_def, remote_job_origin=origin, **kwargs)
 
     def optimize_for_webserver(self, statement_timeout: int, pool_recycle: int, max_overflow: int) -> None:
-        """Guard the web server, which calls this before it creates its application."""
-        guard_web_server()
+        """Guard the web server with its pictures."""
         super().optimize_for_webserver(statement_timeout, pool_recycle, max_overflow)
+        guard_web_server()
 
 
 def _origin() -> RemoteRepositoryOrigin:

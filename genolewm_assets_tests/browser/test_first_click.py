@@ -118,7 +118,9 @@ def shows_package(page: Page, release: str) -> None:
     page.goto("/assets/packages/current")
     row = page.locator("tr", has=page.get_by_text("release", exact=True))
     expect(row.filter(has_text=release)).to_be_visible()
-    expect(page.locator("tr", has=page.get_by_text("open", exact=True))).to_contain_text("GenoLeWMDataset.current")
+    page.locator("tr", has=page.get_by_text("open", exact=True)).get_by_text("[Show Markdown]").click()
+    expect(page.get_by_text("GenoLeWMDataset.current").first).to_be_visible()
+    page.keyboard.press("Escape")
 
 
 def shows_why(page: Page, run_id: str) -> None:

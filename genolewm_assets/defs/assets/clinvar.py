@@ -130,9 +130,9 @@ def _vcf_of(release: Published) -> Path:
 
 
 def describe_release(published: Published) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of a release: path, size and number of records of the VCF."""
-    vcf = _vcf_of(published)
-    return {**describe_published(published, rows=count_records(vcf)), "file": dg.MetadataValue.path(str(vcf))}
+    """Return the metadata of a release: number of records, size and place of the VCF."""
+    rows = count_records(_vcf_of(published))
+    return describe_published(published, rows=rows, stated=published.manifest.counts)
 
 
 def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
@@ -150,7 +150,7 @@ def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
     by_class = {label: np.bincount(stars[rows], minlength=5) for label, rows in of_class.items()}
     sizes = {label: int(by_stars.sum()) for label, by_stars in by_class.items()}
     return {
-        **describe_published(published, rows=table.num_rows),
+        **describe_published(published, rows=table.num_rows, stated=("kept", "rejected")),
         **plotted(
             alleles_pathogenic=sizes["P"] + sizes["LP"],
             alleles_benign=sizes["B"] + sizes["LB"],
@@ -230,5 +230,6 @@ clinvar_shard = GatedAsset(
     advise=lambda _, published: (check_contigs_known(published.manifest.counts),),
     plan=plan_clinvar_shard,
     describe=describe_clinvar_shard,
+    pictured=True,
     surface=True,
 )

@@ -35,7 +35,6 @@ from genolewm_assets.variants import (
     CHANGE_COLUMNS,
     CLINVAR_CHANGES,
     COMPARED,
-    Int64s,
     ReleaseKey,
     check_changes,
     check_nothing_to_compare,
@@ -187,12 +186,13 @@ def _count_labels(shard: Published) -> dict[str, int]:
 
 
 def describe_changes(published: Published) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of changes: predecessor, figures, and the matrix of classes as table and picture."""
+    """Return the metadata of changes: predecessor, figures, and the matrix of classes."""
     from genolewm_assets.defs.display import draw_transitions
 
     manifest = published.manifest
     predecessor = manifest.recipe["predecessor"]
-    shown = describe_published(published, rows=sum(entry.rows or 0 for entry in manifest.files))
+    rows = sum(entry.rows or 0 for entry in manifest.files)
+    shown = describe_published(published, rows=rows, stated=("changed", *_FIGURES))
     if predecessor is None:
         return {**shown, "predecessor": dg.MetadataValue.text("none: no earlier release was published")}
     matrix = transitions(manifest.counts)
@@ -200,17 +200,8 @@ def describe_changes(published: Published) -> dict[str, dg.MetadataValue]:
         **shown,
         "predecessor": dg.MetadataValue.text(str(predecessor)),
         **plotted(**{name: manifest.counts[name] for name in _FIGURES}),
-        "classes_from_to": dg.MetadataValue.md(_as_markdown(matrix)),
-        "classes_from_to_picture": draw_transitions(matrix, earlier=str(predecessor), later=str(manifest.partition)),
+        "classes_from_to": draw_transitions(matrix, earlier=str(predecessor), later=str(manifest.partition)),
     }
-
-
-def _as_markdown(matrix: Int64s) -> str:
-    """Return the matrix of classes as a Markdown table, one line per class in the earlier release."""
-    lines = [f"| from \\ to | {' | '.join(CLASSES)} | removed |", f"|---|{'---:|' * (len(CLASSES) + 1)}"]
-    for name, row in zip((*CLASSES, "added"), matrix.tolist(), strict=True):
-        lines.append(f"| **{name}** | {' | '.join(f'{n:,}' if n else '' for n in row)} |")
-    return "\n".join(lines)
 
 
 def _count_changes(
@@ -254,5 +245,6 @@ clinvar_changes = GatedAsset(
     checks=CHANGE_CHECKS,
     plan=plan_changes,
     describe=describe_changes,
+    pictured=True,
     body=_count_changes,
 )

@@ -59,7 +59,7 @@ def describe_corpus_windows(published: Published) -> dict[str, dg.MetadataValue]
     counts = published.manifest.counts
     placed = {str(how): counts[f"placed.{how}"] for how in PlacementHow}
     return {
-        **describe_published(published, rows=counts["windows"]),
+        **describe_published(published, rows=counts["windows"], stated=("windows", "records_used")),
         **plotted(
             records_used=counts["records_used"],
             faulty_share=share(sum(counts[f"skipped.{fault}"] for fault in FAULTS), counts["records_in"]),
@@ -89,4 +89,5 @@ corpus_windows = GatedAsset(
     checks=CORPUS_CHECKS,
     plan=plan_corpus_windows,
     describe=describe_corpus_windows,
+    pictured=True,
 )

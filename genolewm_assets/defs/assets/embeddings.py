@@ -11,7 +11,7 @@ from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.observations import encoder_source
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
-from genolewm_assets.defs.display import describe_published, made_here, of, plotted
+from genolewm_assets.defs.display import describe_published, in_words, made_here, of, plotted
 from genolewm_assets.defs.runtime import (
     BY_CORPUS_SOURCE,
     BY_LINEAR_CONTIG,
@@ -120,9 +120,10 @@ def describe_states(published: Published) -> dict[str, dg.MetadataValue]:
     norms = norms[np.isfinite(norms)]
     low, middle, high = np.quantile(norms, [0.01, 0.5, 0.99]).tolist() if norms.size else (None, None, None)
     return {
-        **describe_published(published, rows=reader.n_rows),
+        **describe_published(published, rows=reader.n_rows, stated=published.manifest.counts),
         **_run_metadata(published.run_facts),
-        **plotted(norm_p1=low, norm_median=middle, norm_p99=high, blocks_a_window=states.shape[1]),
+        **plotted(norm_p1=low, norm_median=middle, norm_p99=high),
+        **in_words(blocks_a_window=states.shape[1]),
         "state_norms": draw_norms(norms, source=str(published.artefact.partition)),
     }
 
@@ -131,7 +132,7 @@ def _run_metadata(facts: Mapping[str, JsonValue]) -> dict[str, dg.MetadataValue]
     """Return what encoded the windows, and how fast, as metadata."""
     texts = {name: dg.MetadataValue.text(fact) for name, fact in facts.items() if isinstance(fact, str)}
     numbers = {name: fact for name, fact in facts.items() if isinstance(fact, int | float)}
-    return {**texts, **plotted(**numbers)}
+    return {**texts, **in_words(**numbers)}
 
 
 def state_precision(_: Workspace, published: Published) -> tuple[CheckResult, ...]:
@@ -181,6 +182,7 @@ _STATES: Mapping[str, Any] = {
     "advisories": (PRECISION_SUFFICIENT,),
     "advise": state_precision,
     "describe": describe_states,
+    "pictured": True,
     "after": refresh_index,
     "h100": True,
     "shelf": "embeddings",

@@ -91,9 +91,8 @@ def describe_profiles(published: Published) -> dict[str, dg.MetadataValue]:
         "\n".join(f"| {why} | {n:,} |" for why, n in sorted(left_out.items())),
     )
     return {
-        **describe_published(published, rows=len(stored)),
+        **describe_published(published, rows=len(stored), stated=("fate.stored", "fate.left_out", "annotated_samples")),
         **plotted(
-            profiles=len(stored),
             annotated=sum(bool(row["annotated"]) for row in stored),
             left_out=sum(left_out.values()),
             saturated=sum(row["saturated_scans"] > 0 for row in stored),
@@ -125,5 +124,7 @@ forensic_profiles = GatedAsset(
     checks=RUN_CHECKS,
     plan=plan_profiles,
     describe=describe_profiles,
+    pictured=True,
+    private=True,
     array_store=True,
 )

@@ -1,11 +1,13 @@
 """``gnomad/shard``: common alleles of gnomAD, one partition per contig."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 import dagster as dg
+import numpy as np
+import numpy.typing as npt
 
 from genolewm_assets.defs.assets.observations import gnomad_source
 from genolewm_assets.defs.assets.reference import reference_genome
@@ -21,6 +23,7 @@ from genolewm_assets.defs.runtime import (
     on_same_key,
     reference_opener,
 )
+from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.gnomad import (
@@ -30,7 +33,7 @@ from genolewm_assets.sources.gnomad import (
     write_empty_shard,
 )
 from genolewm_assets.sources.vcf import LocalVcf, RemoteVcf, VcfSource
-from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, stating_compared
+from genolewm_assets.store.artefacts import BuildPlan, BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import (
@@ -123,11 +126,25 @@ def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
     table = read_table(published.file("variants.parquet"), columns=["pos", "af"])
     contig, counts = str(published.artefact.partition), published.manifest.counts
     return {
-        **describe_published(published, rows=table.num_rows),
-        **plotted(**{f"alleles_{fate}": counts[fate] for fate in ("kept", "filtered", "rejected")}),
+        **describe_published(published, rows=table.num_rows, stated=("kept", "filtered", "rejected")),
+        **plotted(**{f"alleles_{fate}": counts[fate] for fate in ("filtered", "rejected")}),
         "af_spectrum": draw_af_spectrum(table["af"].to_numpy(), contig=contig),
         "alleles_along_contig": draw_density(table["pos"].to_numpy() - 1, unit="alleles", contig=contig),
     }
+
+
+def compare_contigs(workspace: Workspace, _plan: BuildPlan, _published: Published) -> dict[str, dg.MetadataValue]:
+    """Return a picture of the allele frequencies of all contigs that are published, side by side."""
+    from genolewm_assets.defs.display import draw_by_contig
+
+    def read(contig: str) -> npt.NDArray[np.float64] | None:
+        with suppress(GenoLeWMError):
+            shard = gnomad_shard.open(workspace, contig, contents="sizes")
+            af: npt.NDArray[np.float64] = read_table(shard.file("variants.parquet"), columns=["af"])["af"].to_numpy()
+            return af
+        return None
+
+    return {"af_by_contig": draw_by_contig(workspace.contigs.names, read, title="Allele frequencies", log=True)}
 
 
 gnomad_shard = GatedAsset(
@@ -150,4 +167,6 @@ gnomad_shard = GatedAsset(
     advise=lambda _, published: (check_contigs_known(published.manifest.counts),),
     plan=plan_gnomad_shard,
     describe=describe_gnomad_shard,
+    after=compare_contigs,
+    pictured=True,
 )

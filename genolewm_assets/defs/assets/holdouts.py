@@ -338,4 +338,5 @@ holdouts_manifest = GatedAsset(
     advise=advise_on_holdouts,
     plan=plan_holdouts,
     describe=describe_holdouts,
+    pictured=True,
 )

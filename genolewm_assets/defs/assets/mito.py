@@ -170,18 +170,17 @@ def describe_genomes(published: Published) -> dict[str, dg.MetadataValue]:
     from genolewm_assets.defs.display import draw_haplogroups, draw_on_circle
 
     table = read_table(published.file(GENOMES_FILE), columns=["split", "haplogroup", "differences"])
-    counts = published.manifest.counts
+    counts, splits = published.manifest.counts, {side.value: f"split.{side}" for side in Split}
     found = (d for names in table["differences"].to_pylist() for d in parse_names(names, where="genome"))
     # An insertion (start == end) counts at the base before it.
     at = [place for d in found for place in range(d.start - (d.start == d.end), d.end)]
     differing = np.bincount(np.array(at, dtype=np.int64), minlength=counts["reference_bp"]).astype(np.float64)
     return {
-        **describe_published(published, rows=table.num_rows),
+        **describe_published(published, rows=table.num_rows, stated=("kept", "clusters", *splits.values())),
         **plotted(
-            genomes=table.num_rows,
             rejected=counts["records"] - counts["kept"],
             clusters=counts["clusters"],
-            **{side.value: counts.get(f"split.{side}", 0) for side in Split},
+            **{side: counts.get(name, 0) for side, name in splits.items()},
         ),
         "haplogroups": draw_haplogroups(majors(table["haplogroup"].to_pylist()), table["split"].to_pylist()),
         "differences_along_circle": draw_on_circle(
@@ -202,7 +201,7 @@ def describe_stored_tokens(published: Published) -> dict[str, dg.MetadataValue]:
     )
     frequent = "\n".join(f"| `{kmer}` | {count:,} |" for kmer, count in found.most_frequent)
     return {
-        **describe_published(published, rows=reader.n_rows),
+        **describe_published(published, rows=reader.n_rows, stated=("genomes", "het.genomes")),
         **plotted(
             tokens=found.n_tokens,
             kmers_seen=found.n_kmers_seen,
@@ -235,6 +234,7 @@ mito_genomes = GatedAsset(
     checks=("checksum_matches_published", *GENOME_CHECKS),
     plan=plan_genomes,
     describe=describe_genomes,
+    pictured=True,
 )
 
 mito_tokens = GatedAsset(
@@ -261,5 +261,6 @@ mito_tokens = GatedAsset(
     checks=("checksum_matches_published", SAMPLE_CHECK, *TOKEN_CHECKS),
     plan=plan_tokens,
     describe=describe_stored_tokens,
+    pictured=True,
     array_store=True,
 )

@@ -92,7 +92,9 @@ def describe_variants(published: Published) -> dict[str, dg.MetadataValue]:
     counts = published.manifest.counts
     pop_hl = read_table(published.file(SITES_FILE), columns=["pop_hl"])["pop_hl"].to_numpy()
     return {
-        **describe_published(published, rows=counts["alleles"]),
+        **describe_published(
+            published, rows=counts["alleles"], stated=("alleles", "gnomad.alleles", "clinvar.alleles", "in_both")
+        ),
         **plotted(
             alleles_gnomad=counts["gnomad.alleles"],
             alleles_clinvar=counts["clinvar.alleles"],
@@ -144,4 +146,5 @@ mito_variants = GatedAsset(
     checks=VARIANT_CHECKS,
     plan=plan_variants,
     describe=describe_variants,
+    pictured=True,
 )

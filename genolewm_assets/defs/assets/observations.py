@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.display import FACTS, StatedFile, describe_files
+from genolewm_assets.defs.display import FACTS, StatedFile, describe_files, for_readers
 from genolewm_assets.defs.runtime import BY_CONTIG, BY_RUN_FOLDER, Declaration, Workspace, WorkspaceResource
 from genolewm_assets.encoders import TINY_LLAMA, locate_model
 from genolewm_assets.errors import GenoLeWMError, InputError, printable
@@ -181,7 +181,7 @@ class ObservedSource(Declaration):
             yield dg.AssetObservation(
                 self.path,
                 partition=partition,
-                metadata=describe_files(stated),
+                metadata=for_readers(describe_files(stated), workspace.root.path),
                 tags={"dagster/data_version": f"sha256:{digest}"},
             )
         if failures:

@@ -5,7 +5,7 @@ from pathlib import Path
 import dagster as dg
 
 from genolewm_assets.defs.assets.observations import reference_source
-from genolewm_assets.defs.display import describe_published, plotted, share
+from genolewm_assets.defs.display import describe_published, in_words, share
 from genolewm_assets.defs.runtime import REBUILT, GatedAsset, Plan, Workspace, on_every_partition
 from genolewm_assets.lewm.windows import GENOME_CONTIGS
 from genolewm_assets.progress import Progress
@@ -42,13 +42,18 @@ def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Pl
     return Plan(recipe={"genome_digest": workspace.catalog.genome_digest, "source": source.identity()}, write=write)
 
 
+#: Columns of the table of contigs that fit beside each other.
+_SHOWN = ["contig", "length", "md5"]
+
+
 def describe_genome(published: Published) -> dict[str, dg.MetadataValue]:
     """Return the metadata of a genome: bases, share of ACGT, and the table of contigs."""
     table, counts = read_table(published.file("contigs.parquet")), published.manifest.counts
     return {
-        **describe_published(published, rows=table.num_rows),
-        **plotted(bases=counts["bases"], acgt_share=share(counts["acgt_bases"], counts["bases"])),
-        "contigs": dg.MetadataValue.table([dg.TableRecord(row) for row in table.to_pylist()]),
+        **describe_published(published, rows=table.num_rows, stated=counts),
+        # The catalogue pins the genome, so they never vary.
+        **in_words(bases=counts["bases"], acgt_share=share(counts["acgt_bases"], counts["bases"])),
+        "contigs": dg.MetadataValue.table([dg.TableRecord(row) for row in table.select(_SHOWN).to_pylist()]),
     }
 
 

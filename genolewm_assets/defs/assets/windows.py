@@ -1,10 +1,14 @@
 """``windows/index``: the reference windows, one partition per linear contig."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
 import dagster as dg
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.defs.assets.reference import reference_genome
@@ -18,12 +22,13 @@ from genolewm_assets.defs.runtime import (
     on_every_partition,
     reference_opener,
 )
+from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import ContigSet, IntervalArray
 from genolewm_assets.lewm.windows import WINDOW_CHECKS, WINDOWS, build_window_table, check_window_table, coverage_counts
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.reference import read_bed_track
-from genolewm_assets.store.artefacts import BuildReport, Published
+from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
 from genolewm_assets.store.tables import read_table, write_table
 
 
@@ -69,12 +74,37 @@ def describe_windows(published: Published) -> dict[str, dg.MetadataValue]:
     table = read_table(published.file("windows.parquet"), columns=["start", "end", "gc"])
     windows, counts = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy()), published.manifest.counts
     return {
-        **describe_published(published, rows=table.num_rows),
+        **describe_published(published, rows=table.num_rows, stated=("windows",)),
         **plotted(
             acgt_share_in_windows=share(counts["bases_in_windows"], counts["acgt_bases"]),
             mean_gc=pc.mean(table["gc"]).as_py(),
         ),
         "coverage_along_contig": draw_coverage(windows, contig=str(published.artefact.partition)),
+    }
+
+
+def compare_contigs(workspace: Workspace, _plan: BuildPlan, _published: Published) -> dict[str, dg.MetadataValue]:
+    """Return pictures of the composition and the coverage of all contigs that are published, side by side."""
+    from genolewm_assets.defs.display import draw_by_contig, draw_coverages
+
+    contigs = [contig.name for contig in workspace.contigs.linear]
+    tables: dict[str, pa.Table] = {}
+    for contig in contigs:
+        with suppress(GenoLeWMError):
+            opened = windows_index.open(workspace, contig, contents="sizes")
+            tables[contig] = read_table(opened.file("windows.parquet"), columns=["start", "end", "gc"])
+
+    def read_gc(contig: str) -> npt.NDArray[np.float64] | None:
+        return tables[contig]["gc"].to_numpy() if contig in tables else None
+
+    def read_windows(contig: str) -> IntervalArray | None:
+        if contig not in tables:
+            return None
+        return IntervalArray(tables[contig]["start"].to_numpy(), tables[contig]["end"].to_numpy())
+
+    return {
+        "gc_by_contig": draw_by_contig(contigs, read_gc, title="Share of G and C of windows", limits=(0.2, 0.8)),
+        "coverage_by_contig": draw_coverages(contigs, read_windows, title="Share in windows"),
     }
 
 
@@ -96,4 +126,6 @@ windows_index = GatedAsset(
     checks=WINDOW_CHECKS,
     plan=plan_windows,
     describe=describe_windows,
+    after=compare_contigs,
+    pictured=True,
 )

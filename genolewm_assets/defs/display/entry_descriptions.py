@@ -9,13 +9,15 @@ from collections.abc import Mapping
 
 #: Entries that are shown at every asset, and say what they are by their names.
 PLAIN_ENTRIES = frozenset(
-    {"path", "url", "dagster/row_count", "dagster/partition_row_count", "dagster/size_bytes", "dagster/column_lineage"}
+    {
+        *("kept", "path", "folder", "url", "size", "counts", "pictures", "sample_rows"),
+        *("dagster/row_count", "dagster/partition_row_count", "dagster/size_bytes", "dagster/column_lineage"),
+    }
 )
 
 _PUBLISHED = {
-    "counts": "all counts of the manifest",
+    "files": "the published files; 1 MB is 10^6 bytes",
     "reused": "whether the published files were kept, because a build would give the same",
-    "files": "the published files: rows, size in bytes, the first 12 digits of the SHA-256",
 }
 
 _STATES = {
@@ -64,14 +66,14 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         **_PUBLISHED,
     },
     "gnomad/shard": {
-        "alleles_kept": "alleles of the table",
         "alleles_filtered": "alleles left out by FILTER, AF or AN",
         "alleles_rejected": "alleles that are not usable, as `rejects.parquet` lists them",
-        "af_spectrum": "how many alleles have which frequency",
+        "af_by_contig": "how many alleles of each published contig have which frequency",
+        "af_spectrum": "the same of this contig",
         "alleles_along_contig": "how many alleles lie where",
         **_PUBLISHED,
     },
-    "clinvar/release": {"file": "the VCF", **_RELEASES, **_PUBLISHED},
+    "clinvar/release": {**_RELEASES, **_PUBLISHED},
     "clinvar/shard": {
         "alleles_pathogenic, alleles_benign, alleles_uncertain": "alleles of the classes P and LP, B and LB, VUS",
         "alleles_with_two_stars": "alleles with at least two review stars",
@@ -85,13 +87,14 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         "text_changed, class_changed, id_changed, stars_changed, genes_changed": (
             "alleles of both whose CLNSIG text, class, VariationID or review stars differ"
         ),
-        "classes_from_to, classes_from_to_picture": "alleles by class before and now, as a table and as a picture",
+        "classes_from_to": "alleles by class before and now",
         **_PUBLISHED,
     },
     "windows/index": {
         "acgt_share_in_windows": "share of the contig's A, C, G and T that windows cover, 0 to 1",
         "mean_gc": "mean share of G and C of a window, 0 to 1",
-        "coverage_along_contig": "where windows lie",
+        "gc_by_contig": "how many windows of each published contig have which share of G and C",
+        "coverage_by_contig, coverage_along_contig": "where windows lie, in each published contig and in this one",
         **_PUBLISHED,
     },
     "corpus/windows": {
@@ -123,10 +126,10 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "packages/split": {
         "*_windows, *_alleles": "rows of each split",
-        "largest_distance_from_mix": (
+        "distance_from_mix": (
             "greatest difference of a share served in a simulated epoch from the declared one, 0 to 1"
         ),
-        "largest_distance_from_specification": "the same from the shares of RFC-0006, 0 to 1",
+        "distance_from_rfc_0006": "the same from the shares of RFC-0006, 0 to 1",
         "unseen_windows": "training windows that the simulated epoch does not show",
         "temporal": "releases T0 and T1 of the temporal holdout, and why T0 is the one",
         "knowledge": "release whose ClinVar labels training uses: `newest` is the package's, `T0` the earlier one",
@@ -176,7 +179,7 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         **_CARD,
     },
     "mito/genomes": {
-        "genomes, rejected": "genomes that passed quality control, and those that did not",
+        "rejected": "genomes that did not pass quality control",
         "clusters": "groups of near copies",
         "train, validation, test": "genomes by split",
         "haplogroups": "genomes by haplogroup and split",
@@ -199,7 +202,7 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
         **_PUBLISHED,
     },
     "forensic/profiles": {
-        "profiles, left_out": "samples and controls of the run, and files that were left out",
+        "left_out": "files that were left out",
         "annotated": "profiles that an allele report of the folder names",
         "saturated": "profiles in which the detector was saturated",
         "max_residual_bp": "largest distance of a fragment of the size standard from the smooth curve, in base pairs",

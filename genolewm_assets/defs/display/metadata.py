@@ -7,13 +7,18 @@ Not here: pictures (``pictures``), lineage of columns (``column_lineage``), desc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 
 from genolewm_assets.defs.display.column_lineage import Sources, column_lineage
+from genolewm_assets.defs.display.markdown import after_a_click, as_code, as_table, is_picture, link_pictures
+from genolewm_assets.defs.display.sample_rows import sample_rows
 from genolewm_assets.store.artefacts import FileEntry, Published
+from genolewm_assets.store.files import split_generation_name
 from genolewm_assets.store.tables import TableSchema
 
 OWNERS = ["team:genolewm"]
@@ -24,8 +29,11 @@ ROW_COUNTS = ("dagster/row_count", "dagster/partition_row_count")
 #: Entry that says in one sentence what a person wants to know first.
 HEADLINE = "headline"
 
+#: Entry that says that the published files were kept, and since when they are there.
+KEPT = "kept"
+
 #: Entries that say where the files are, and whether a run wrote them.
-_PLACE = ("path", "dagster/uri", "dagster/size_bytes", "reused", "files")
+_PLACE = ("path", "dagster/uri", "size", "files", "reused", "dagster/size_bytes")
 
 #: Places in reading order of the kinds of entries that come after figures and short texts.
 _RANKS: Mapping[type, int] = {
@@ -37,6 +45,12 @@ _RANKS: Mapping[type, int] = {
     dg.TableSchema: 7,
     dg.TableSchemaMetadataValue: 7,
 }
+
+#: Characters that fit into the box of a value where the window is 1,366 wide, and those between two columns.
+_BOX, _COLUMN_GAP = 38, 2.5
+
+#: A digest of at least 32 digits, of which the first 12 are shown.
+_DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,}\b")
 
 #: Greatest number of files listed with a materialisation; the manifest lists all.
 _FILES_SHOWN = 50
@@ -91,8 +105,17 @@ def _columns(tables: Mapping[str, TableSchema], sources: Sources) -> Iterator[dg
             )
 
 
-def describe_published(published: Published, *, rows: int | None = None) -> dict[str, dg.MetadataValue]:
+def describe_published(
+    published: Published, *, rows: int | None = None, stated: Collection[str] = ()
+) -> dict[str, dg.MetadataValue]:
     """Return the metadata that every materialisation reports: rows, path, bytes, files, counts of the manifest.
+
+    Parameters
+    ----------
+    rows
+        Rows of the artefact; by default, none are reported.
+    stated
+        Names of counts that other entries state; they are not repeated.
 
     Notes
     -----
@@ -101,53 +124,136 @@ def describe_published(published: Published, *, rows: int | None = None) -> dict
     """
     manifest = published.manifest
     row_key = ROW_COUNTS[published.artefact.partition is not None]
-    counts = "\n".join(f"| {name} | {count:,} |" for name, count in sorted(manifest.counts.items()))
+    counts = {name: n for name, n in sorted(manifest.counts.items()) if name not in stated}
+    size_bytes = sum(file.size_bytes for file in manifest.files)
     return {
+        **_describe_kept(published),
         **({} if rows is None else {row_key: dg.MetadataValue.int(rows)}),
-        "path": dg.MetadataValue.path(str(published.directory)),
-        "dagster/size_bytes": dg.MetadataValue.int(sum(file.size_bytes for file in manifest.files)),
+        "path": dg.MetadataValue.path(str(_link_of(published.directory))),
+        "size": dg.MetadataValue.text(megabytes(size_bytes)),
+        # The UI shows the number as storage, and plots it.
+        "dagster/size_bytes": dg.MetadataValue.int(size_bytes),
         "reused": dg.MetadataValue.bool(published.reused),
         "files": list_files(manifest.files),
-        "counts": dg.MetadataValue.md(f"| what | count |\n|---|---:|\n{counts}"),
+        **({"counts": _list_counts(counts)} if counts else {}),
     }
+
+
+def _list_counts(counts: Mapping[str, int]) -> dg.MetadataValue:
+    # A colon lets the UI break a long name.
+    lines = "\n".join(f"| {name.replace('.', ': ')} | {n:,} |" for name, n in counts.items())
+    return dg.MetadataValue.md(f"| what | count |\n|---|---:|\n{lines}")
+
+
+def _describe_kept(published: Published) -> dict[str, dg.MetadataValue]:
+    """Return that nothing was built, and when what is published was; empty if this run built it."""
+    if not published.reused:
+        return {}
+    built_at = str(published.provenance.get("built_at", "an earlier time"))[:16].replace("T", " ")
+    return {KEPT: dg.MetadataValue.text(f"nothing to build: what was built on {built_at} is current, and was kept")}
+
+
+def _link_of(directory: Path) -> Path:
+    """Return the link that consumers open, which leads to a generation; its name is shorter and stays."""
+    parts = split_generation_name(directory.name)
+    return directory if parts is None else directory.parent.parent / parts[0]
+
+
+def megabytes(size_bytes: int) -> str:
+    """Return a size as text in MB (10^6 bytes)."""
+    return f"{size_bytes / 1e6:,.2f} MB" if size_bytes >= 10_000 else f"{size_bytes / 1e6:.4f} MB"
+
+
+def as_shown(
+    published: Published, metadata: Mapping[str, Any], *, root: Path, run_id: str, private: bool = False
+) -> dict[str, Any]:
+    """Return the metadata of a materialisation as pages show it: in reading order, with pictures and sample rows.
+
+    Parameters
+    ----------
+    metadata
+        What ``describe`` and ``after`` of the asset returned.
+    run_id
+        Run of the materialisation.
+    private
+        Whether its tables are personal data, so that no row is shown.
+    """
+    rows = {} if private else sample_rows(published)
+    linked = link_pictures(in_reading_order(metadata), published.artefact.asset, run_id)
+    return for_readers(in_reading_order({**linked, **metadata, **rows}), root)
+
+
+def for_readers(metadata: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Return metadata with digests cut to 12 digits, and paths from the root: longer ones leave their box."""
+
+    def shorten(value: Any) -> Any:
+        if isinstance(value, str):
+            text = _DIGEST.sub(r"\1", value)
+            return text.replace(f"{root}/", "").replace(str(root), "ROOT")
+        if isinstance(value, dg.TextMetadataValue):
+            return dg.MetadataValue.text(shorten(value.text))
+        if isinstance(value, dg.PathMetadataValue):
+            return dg.MetadataValue.text(shorten(value.path))  # which has line breaks
+        if isinstance(value, dg.MarkdownMetadataValue) and not is_picture(value):
+            return dg.MetadataValue.md(shorten(value.md_str))
+        if isinstance(value, dg.TableMetadataValue):
+            rows = [{name: shorten(cell) for name, cell in row.data.items()} for row in value.records]
+            return _as_table(rows, value.schema)
+        return value
+
+    return {name: shorten(value) for name, value in metadata.items()}
+
+
+def _as_table(rows: Sequence[Mapping[str, Any]], schema: dg.TableSchema) -> dg.MetadataValue:
+    """Return a table, as Markdown after a click if it would leave its box."""
+    names = [column.name for column in schema.columns]
+    cells = [["" if row.get(name) is None else str(row[name]) for name in names] for row in rows]
+    longest = [max(map(len, column)) for column in zip(names, *cells, strict=True)]
+    if sum(longest) + _COLUMN_GAP * len(names) <= _BOX:
+        return dg.MetadataValue.table([dg.TableRecord(dict(row)) for row in rows], schema=schema)
+    return after_a_click(as_table([names, *(list(map(as_code, row)) for row in cells)]))
 
 
 def in_reading_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return metadata as a person reads it, because the UI shows entries in the given order.
 
-    The headline, rows, then figures and short texts, pictures, tables and longer texts, all counts, the place on disk,
-    raw documents, and what the UI shows elsewhere (columns, lineage). Entries of one kind keep their order.
+    That files were kept, the headline, rows, then figures and short texts, pictures, tables and longer texts, all
+    counts, the place on disk, raw documents, and what the UI shows elsewhere (columns, lineage). Entries of one kind
+    keep their order.
     """
     return dict(sorted(metadata.items(), key=lambda entry: _reading_rank(*entry)))
 
 
-def _reading_rank(name: str, value: object) -> int:
-    if name == HEADLINE:
-        return -1
+def _reading_rank(name: str, value: object) -> float:
+    if name in {KEPT, HEADLINE}:
+        return -2 if name == KEPT else -1
     if name in ROW_COUNTS:
         return 0
     if name in _PLACE:
         return 5
     if name == "counts":
         return 4  # the longest table: every count of the manifest
-    if isinstance(value, dg.MarkdownMetadataValue) and (value.md_str or "").startswith("!["):
-        return 2
+    if is_picture(value) or name in {"pictures", "sample_rows"}:
+        return 2 - name.endswith("_by_contig") / 2  # what compares contigs comes before what is of one
     return next((rank for kind, rank in _RANKS.items() if isinstance(value, kind)), 1)
 
 
 def list_files(files: tuple[FileEntry, ...]) -> dg.MetadataValue:
-    """Return the files of an artefact as a table of path (relative to the artefact's), rows, size and SHA-256.
+    """Return the files of an artefact as a table of path (relative to the artefact's), rows, and size in MB.
 
     Arrays are listed last: of a package, which has many, people look for the tables.
     """
     ordered = sorted(files, key=lambda file: file.path.endswith(".npy"))
-    shown = [(file.path, file.rows, file.size_bytes, file.sha256[:12]) for file in ordered[:_FILES_SHOWN]]
+    shown = [(file.path, file.rows, megabytes(file.size_bytes)) for file in ordered[:_FILES_SHOWN]]
     if left_out := ordered[_FILES_SHOWN:]:
         rest = sum(file.size_bytes for file in left_out)
-        shown.append((f"and {len(left_out):,} more: see manifest.json", None, rest, ""))
-    columns = {"file": "string", "rows": "int", "size_bytes": "int", "sha256": "string"}
+        shown.append((f"and {len(left_out):,} more: see manifest.json", None, megabytes(rest)))
+    columns = {"file": "string", "rows": "int", "size": "string"}
+    if not any(rows for _, rows, _ in shown):
+        del columns["rows"]
+    records = [dict(zip(("file", "rows", "size"), row, strict=True)) for row in shown]
     return dg.MetadataValue.table(
-        [dg.TableRecord(dict(zip(columns, row, strict=True))) for row in shown],
+        [dg.TableRecord({name: row[name] for name in columns}) for row in records],
         schema=dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()]),
     )
 
@@ -159,6 +265,16 @@ def plotted(**figures: float | None) -> dict[str, dg.MetadataValue]:
         for name, value in figures.items()
         if value is not None and math.isfinite(value)
     }
+
+
+def in_words(**figures: float | None) -> dict[str, dg.MetadataValue]:
+    """Return figures that never vary, or say how a run went, as text, which the UI does not plot."""
+    shown = {
+        name: f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+        for name, value in figures.items()
+        if value is not None
+    }
+    return {name: dg.MetadataValue.text(text) for name, text in shown.items()}
 
 
 def share(part: float, whole: float) -> float | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import dagster as dg
 
 from genolewm_assets.defs.display.change_picture import draw_transitions
+from genolewm_assets.defs.display.markdown import as_code
 from genolewm_assets.defs.display.pictures import GREEN, GREY, ORANGE, VERMILION, draw_composition
 from genolewm_assets.errors import counted
 from genolewm_assets.genome import CLASSES, Split
@@ -119,7 +120,7 @@ def _packages(move: Move) -> str:
 
 
 def _not_compared(facts: MoveFacts) -> str:
-    return f"## Benches and training\n\nThe packages were not compared: {_code(facts.problems['package'])}."
+    return f"## Benches and training\n\nThe packages were not compared: {as_code(facts.problems['package'])}."
 
 
 def _clinvar(facts: MoveFacts) -> str:
@@ -129,7 +130,7 @@ def _clinvar(facts: MoveFacts) -> str:
         return f"## ClinVar\n\nBoth packages are of ClinVar {after}."
     head = f"## ClinVar {before} to {after}"
     if facts.clinvar is None:
-        return f"{head}\n\nThe releases were not compared: {_code(facts.problems['clinvar'])}."
+        return f"{head}\n\nThe releases were not compared: {as_code(facts.problems['clinvar'])}."
     n = facts.clinvar
     text = (
         f"{_count(n['added'], 'allele')} appeared, **{n['removed']:,}** disappeared and **{n['class_changed']:,}** got "
@@ -161,7 +162,9 @@ def _differences(facts: MoveFacts, diff: PackageDiff) -> Iterator[str]:
     if diff.moved:
         yield "## Moved between splits\n\n" + _table(("what", "rows"), diff.moved.items())
     settings = {name: values for name, values in diff.settings.items() if name not in _NOT_SHOWN}
-    if rows := [(_code(name), _code(old), _code(new)) for name, (old, new) in (*_sources(facts), *settings.items())]:
+    if rows := [
+        (as_code(name), as_code(old), as_code(new)) for name, (old, new) in (*_sources(facts), *settings.items())
+    ]:
         yield "## Settings and sources\n\n" + _table(("setting", "before", "now"), rows, figures_from=3)
 
 
@@ -281,11 +284,6 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]], *, figures_f
 def _count(n: int, noun: str) -> str:
     number, _, name = counted(n, noun).partition(" ")
     return f"**{number}** {name}"
-
-
-def _code(text: str) -> str:
-    """Return text of a catalogue or an error as code that neither ends its cell nor is taken for Markdown."""
-    return "`" + " ".join(text.replace("`", "'").replace("|", "/").split()) + "`"
 
 
 def _markdown(picture: dg.MetadataValue) -> str:

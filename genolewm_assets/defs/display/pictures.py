@@ -215,11 +215,10 @@ def draw_composition(
         Colours by part, in the order of the stack.
     """
     rows = list(next(iter(panels.values())))
-    figure = _figure(1.2 + 0.36 * len(rows))
-    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    figure = new_figure(1.2 + 0.36 * len(rows), title)
     every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (noun, counts) in zip(every, panels.items(), strict=True):
-        _style_axes(axes)
+        style_axes(axes)
         _stack(axes, counts, parts)
         axes.set_xlabel(noun)
         axes.locator_params(axis="x", nbins=3)
@@ -284,20 +283,22 @@ def _name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _figure(height_in: float) -> Figure:
-    return Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
+def new_figure(height_in: float, title: str) -> Figure:
+    """Return an empty figure, as wide as the dialog, with a title."""
+    figure = Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
+    # Aligned with the left edge of the picture, so that long titles fit.
+    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    return figure
 
 
 def _canvas(title: str, *, height_in: float = 2.7) -> tuple[Figure, Axes]:
-    figure = _figure(height_in)
+    figure = new_figure(height_in, title)
     axes = figure.add_subplot()
-    # Aligned with the left edge of the picture, so that long titles fit.
-    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
-    _style_axes(axes)
+    style_axes(axes)
     return figure, axes
 
 
-def _style_axes(axes: Axes) -> None:
+def style_axes(axes: Axes) -> None:
     """Remove the upper and right frame lines, and set the text sizes."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_SMALL_PT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import dagster as dg
@@ -79,10 +80,12 @@ def _place(file: StatedFile) -> dict[str, dg.MetadataValue]:
     if not file.place:
         return {}
     if SCHEME.match(file.place) is None:
-        return {"path": dg.MetadataValue.path(file.place)}
+        return {"folder": dg.MetadataValue.path(str(Path(file.place).parent))}
     url = _without_secrets(file.place)
-    is_page = url.startswith(("https://", "http://"))
-    return {"url": dg.MetadataValue.url(url) if is_page else dg.MetadataValue.text(url)}
+    if not url.startswith(("https://", "http://")):
+        return {"url": dg.MetadataValue.text(url)}
+    # A long address would leave its box.
+    return {"url": dg.MetadataValue.md(f"[{urlsplit(url).netloc}](<{url.replace('>', '%3E')}>)")}
 
 
 def _shown(facts: Mapping[str, str | int]) -> dict[str, str | int]:

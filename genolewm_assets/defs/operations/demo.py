@@ -59,8 +59,9 @@ Outcome: TypeAlias = Literal["built", "current", "failed"]
 #: Keys of the assets of states and of all assets upstream of them.
 STATE_ASSETS = leading_to(embeddings_cache, embeddings_corpus)
 
-#: Tags with the host name and process id of a demo, by which a later demo finds its runs.
-_HOST_TAG, _PID_TAG = "genolewm/demo_host", "genolewm/demo_pid"
+#: Tags with the host name and process id of a demo, by which a later demo finds its runs; lists of runs leave out tags
+#: that begin so.
+_HOST_TAG, _PID_TAG = ".dagster/demo_host", ".dagster/demo_pid"
 #: The daemon of a UI beside a demo repeats none of its runs: the next demo does.
 _NOT_REPEATED = {"dagster/max_retries": "0"}
 #: Rows at fault that are printed of each failed check; the UI shows more.

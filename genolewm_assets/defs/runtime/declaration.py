@@ -11,7 +11,14 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.display import CHECK_DESCRIPTIONS, OWNERS, Sources, definition_metadata, describe_entries
+from genolewm_assets.defs.display import (
+    CHECK_DESCRIPTIONS,
+    OWNERS,
+    Sources,
+    definition_metadata,
+    describe_entries,
+    picture_of,
+)
 from genolewm_assets.defs.engines import H100_ASSET_TAGS, H100_POOL, cpu_op_tags, h100_op_tags
 from genolewm_assets.defs.runtime.code_place import CodePlace, place_of_caller
 from genolewm_assets.defs.runtime.failure_hook import report_failure
@@ -52,6 +59,10 @@ class Declaration:
         Columns that the UI shows instead if the asset writes no table with a ``TableSchema``.
     sources
         Upstream columns that each column comes from.
+    pictured
+        Whether materialisations have a picture, the first of which the description shows.
+    private
+        Whether the tables are personal data, of which pages show no row.
     h100
         Whether the step needs an H100.
     body
@@ -74,6 +85,8 @@ class Declaration:
     tables: Mapping[str, TableSchema] = field(default_factory=dict)
     columns: dg.TableSchema | None = None
     sources: Sources = field(default_factory=dict)
+    pictured: bool = False
+    private: bool = False
     h100: bool = False
     body: Callable[..., Any] | None = None
     declared_at: CodePlace = field(init=False)
@@ -116,9 +129,12 @@ class Declaration:
 
     def attributes(self) -> dict[str, Any]:
         """Return the arguments that ``dg.asset`` and ``dg.AssetSpec`` have in common."""
+        # The UI shows the upper part of a long description: the picture comes after the first paragraph.
+        first, _, more = inspect.cleandoc(self.description).partition("\n\n")
+        described = (first, picture_of(self.key) if self.pictured else "", more, describe_entries(self.key))
         return {
             "key": self.path,
-            "description": f"{inspect.cleandoc(self.description)}\n\n{describe_entries(self.key)}".rstrip(),
+            "description": "\n\n".join(part for part in described if part),
             "deps": self.deps,
             "partitions_def": self.partitions.definition,
             "automation_condition": self.automation,

@@ -14,17 +14,17 @@ from typing import Any, Literal, TypeAlias
 import dagster as dg
 
 from genolewm_assets.defs.display import (
+    as_shown,
     check_description,
     check_metadata,
     check_pages,
     failed_checks,
-    in_reading_order,
     lineage_metadata,
 )
 from genolewm_assets.defs.runtime.currency import REFUSED, Currency, PublishingAsset
 from genolewm_assets.defs.runtime.job_builds import build_again_in_job, build_in_job, is_job
 from genolewm_assets.defs.runtime.release_age import ReleaseRun
-from genolewm_assets.defs.runtime.run_log import LogProgress
+from genolewm_assets.defs.runtime.run_log import LogProgress, tag_kept
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import (
@@ -255,7 +255,9 @@ class GatedAsset(PublishingAsset):
         artefact = ArtefactId(self.key, partition)
         try:
             published, further = self._publish(context, workspace, partition)
-            described = self.describe(published)
+            described = {**self.describe(published), **lineage_metadata(self.sources), **further}
+            root, run_id = workspace.root.path, context.run.run_id
+            shown = as_shown(published, described, root=root, run_id=run_id, private=self.private)
         except GenoLeWMError as err:
             # Planning may build the simulated sources; a rejection of those carries checks of another artefact.
             rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
@@ -270,8 +272,9 @@ class GatedAsset(PublishingAsset):
             raise dg.Failure(text, metadata={**pages, "exit_code": err.exit_code}, allow_retries=retry) from err
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
+            tag_kept(context.instance, run_id, self.key)
         yield dg.MaterializeResult(
-            metadata=in_reading_order({**described, **lineage_metadata(self.sources), **further}),
+            metadata=shown,
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
                 self._as_dagster(_inputs_accepted(None, inputs=len(published.manifest.inputs))),

@@ -1,4 +1,4 @@
-"""Progress of a build as lines in its run's log: stage, amount done, rate, seconds left."""
+"""Progress of a build as lines in its run's log: stage, amount done, rate, seconds left; what a run kept, as a tag."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
 
+import dagster as dg
 from rich.filesize import decimal
 
 #: Seconds between two lines, of work that reports its amounts and of work that does not.
@@ -17,6 +18,18 @@ INTERVAL_S = 5.0
 
 #: Receives the lines of progress besides the run's log; None: nobody.
 _ECHO: ContextVar[Callable[[str], object] | None] = ContextVar("echo", default=None)
+
+
+#: Tag with the assets of which a run kept what was published; lists of runs show it under the run's name.
+KEPT_TAG = "genolewm/kept"
+
+
+def tag_kept(instance: dg.DagsterInstance, run_id: str, asset: str) -> None:
+    """Add an asset to those of which a run kept what was published."""
+    run = instance.get_run_by_id(run_id)
+    if run is not None:
+        kept = {*filter(None, run.tags.get(KEPT_TAG, "").split(", ")), asset}
+        instance.add_run_tags(run_id, {KEPT_TAG: ", ".join(sorted(kept))})
 
 
 @contextmanager

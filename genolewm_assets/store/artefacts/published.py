@@ -61,13 +61,18 @@ class Published:
         return InputRef(self.artefact.asset, self.artefact.partition, self.manifest.sha256)
 
     @property
-    def run_facts(self) -> Mapping[str, JsonValue]:
-        """What the run that built it states of itself; empty if nothing, or if ``provenance.json`` cannot be read."""
+    def provenance(self) -> Mapping[str, JsonValue]:
+        """When, where and by what it was built; empty if ``provenance.json`` cannot be read."""
         with suppress(GenoLeWMError):
             record = read_document(self.directory / PROVENANCE, remedy="")
-            facts = record.get("run") if isinstance(record, dict) else None
-            return facts if isinstance(facts, dict) else {}
+            return record if isinstance(record, dict) else {}
         return {}
+
+    @property
+    def run_facts(self) -> Mapping[str, JsonValue]:
+        """What the run that built it states of itself; empty if nothing, or if ``provenance.json`` cannot be read."""
+        facts = self.provenance.get("run")
+        return facts if isinstance(facts, dict) else {}
 
     def file(self, name: str) -> Path:
         """Return the path of a file that the manifest lists.

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.assets.graph import GATED
+from genolewm_assets.defs.assets.graph import DECLARATIONS, GATED
 from genolewm_assets.defs.display.check_descriptions import CHECK_DESCRIPTIONS
 from genolewm_assets.defs.display.column_lineage import column_lineage
-from genolewm_assets.defs.display.metadata import HEADLINE, in_reading_order, list_files, plotted, share
+from genolewm_assets.defs.display.metadata import HEADLINE, in_reading_order, list_files, megabytes, plotted, share
+from genolewm_assets.defs.runtime.declaration import Declaration
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse
 from genolewm_assets_tests.rows import each_row
@@ -30,8 +32,7 @@ SPECS = {
 
 #: Figures that the UI plots, besides rows and bytes.
 PLOTTED = {
-    "reference/genome": {"bases", "acgt_share"},
-    "gnomad/shard": {"alleles_kept", "alleles_filtered", "alleles_rejected"},
+    "gnomad/shard": {"alleles_filtered", "alleles_rejected"},
     "clinvar/shard": {"alleles_pathogenic", "alleles_benign", "alleles_uncertain", "alleles_with_two_stars"},
     "clinvar/changes": {"added", "removed", "class_changed"},
     "windows/index": {"acgt_share_in_windows", "mean_gc"},
@@ -44,8 +45,8 @@ PLOTTED = {
         "train_windows",
         "validation_windows",
         "test_windows",
-        "largest_distance_from_mix",
-        "largest_distance_from_specification",
+        "distance_from_mix",
+        "distance_from_rfc_0006",
         "unseen_windows",
     },
 }
@@ -94,7 +95,7 @@ PROGRESS = re.compile(
 def test_an_asset_says_what_it_is_whose_and_of_what_kind(asset: str) -> None:
     spec = SPECS[asset]
     said, _, entries = str(spec.description).partition("\n\nMetadata:\n\n")
-    first, *more = said.split("\n\n")
+    first, *more = [part for part in said.split("\n\n") if not part.startswith("[![")]
     assert re.match(r"One row per [a-z]", first, re.IGNORECASE)
     assert more, "what it is, and why it exists"
     assert all(paragraph.rstrip().endswith(".") for paragraph in (first, *more))
@@ -150,13 +151,21 @@ def test_every_check_says_what_it_guarantees() -> None:
     assert set(CHECK_DESCRIPTIONS) == names, "a description of no check"
 
 
+@each_row("asset", [asset for asset in DECLARATIONS if asset.pictured], ids=lambda asset: asset.key)
+def test_a_description_shows_the_picture_after_its_first_paragraph(asset: Declaration) -> None:
+    # The UI hides what is below 260 pixels, and a picture has up to 190.
+    _, second, *_ = str(SPECS[asset.key].description).split("\n\n")
+    address = f"/genolewm/pictures/{asset.key}"
+    assert second == f"[![The first picture of the latest materialisation]({address})]({address}?size=full)"
+
+
 def test_files_beyond_a_screenful_are_counted() -> None:
     files = tuple(FileEntry(f"data/{n:05d}.parquet", 10, "0" * 64, 1) for n in range(70))
     value = list_files(files)
     assert isinstance(value, dg.TableMetadataValue)
     assert len(value.records) == 51
     assert value.records[-1].data["file"] == "and 20 more: see manifest.json"
-    assert value.records[-1].data["size_bytes"] == 20 * 10
+    assert value.records[-1].data["size"] == "0.0002 MB"
 
 
 def test_a_figure_that_is_no_number_is_not_plotted() -> None:
@@ -175,6 +184,11 @@ class Materialised:
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> dg.DagsterInstance:
     return everything_built(tmp_path_factory).instance
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return everything_built(tmp_path_factory).root
 
 
 @pytest.fixture(scope="module")
@@ -201,24 +215,34 @@ def test_rows_are_reported_per_partition(
     assert len({"dagster/row_count", "dagster/partition_row_count"} & metadata.keys()) == 1
 
 
+def read_table_entry(value: dg.MetadataValue) -> dict[str, str]:
+    """Return the sizes of listed files by name; a table that would leave its box is Markdown."""
+    if isinstance(value, dg.TableMetadataValue):
+        return {str(record.data["file"]): str(record.data["size"]) for record in value.records}
+    lines = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in str(value.value).strip().splitlines()]
+    return {cells[0]: cells[-1] for cells in lines[2:]}
+
+
 @each_row(("asset", "partition"), BUILT)
 def test_a_materialisation_leads_to_its_files(
-    built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
+    built: dict[tuple[str, str | None], Materialised], root: Path, asset: str, partition: str | None
 ) -> None:
     metadata = built[asset, partition].metadata
-    assert {"dagster/row_count", "dagster/partition_row_count"} & metadata.keys()
-    folder = Path(metadata["path"])
+    folder = root / metadata["path"]
     assert folder.is_dir()
     if asset == "packages/current":
         return
-    listed = {record.data["file"]: record.data for record in metadata["files"].records}
+    assert {"dagster/row_count", "dagster/partition_row_count"} & metadata.keys()
+    listed = read_table_entry(metadata["_"]["files"])
     assert listed
-    assert metadata["dagster/size_bytes"] == sum(row["size_bytes"] for row in listed.values())
     rest = [name for name in listed if name.startswith("and ")]
     for name in rest:
         del listed[name]
-    for name, row in listed.items():
-        assert (folder / name).stat().st_size == row["size_bytes"]
+    for name, size in listed.items():
+        assert size == megabytes((folder / name).stat().st_size)
+    if not rest:
+        assert metadata["dagster/size_bytes"] == sum((folder / name).stat().st_size for name in listed)
+    assert metadata["size"] == megabytes(metadata["dagster/size_bytes"])
     inside = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     others = inside - {*listed, "manifest.json", "provenance.json"}
     assert rest == ([f"and {len(others):,} more: see manifest.json"] if others else [])
@@ -289,6 +313,90 @@ def test_a_materialisation_shows_rows_and_figures_then_pictures_then_the_rest(
     long = [n for n, value in enumerate(entries.values()) if isinstance(value, dg.TableMetadataValue)]
     assert max(figures) < min(pictures)
     assert max(pictures) < min(long)
+
+
+#: Characters that fit into the box of a value where the window is 1,366 pixels wide.
+BOX = 33
+#: Text that the UI shows at once has fewer characters.
+AT_ONCE = 1_000
+
+
+def shown_at_once(value: dg.MetadataValue) -> str:
+    """Return the text that a page shows of a value without a click; of a table its widest line, cells joined."""
+    match value:
+        case dg.TextMetadataValue() | dg.PathMetadataValue() | dg.UrlMetadataValue():
+            return str(value.value)
+        case dg.MarkdownMetadataValue() if len(value.md_str or "") < AT_ONCE:
+            return re.sub(r"\]\([^)]*\)", "]", value.md_str or "").replace("|", " ")
+        case _:
+            return ""
+
+
+@each_row(("asset", "partition"), BUILT)
+def test_nothing_that_is_shown_at_once_leaves_its_box(
+    built: dict[tuple[str, str | None], Materialised], root: Path, asset: str, partition: str | None
+) -> None:
+    for name, value in built[asset, partition].metadata["_"].items():
+        text = shown_at_once(value)
+        assert max(map(len, text.split()), default=0) <= BOX, (name, text)
+        assert str(root) not in text, name
+        if isinstance(value, dg.TableMetadataValue):
+            names = [column.name for column in value.schema.columns]
+            rows = [[str(record.data.get(column) or "") for column in names] for record in value.records]
+            widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+            assert sum(widths) + 2.5 * len(widths) <= 38, name
+
+
+@each_row(("asset", "partition"), BUILT)
+def test_digests_have_twelve_digits_and_paths_begin_at_the_root(
+    built: dict[tuple[str, str | None], Materialised], root: Path, asset: str, partition: str | None
+) -> None:
+    for name, value in built[asset, partition].metadata["_"].items():
+        text = repr(value)
+        if name == "open" or text.startswith("MarkdownMetadataValue(md_str='!["):
+            continue  # code to be copied, and pictures
+        assert not re.search(r"\b[0-9a-f]{32,}\b", text), name
+        assert str(root) not in text, name
+
+
+@each_row(("asset", "partition"), [key for key in BUILT if key[0] in GATED])
+def test_the_counts_repeat_no_row_and_no_figure(
+    built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
+) -> None:
+    metadata = built[asset, partition].metadata
+    rows = next(metadata[name] for name in ("dagster/row_count", "dagster/partition_row_count") if name in metadata)
+    cells = [line.split("|")[1:3] for line in str(metadata.get("counts", "")).splitlines()[2:]]
+    listed = {name.strip(): int(n.replace(",", "")) for name, n in cells}
+    assert not {"kept", "windows", "genomes", "alleles", "visits", "added", "tuples_drawn"} & listed.keys()
+    repeated = [name for name, value in metadata["_"].items() if isinstance(value, dg.IntMetadataValue)][1:]
+    assert rows < 10 or [name for name in repeated if metadata[name] == rows] == []
+
+
+@each_row(("asset", "partition"), BUILT)
+def test_five_rows_of_each_table_are_shown_unless_they_are_personal(
+    built: dict[tuple[str, str | None], Materialised], root: Path, asset: str, partition: str | None
+) -> None:
+    metadata = built[asset, partition].metadata
+    shown = str(metadata.get("sample_rows", ""))
+    tables = [path for path in (root / metadata["path"]).rglob("*.parquet") if pq.read_metadata(path).num_rows]
+    if asset in {"packages/current", "forensic/profiles"} or not tables:
+        assert shown == ""
+        return
+    assert len(shown) >= AT_ONCE, "after a click, because it is wide"
+    columns = {column for path in tables for column in pq.read_schema(path).names}
+    assert {line.split("|")[1].strip() for line in shown.splitlines() if line.startswith("| ")} - {"column"} == columns
+
+
+@each_row("asset", PICTURES)
+def test_a_materialisation_shows_its_pictures_at_once(
+    built: dict[tuple[str, str | None], Materialised], asset: str
+) -> None:
+    made = next(built[key] for key in reversed(BUILT) if key[0] == asset)
+    shown = str(made.metadata["pictures"])
+    assert len(shown) < AT_ONCE
+    for name in PICTURES[asset]:
+        address = f"/genolewm/pictures/{asset}?run={made.run_id}&entry={name}"
+        assert f"({address})]({address}&size=full)" in shown
 
 
 def test_the_card_is_read_before_its_yaml(built: dict[tuple[str, str | None], Materialised]) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from genolewm_assets.defs.display import forensic_pictures, mito_pictures, pictures
+from genolewm_assets.defs.display import contig_pictures, forensic_pictures, mito_pictures, pictures
 from genolewm_assets.defs.display.source_files import FACTS, StatedFile, describe_files
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets_tests.late import Late
@@ -34,6 +34,8 @@ ROWS = {name: {"validation": 500, "test": 10_000 * n} for n, name in enumerate(H
 MIX = {"eukaryote_generator": 0.5, "mrna_evo2": 0.25, "mrna_splice_evo2": 0.1, "prokaryote_evo2": 0.15}
 POSITIONS = np.random.default_rng(0).integers(0, 248_000_000, 400_000)
 FREQUENCIES = np.random.default_rng(1).beta(0.3, 2, 400_000)
+CONTIGS = [f"chr{n}" for n in (*range(1, 23), "X", "Y", "M")]
+FREQUENCIES_OF = {name: FREQUENCIES for name in CONTIGS if name != "chr9"}
 #: Every picture at the size of a genome, with words that must stand in it and in its alternative text.
 DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = {
     "density": (
@@ -52,6 +54,18 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
         lambda: pictures.draw_af_spectrum(FREQUENCIES, contig="chr1"),
         ("allele frequency", "alleles (log)"),
         "400,000 alleles of chr1",
+    ),
+    "frequencies by contig": (
+        lambda: contig_pictures.draw_by_contig(CONTIGS, FREQUENCIES_OF.get, title="Allele frequencies", log=True),
+        ("chr1 0.049", "chr9 not built", "Allele frequencies by contig, with the median"),
+        "chr1 0.049, chr2 0.049",
+    ),
+    "coverage by contig": (
+        lambda: contig_pictures.draw_coverages(
+            CONTIGS, lambda _: IntervalArray(np.array([0, 300_000]), np.array([200_000, 400_000])), title="In windows"
+        ),
+        ("chr1 75 %", "In windows along each contig, and in all"),
+        "chr9 75 %",
     ),
     "norms": (
         lambda: pictures.draw_norms(np.linspace(2.0, 4.0, 50_001), source="chr1"),
@@ -169,6 +183,10 @@ EMPTY: dict[str, Callable[[], dg.MetadataValue]] = {
     "density": lambda: pictures.draw_density(NOTHING, unit="alleles", contig="chrM"),
     "coverage": lambda: pictures.draw_coverage(IntervalArray(NOTHING, NOTHING), contig="chr21"),
     "af": lambda: pictures.draw_af_spectrum(np.zeros(0), contig="chrM"),
+    "frequencies by contig": lambda: contig_pictures.draw_by_contig(
+        ["chr21"], lambda _: np.zeros(0), title="AF", log=True
+    ),
+    "coverage by contig": lambda: contig_pictures.draw_coverages([], lambda _: None, title="In windows"),
     "norms": lambda: pictures.draw_norms(np.zeros(0), source="chr21"),
     "stars": lambda: pictures.draw_classes_by_stars({label: np.zeros(5, np.int64) for label in SIZES}),
     "balance": lambda: pictures.draw_class_balance(dict.fromkeys(SIZES, 0)),
@@ -221,11 +239,11 @@ MD5 = "0" * 32
 @each_row(
     ("place", "entry"),
     [
-        ("/data/genome.fa.gz", {"path": dg.MetadataValue.path("/data/genome.fa.gz")}),
-        ("https://server/a.vcf.bgz", {"url": dg.MetadataValue.url("https://server/a.vcf.bgz")}),
+        ("/data/genome.fa.gz", {"folder": dg.MetadataValue.path("/data")}),
+        ("https://server/a.vcf.bgz", {"url": dg.MetadataValue.md("[server](<https://server/a.vcf.bgz>)")}),
         ("s3://bucket/a.vcf.bgz", {"url": dg.MetadataValue.text("s3://bucket/a.vcf.bgz")}),
-        ("https://server/a?X-Signature=secret#top", {"url": dg.MetadataValue.url("https://server/a")}),
-        ("https://bob:secret@server/a", {"url": dg.MetadataValue.url("https://server/a")}),
+        ("https://server/a?X-Signature=secret#top", {"url": dg.MetadataValue.md("[server](<https://server/a>)")}),
+        ("https://bob:secret@server/a", {"url": dg.MetadataValue.md("[server](<https://server/a>)")}),
         ("", {}),
     ],
 )

@@ -241,7 +241,7 @@ def test_only_dead_runs_lose_their_slot(world: TinyWorld, tmp_path: Path, *, ali
     instance = dg.DagsterInstance.from_config(str(tmp_path))
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    tags = {"genolewm/demo_host": socket.gethostname(), "genolewm/demo_pid": str(os.getpid() if alive else ended.pid)}
+    tags = {".dagster/demo_host": socket.gethostname(), ".dagster/demo_pid": str(os.getpid() if alive else ended.pid)}
     run = instance.create_run_for_job(
         dg.GraphDefinition("nothing").to_job(), status=dg.DagsterRunStatus.STARTED, tags=tags
     )

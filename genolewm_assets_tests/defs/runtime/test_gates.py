@@ -20,6 +20,7 @@ from genolewm_assets.defs.runtime.gates import (
     INPUTS_ACCEPTED,
     STANDING_CHECKS,
 )
+from genolewm_assets.defs.runtime.run_log import KEPT_TAG
 from genolewm_assets.errors import (
     ConfigurationError,
     CorruptResourceError,
@@ -83,11 +84,16 @@ def test_rebuilding_keeps_an_intact_version_and_replaces_a_flipped_one(world: Ti
     assert world.materialize(GENOME).success
     assert world.materialize(GNOMAD, partition="chr17").success
     before = published_digest(world, GNOMAD, "chr17")
-    again = world.materialize(GNOMAD, partition="chr17").asset_materializations_for_node("gnomad__shard")
+    kept = world.materialize(GNOMAD, partition="chr17")
+    again = kept.asset_materializations_for_node("gnomad__shard")
     assert again[0].metadata["reused"].value is True
+    assert next(iter(again[0].metadata)) == "kept", "the first row"
+    assert str(again[0].metadata["kept"].value).startswith("nothing to build")
+    assert world.instance.get_run_by_id(kept.run_id).tags[KEPT_TAG] == GNOMAD
     flip_byte(world.open(GNOMAD, "chr17").file("variants.parquet"))
     rebuilt = world.materialize(GNOMAD, partition="chr17").asset_materializations_for_node("gnomad__shard")
     assert rebuilt[0].metadata["reused"].value is False
+    assert "kept" not in rebuilt[0].metadata
     assert published_digest(world, GNOMAD, "chr17") == before
 
 

@@ -190,7 +190,7 @@ def describe_audit(published: Published) -> dict[str, dg.MetadataValue]:
     searches = read_table(published.file(_TABLE)).to_pylist()
     return {
         HEADLINE: dg.MetadataValue.text(report["headline"]),
-        **describe_published(published, rows=len(searches)),
+        **describe_published(published, rows=len(searches), stated=("tuples_drawn", "training_windows")),
         **plotted(
             power=share(counts["planted_found"], counts["planted"]),
             tuples_drawn=counts["tuples_drawn"],
@@ -243,5 +243,6 @@ packages_audit: GatedAsset = GatedAsset(
     advisories=(IS_CONCLUSIVE,),
     plan=plan_audit,
     describe=describe_audit,
+    pictured=True,
     advise=advise_on_audit,
 )

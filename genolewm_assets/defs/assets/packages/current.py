@@ -204,7 +204,7 @@ def _report(workspace: Workspace, move: Move) -> Report | None:
 
 def _describe(root: Path, move: Move, report: Report | None) -> dict[str, dg.MetadataValue]:
     """Return the metadata of the package in use, what a reader looks for first at the top."""
-    from genolewm_assets.defs.display import FIGURES, describe_ref, plotted
+    from genolewm_assets.defs.display import FIGURES, after_a_click, describe_ref, for_readers, plotted
 
     ref, shown = move.after, dict[str, dg.MetadataValue]()
     if report is not None:
@@ -213,7 +213,7 @@ def _describe(root: Path, move: Move, report: Report | None) -> dict[str, dg.Met
             "report": dg.MetadataValue.md(report.markdown),
             "report_file": dg.MetadataValue.path(str(root / report.path)),
         }
-    return {
+    entries = {
         "release": dg.MetadataValue.text(ref.release),
         "pinned": dg.MetadataValue.bool(read_pin(root) is not None),
         "path": dg.MetadataValue.path(str(root / ref.path)),
@@ -221,10 +221,9 @@ def _describe(root: Path, move: Move, report: Report | None) -> dict[str, dg.Met
         "before": dg.MetadataValue.text(describe_ref(move.before)),
         **_describe_not_in_use(root),
         **shown,
-        "open": dg.MetadataValue.md(_OPEN.format(root=str(root))),
-        "dagster/row_count": dg.MetadataValue.int(1),
         **describe_card((root / ref.path / CARD).read_text()),
     }
+    return {**for_readers(entries, root), "open": after_a_click(_OPEN.format(root=str(root)))}
 
 
 def _describe_not_in_use(root: Path) -> dict[str, dg.MetadataValue]:
@@ -274,5 +273,6 @@ packages_current = PointerAsset(
     follows_releases=True,
     columns=_COLUMNS,
     checks=(_VERIFIES,),
+    pictured=True,
     body=_move_pointer,
 )

@@ -6,7 +6,7 @@ import dagster as dg
 import numpy as np
 
 from genolewm_assets.defs.assets.packages.split import packages_split
-from genolewm_assets.defs.display import describe_published, made_here, of, plotted
+from genolewm_assets.defs.display import describe_published, in_words, made_here, of, plotted
 from genolewm_assets.defs.runtime import (
     BY_FROZEN_RELEASE,
     RECOMPUTED,
@@ -87,15 +87,17 @@ def describe_frozen(published: Published) -> dict[str, dg.MetadataValue]:
     low, middle, high = np.quantile(shifts, [0.01, 0.5, 0.99]).tolist()
     facts = published.run_facts
     return {
-        **describe_published(published, rows=counts["visits"]),
+        **describe_published(published, rows=counts["visits"], stated=counts),
         **{name: dg.MetadataValue.text(fact) for name, fact in facts.items() if isinstance(fact, str)},
         **plotted(
             tuples=counts["tuples"],
-            epochs=counts["epochs"],
-            tuple_bytes=counts["size_bytes"] / counts["tuples"],
             shift_p1=low,
             shift_median=middle,
             shift_p99=high,
+        ),
+        **in_words(
+            epochs=counts["epochs"],
+            tuple_bytes=counts["size_bytes"] / counts["tuples"],
             **{name: fact for name, fact in facts.items() if isinstance(fact, int | float)},
         ),
     }

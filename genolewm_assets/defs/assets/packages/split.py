@@ -172,8 +172,8 @@ def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
         **plotted(
             **{f"{name}_windows": split.windows for name, split in info.splits.items()},
             **{f"{name}_alleles": split.variants for name, split in info.splits.items()},
-            largest_distance_from_mix=declared.farthest(served),
-            largest_distance_from_specification=SPECIFICATION.farthest(as_specified(served)),
+            distance_from_mix=declared.farthest(served),
+            distance_from_rfc_0006=SPECIFICATION.farthest(as_specified(served)),
             unseen_windows=sum(one.unseen for one in info.epoch.visits.values()),
         ),
         "temporal": dg.MetadataValue.text(describe_temporal(info.policy, info.release)),
@@ -283,5 +283,6 @@ packages_split = GatedAsset(
     checks=PACKAGE_CHECKS,
     plan=plan_package,
     describe=describe_package,
+    pictured=True,
     after=record_latest,
 )
