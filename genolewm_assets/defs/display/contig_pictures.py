@@ -1,23 +1,33 @@
-"""Pictures of all contigs side by side: one small panel each, on the same axes."""
+"""Pictures of all contigs side by side: one small panel each, on the same scale."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import dagster as dg
 import numpy as np
 import numpy.typing as npt
-from matplotlib.axes import Axes
 
-from genolewm_assets.defs.display.pictures import BLUE, GREEN, VERMILION, coverage, embed_figure, new_figure, style_axes
+from genolewm_assets.defs.display.pictures import BLUE, GREEN, GREY, VERMILION, coverage, embed_figure, new_figure
 from genolewm_assets.genome import IntervalArray
 
 #: The 25 contigs of the human genome are four rows.
-_COLUMNS, _BINS = 7, 25
-_PANEL_PT, _BELOW_ONE = 8.5, 0.7
+_COLUMNS, _BINS, _PLACES = 7, 25, 40
+#: Share of its place that a panel fills, and size of its title in points.
+_WIDE, _HIGH, _PANEL_PT = 0.88, 0.62, 8.5
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """Heights of the bins of a panel, the place of a mark from 0 to 1, and the figure in the title."""
+
+    heights: npt.NDArray[np.float64]
+    mark: float | None
+    text: str
 
 
 def draw_by_contig(
@@ -37,53 +47,63 @@ def draw_by_contig(
     title
         What the values are.
     limits
-        Ends of the axis of values.
+        Least and greatest value that is drawn.
     log
-        Whether the axis of counts is logarithmic.
+        Whether counts are drawn as logarithms.
     """
 
-    def draw(axes: Axes, found: npt.NDArray[np.float64]) -> str:
-        counts, edges = np.histogram(found, bins=_BINS, range=limits)
-        axes.stairs(counts, edges, baseline=_BELOW_ONE if log else 0, fill=True, color=GREEN)
-        axes.set(xlim=limits, **({"yscale": "log"} if log else {}))
-        if log:
-            axes.set_ylim(bottom=_BELOW_ONE)
-        if not len(found):
-            return "none"
-        axes.axvline(float(np.median(found)), color=VERMILION, linewidth=1)
-        return f"{np.median(found):.2g}"
+    def summarise(values: npt.NDArray[np.float64]) -> _Panel:
+        counts = np.histogram(values, bins=_BINS, range=limits)[0].astype(np.float64)
+        if not len(values):
+            return _Panel(counts, None, "none")
+        middle = float(np.median(values))
+        heights = np.log10(1 + counts) if log else counts / len(values)
+        return _Panel(heights, (middle - limits[0]) / (limits[1] - limits[0]), f"{middle:.2g}")
 
-    return _draw_panels(contigs, read, draw, title=f"{title} by contig, with the median")
+    scale = f"{limits[0]:g} to {limits[1]:g}{', log of counts' if log else ''}; the line is the median"
+    return _draw_panels(contigs, read, summarise, title=f"{title} by contig ({scale})", colour=GREEN)
 
 
 def draw_coverages(
     contigs: Sequence[str], read: Callable[[str], IntervalArray | None], *, title: str
 ) -> dg.MetadataValue:
-    """Draw the share of 200 bins along each contig that windows cover; ``read`` returns the windows of a contig."""
+    """Draw the share of 40 bins along each contig that windows cover; ``read`` returns the windows of a contig."""
 
-    def draw(axes: Axes, found: IntervalArray) -> str:
-        shares, edges = coverage(found)
-        axes.stairs(shares, edges / edges[-1], fill=True, color=BLUE)
-        axes.set(xlim=(0, 1), ylim=(0, 1.05))
-        return f"{100 * float(np.average(shares, weights=np.diff(edges))):.0f} %"
+    def summarise(windows: IntervalArray) -> _Panel:
+        shares, edges = coverage(windows, bins=_PLACES)
+        return _Panel(shares, None, f"{100 * float(np.average(shares, weights=np.diff(edges))):.0f} %")
 
-    return _draw_panels(contigs, read, draw, title=f"{title} along each contig, and in all")
+    return _draw_panels(contigs, read, summarise, title=f"{title} along each contig, and in all", colour=BLUE)
 
 
 def _draw_panels(
-    contigs: Sequence[str], read: Callable[[str], T | None], draw: Callable[[Axes, T], str], *, title: str
+    contigs: Sequence[str],
+    read: Callable[[str], T | None],
+    summarise: Callable[[T], _Panel],
+    *,
+    title: str,
+    colour: str,
 ) -> dg.MetadataValue:
-    """Draw one panel per contig; ``draw`` returns the figure that its title states."""
-    columns = min(_COLUMNS, max(1, len(contigs)))
-    rows = -(-max(1, len(contigs)) // columns)
-    figure, said = new_figure(0.6 + max(0.65 * rows, 0.9), title), dict[str, str]()
-    panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
-    for axes in panels[len(contigs) :]:
-        axes.set_axis_off()
-    for axes, contig in zip(panels, contigs, strict=False):
-        style_axes(axes)
-        values = read(contig)
-        said[contig] = "not built" if values is None else draw(axes, values)
-        axes.set_xticks(axes.get_xlim(), [f"{end:g}" for end in axes.get_xlim()])
-        axes.set_title(f"{contig} {said[contig]}", fontsize=_PANEL_PT, loc="left")
-    return embed_figure(figure, f"{title}: " + ", ".join(f"{name} {text}" for name, text in said.items()))
+    """Draw one panel per contig in one pair of axes: 25 pairs would take 100 kilobytes."""
+    values = {contig: read(contig) for contig in contigs}
+    panels = {contig: None if found is None else summarise(found) for contig, found in values.items()}
+    top = max((panel.heights.max(initial=0.0) for panel in panels.values() if panel), default=0.0) or 1.0
+    columns = min(_COLUMNS, max(1, len(panels)))
+    rows = -(-max(1, len(panels)) // columns)
+    figure = new_figure(0.4 + 0.65 * max(rows, 1.5), title)
+    axes = figure.add_subplot()
+    axes.set(xlim=(0, columns), ylim=(-rows, 0))
+    axes.set_axis_off()
+    said = {contig: panel.text if panel else "not built" for contig, panel in panels.items()}
+    for n, (contig, panel) in enumerate(panels.items()):
+        left, floor = n % columns, -(n // columns) - 0.95
+        axes.text(left, floor + _HIGH + 0.08, f"{contig} {said[contig]}", fontsize=_PANEL_PT)
+        axes.plot([left, left + _WIDE], [floor, floor], color=GREY, linewidth=0.8)
+        if panel is None:
+            continue
+        edges = left + _WIDE * np.linspace(0, 1, len(panel.heights) + 1)
+        axes.stairs(floor + _HIGH * panel.heights / top, edges, baseline=floor, fill=True, color=colour)
+        if panel.mark is not None:
+            at = left + _WIDE * panel.mark
+            axes.plot([at, at], [floor, floor + _HIGH], color=VERMILION, linewidth=1)
+    return embed_figure(figure, f"{title}: {', '.join(f'{name} {text}' for name, text in said.items())}", decimals=1)

@@ -32,8 +32,14 @@ HEADLINE = "headline"
 #: Entry that says that the published files were kept, and since when they are there.
 KEPT = "kept"
 
-#: Entries that say where the files are, and whether a run wrote them.
-_PLACE = ("path", "dagster/uri", "size", "files", "reused", "dagster/size_bytes")
+#: Places in reading order of entries that are told by their names, the last of which say where the files are.
+_NAMED: Mapping[str, float] = {
+    **{KEPT: -2, HEADLINE: -1},
+    **dict.fromkeys(ROW_COUNTS, 0),
+    **{"pictures": 1.25, "sample_rows": 2.5},
+    "counts": 4,  # the longest table: every count of the manifest
+    **dict.fromkeys(("path", "dagster/uri", "size", "files", "reused", "dagster/size_bytes"), 5),
+}
 
 #: Places in reading order of the kinds of entries that come after figures and short texts.
 _RANKS: Mapping[type, int] = {
@@ -225,15 +231,9 @@ def in_reading_order(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reading_rank(name: str, value: object) -> float:
-    if name in {KEPT, HEADLINE}:
-        return -2 if name == KEPT else -1
-    if name in ROW_COUNTS:
-        return 0
-    if name in _PLACE:
-        return 5
-    if name == "counts":
-        return 4  # the longest table: every count of the manifest
-    if is_picture(value) or name in {"pictures", "sample_rows"}:
+    if name in _NAMED:
+        return _NAMED[name]
+    if is_picture(value):
         return 2 - name.endswith("_by_contig") / 2  # what compares contigs comes before what is of one
     return next((rank for kind, rank in _RANKS.items() if isinstance(value, kind)), 1)
 

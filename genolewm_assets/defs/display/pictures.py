@@ -83,19 +83,19 @@ def draw_coverage(windows: IntervalArray, *, contig: str) -> dg.MetadataValue:
     return embed_figure(figure, title)
 
 
-def coverage(windows: IntervalArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def coverage(windows: IntervalArray, *, bins: int = _BINS) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
     """Return the share of each bin that windows cover, and the edges of the bins.
 
     Returns
     -------
     shares
-        float64, shape (n,), 0 to 1. ``n`` is 200, or the end of the last window if that is smaller.
+        float64, shape (n,), 0 to 1. ``n`` is ``bins``, or the end of the last window if that is smaller.
     edges
         0-based positions in bases, int64, shape (n + 1,), from 0 to the end of the last window.
     """
     covered = windows.merge()
     length = int(covered.end.max(initial=1))
-    edges = np.unique(np.linspace(0, length, _BINS + 1).astype(np.int64))
+    edges = np.unique(np.linspace(0, length, bins + 1).astype(np.int64))
     return covered.overlap_bases(IntervalArray(edges[:-1], edges[1:])) / np.diff(edges), edges
 
 
@@ -218,7 +218,7 @@ def draw_composition(
     figure = new_figure(1.2 + 0.36 * len(rows), title)
     every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (noun, counts) in zip(every, panels.items(), strict=True):
-        style_axes(axes)
+        _style_axes(axes)
         _stack(axes, counts, parts)
         axes.set_xlabel(noun)
         axes.locator_params(axis="x", nbins=3)
@@ -294,11 +294,11 @@ def new_figure(height_in: float, title: str) -> Figure:
 def _canvas(title: str, *, height_in: float = 2.7) -> tuple[Figure, Axes]:
     figure = new_figure(height_in, title)
     axes = figure.add_subplot()
-    style_axes(axes)
+    _style_axes(axes)
     return figure, axes
 
 
-def style_axes(axes: Axes) -> None:
+def _style_axes(axes: Axes) -> None:
     """Remove the upper and right frame lines, and set the text sizes."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=_SMALL_PT)

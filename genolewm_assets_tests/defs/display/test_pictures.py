@@ -57,8 +57,12 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
     ),
     "frequencies by contig": (
         lambda: contig_pictures.draw_by_contig(CONTIGS, FREQUENCIES_OF.get, title="Allele frequencies", log=True),
-        ("chr1 0.049", "chr9 not built", "Allele frequencies by contig, with the median"),
-        "chr1 0.049, chr2 0.049",
+        (
+            "chr1 0.043",
+            "chr9 not built",
+            "Allele frequencies by contig (0 to 1, log of counts; the line is the median)",
+        ),
+        "chr1 0.043, chr2 0.043",
     ),
     "coverage by contig": (
         lambda: contig_pictures.draw_coverages(
