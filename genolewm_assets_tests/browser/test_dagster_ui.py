@@ -10,6 +10,7 @@ from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from genolewm_assets.definitions import defs
+from genolewm_assets.defs.assets.graph import DECLARATIONS
 from genolewm_assets_tests.browser.pages import EXPANDED_GRAPH, SPECS, wait_for_graph
 from genolewm_assets_tests.pictures import PICTURES
 from genolewm_assets_tests.worlds.graph.shown_root import BROKEN_CONTIG, WAITING_RELEASE
@@ -77,9 +78,9 @@ def test_the_page_of_an_asset_says_what_it_is_whose_and_where_its_columns_come_f
 @pytest.mark.parametrize(
     ("asset", "path"),
     [
-        ("reference/genome", r"/reference/\.gen/[0-9a-f]{12}\.[0-9a-f]{12}$"),
-        ("gnomad/shard", r"/gnomad/[a-z0-9_.]+/\.gen/chr[0-9M]+\.[0-9a-f]{12}$"),
-        ("packages/current", r"/packages/[0-9-]+/[0-9a-f]+$"),
+        ("reference/genome", r"^reference/[0-9a-f]{12}$"),
+        ("gnomad/shard", r"^gnomad/[a-z0-9_.]+/chr[0-9M]+$"),
+        ("packages/current", r"^packages/[0-9-]+/[0-9a-f]+$"),
     ],
 )
 def test_the_page_of_an_asset_shows_where_its_latest_version_lies(page: Page, asset: str, path: str) -> None:
@@ -113,7 +114,7 @@ def test_a_partition_shows_its_rows_files_and_place(page: Page) -> None:
     open_asset(page, "gnomad/shard", "partitions", partition="chr17")
     row = page.locator("tr", has=page.get_by_text("dagster/partition_row_count", exact=True))
     expect(row).to_contain_text("45")
-    expect(page.get_by_text(re.compile(r"/gnomad/4\.1/\.gen/chr17\.[0-9a-f]{12}$"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^gnomad/4\.1/chr17$"))).to_be_visible()
     expect(page.locator("tr", has=page.get_by_text("variants.parquet", exact=True)).last).to_contain_text("45")
 
 
@@ -190,6 +191,32 @@ def test_a_picture_is_drawn_where_people_ask_for_it(page: Page, asset: str, name
     with Image.open(io.BytesIO(picture.screenshot())) as seen:
         inked = sum(seen.convert("L").histogram()[:250])
     assert inked > 0.005 * width * height, "the picture is blank"
+
+
+#: How far the metadata of a page reach beyond their box, in pixels.
+_BEYOND = """(title) => {
+  const boxes = [...document.querySelectorAll("div")].filter((box) =>
+    getComputedStyle(box).overflowX !== "visible" && box.innerText.slice(0, 40).includes(title));
+  return boxes.map((box) => box.scrollWidth - box.clientWidth) }"""
+
+
+@pytest.mark.parametrize(("width", "height"), [(1_366, 768), (1_920, 1_080)])
+def test_no_metadata_leave_their_box_and_a_picture_is_seen_without_a_click(
+    page: Page, subtests: pytest.Subtests, width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    for declared in DECLARATIONS:
+        with subtests.test(declared.key):
+            open_asset(page, declared.key, "overview")
+            if declared.key not in {"tuples/frozen", "forensic/profiles", "forensic/source", "platform/status"}:
+                expect(page.get_by_text("Timestamp", exact=True)).to_be_visible()
+            assert [far for far in page.evaluate(_BEYOND, "Timestamp") if far > 1] == []
+            if declared.key in PICTURES:
+                picture = page.locator(f"img[src='/genolewm/pictures/{declared.key}']")
+                expect(picture).to_be_in_viewport(ratio=1)
+                below = picture.evaluate("(i) => i.getBoundingClientRect().bottom")
+                assert picture.evaluate("(i) => i.naturalHeight") > 100
+                assert below < height - 100, "the description shows it whole"
 
 
 def test_figures_are_plotted_by_partition(page: Page) -> None:

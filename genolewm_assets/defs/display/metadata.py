@@ -171,7 +171,7 @@ def megabytes(size_bytes: int) -> str:
 
 
 def as_shown(
-    published: Published, metadata: Mapping[str, Any], *, root: Path, run_id: str, private: bool = False
+    published: Published, metadata: Mapping[str, Any], root: Path, run_id: str, *, private: bool = False
 ) -> dict[str, Any]:
     """Return the metadata of a materialisation as pages show it: in reading order, with pictures and sample rows.
 

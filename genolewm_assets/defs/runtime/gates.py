@@ -255,9 +255,8 @@ class GatedAsset(PublishingAsset):
         artefact = ArtefactId(self.key, partition)
         try:
             published, further = self._publish(context, workspace, partition)
-            described = {**self.describe(published), **lineage_metadata(self.sources), **further}
-            root, run_id = workspace.root.path, context.run.run_id
-            shown = as_shown(published, described, root=root, run_id=run_id, private=self.private)
+            entries = {**self.describe(published), **lineage_metadata(self.sources), **further}
+            shown = as_shown(published, entries, workspace.root.path, context.run.run_id, private=self.private)
         except GenoLeWMError as err:
             # Planning may build the simulated sources; a rejection of those carries checks of another artefact.
             rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
@@ -272,7 +271,7 @@ class GatedAsset(PublishingAsset):
             raise dg.Failure(text, metadata={**pages, "exit_code": err.exit_code}, allow_retries=retry) from err
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
-            tag_kept(context.instance, run_id, self.key)
+            tag_kept(context.instance, context.run.run_id, self.key)
         yield dg.MaterializeResult(
             metadata=shown,
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
