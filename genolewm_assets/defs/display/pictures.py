@@ -332,5 +332,6 @@ def embed_figure(figure: Figure, alt: str, *, decimals: int | None = None) -> dg
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     alt_text, svg = alt.replace("[", "(").replace("]", ")"), buffer.getvalue()
     if decimals is not None:
-        svg = re.sub(rb"(\d+\.\d{%d})\d+" % decimals, rb"\1", svg)
+        # Not of figures that the picture states.
+        svg = re.sub(rb"(\d+\.\d{%d})\d+(?![^<]*</text>)" % decimals, rb"\1", svg)
     return dg.MetadataValue.md(f"![{alt_text}](data:image/svg+xml;base64,{base64.b64encode(svg).decode()})")
