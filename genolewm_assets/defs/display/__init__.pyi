@@ -3,6 +3,7 @@ from .audit_report import list_measured as list_measured
 from .audit_report import list_methods as list_methods
 from .audit_report import list_plants as list_plants
 from .audit_report import list_searches as list_searches
+from .change_picture import draw_releases as draw_releases
 from .change_picture import draw_transitions as draw_transitions
 from .check_descriptions import CHECK_DESCRIPTIONS as CHECK_DESCRIPTIONS
 from .check_results import NO_ITEMS as NO_ITEMS
@@ -59,7 +60,6 @@ from .pictures import draw_density as draw_density
 from .pictures import draw_norms as draw_norms
 from .pictures import draw_placements as draw_placements
 from .pictures import draw_shares as draw_shares
-from .release_picture import draw_releases as draw_releases
 from .source_files import FACTS as FACTS
 from .source_files import StatedFile as StatedFile
 from .source_files import describe_files as describe_files

@@ -1,6 +1,8 @@
-"""Picture of the changes of a ClinVar release: number of alleles by class before and after."""
+"""Pictures of ClinVar releases: alleles by class before and after one, and four figures over all of them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 import numpy as np
@@ -9,7 +11,17 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from genolewm_assets.defs.display.pictures import BLUE, LABEL_COLOURS, embed_figure, ink_on
+from genolewm_assets.defs.display.pictures import (
+    BLUE,
+    GREEN,
+    LABEL_COLOURS,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    embed_figure,
+    ink_on,
+)
 from genolewm_assets.errors import counted
 from genolewm_assets.genome import CLASSES
 from genolewm_assets.variants import Int64s
@@ -64,3 +76,47 @@ def _name_classes(axes: Axes) -> None:
     colours = [LABEL_COLOURS[name] for name in CLASSES]
     for x, y in ((at, np.full(n, n + 0.68)), (np.full(n, -0.6), at)):
         axes.scatter(x, y, c=colours, marker="s", s=26, clip_on=False)
+
+
+#: Title of each part, and its lines: figure of a release, and colour.
+_PARTS: Mapping[str, Mapping[str, str]] = {
+    "alleles by class": {"pathogenic": VERMILION, "uncertain": PURPLE, "benign": BLUE},
+    "alleles on benches": {"bench_alleles": ORANGE},
+    "windows held out": {"held_out_windows": GREEN},
+    "alleles that change sides": {"to_training": SKY, "from_training": VERMILION},
+}
+
+
+def draw_releases(releases: Sequence[str], figures: Sequence[Mapping[str, int]]) -> dg.MetadataValue:
+    """Draw four figures over some releases; a release without a figure leaves a gap in its line.
+
+    Parameters
+    ----------
+    releases
+        Keys, oldest first; at least one.
+    figures
+        Numbers of each release, by name.
+    """
+    figure = Figure(figsize=(560 / 96, 4.2), layout="constrained")
+    for axes, (title, lines) in zip(figure.subplots(2, 2, sharex=True).flat, _PARTS.items(), strict=True):
+        _draw(axes, title, lines, figures)
+    for axes in figure.axes[2:]:
+        axes.set_xticks(range(len(releases)), releases, rotation=40, ha="right", fontsize=8.5)
+    newest = figures[-1]
+    names = [name for lines in _PARTS.values() for name in lines if name in newest]
+    told = ", ".join(f"{name.replace('_', ' ')} {newest[name]:,}" for name in names)
+    return embed_figure(
+        figure, f"{len(releases)} releases; {releases[-1] if releases else 'none'}: {told or 'none built'}"
+    )
+
+
+def _draw(axes: Axes, title: str, lines: Mapping[str, str], figures: Sequence[Mapping[str, int]]) -> None:
+    for name, colour in lines.items():
+        values = [each.get(name, float("nan")) for each in figures]
+        axes.plot(values, color=colour, marker="o", markersize=4, label=name.replace("_", " "))
+    axes.set_title(title, fontsize=9, loc="left")
+    axes.set_ylim(bottom=0)
+    axes.tick_params(labelsize=8.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    if len(lines) > 1:
+        axes.legend(fontsize=8, frameon=False, loc="best")

@@ -1,4 +1,4 @@
-"""Why a step or a run failed, in one line: of an exception, of a recorded event, and of a run in the history."""
+"""Why a step or a run failed, in one line, and the states of runs: which have ended, which the queue keeps."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from typing import Any
 import dagster as dg
 
 from genolewm_assets.errors import MissingResourceError, printable
+
+ENDED = (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+UNFINISHED = tuple(status for status in dg.DagsterRunStatus if status not in ENDED)
+#: Not launched yet.
+WAITING = (dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.QUEUED)
+
+#: Tag of a queued run that waits to be released. A limit of 0 in ``dagster.yaml`` keeps it; a run that was created but
+#: not queued would fail after the start timeout.
+HELD_TAG = "genolewm/held"
+#: Values of the tag: kept in the queue, let go, cancelled while it was kept.
+HELD, RELEASED, NEVER_BEGAN = "true", "false", "never began"
 
 _LINE_LIMIT = 1_000
 
@@ -87,3 +98,8 @@ def _error(kind: str, text: str) -> Reason:
 def _one_line(text: str) -> str:
     line = printable(" ".join(text.split()))
     return line if len(line) <= _LINE_LIMIT else f"{line[: _LINE_LIMIT - 1]}…"
+
+
+def is_held(run: dg.DagsterRun) -> bool:
+    """Tell whether the queue keeps a run."""
+    return run.tags.get(HELD_TAG) == HELD

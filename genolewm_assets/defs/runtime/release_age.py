@@ -14,8 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 import dagster as dg
 
 from genolewm_assets.defs.display import failure_entries
-from genolewm_assets.defs.runtime.failures import failure_of
-from genolewm_assets.defs.runtime.run_states import WAITING
+from genolewm_assets.defs.runtime.failures import WAITING, failure_of
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.clinvar import LEDGER, listed_releases, read_ledger, read_listing

@@ -25,8 +25,8 @@ from dagster._core.definitions.instigation_logger import InstigationLogger
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
 
+from genolewm_assets.defs.runtime.failures import UNFINISHED
 from genolewm_assets.defs.runtime.partitions import clinvar_release_partitions, forensic_run_partitions
-from genolewm_assets.defs.runtime.run_states import UNFINISHED
 from genolewm_assets.variants import in_order
 
 #: Releases that automation looks at, of those that are registered and of those for which an asset is built.

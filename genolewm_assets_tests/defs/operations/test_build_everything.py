@@ -27,8 +27,7 @@ from genolewm_assets.defs.operations.run_queue import (
     latest_try,
     may_be_repeated,
 )
-from genolewm_assets.defs.runtime.failures import failure_of
-from genolewm_assets.defs.runtime.run_states import HELD_TAG, NEVER_BEGAN
+from genolewm_assets.defs.runtime.failures import HELD_TAG, NEVER_BEGAN, failure_of
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.sensor_world import NEW, OLD, unregistered_world

@@ -12,7 +12,7 @@ from genolewm_assets.defs.operations.build_everything import BUILD_EVERYTHING
 from genolewm_assets.defs.operations.build_inputs import inputs_of, missing_inputs
 from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_schedule
 from genolewm_assets.defs.operations.release_job import RELEASE_ASSETS, UNPACKAGED_ASSETS, refresh_release_job
-from genolewm_assets.defs.runtime.run_states import HELD, HELD_TAG
+from genolewm_assets.defs.runtime.failures import HELD, HELD_TAG
 from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
 from genolewm_assets_tests.worlds.graph.sensor_world import (
     LATER,

@@ -30,7 +30,7 @@ from sqlalchemy.exc import OperationalError
 from genolewm_assets.defs import read_only_instance
 from genolewm_assets.defs.assets.graph import PUBLISHING
 from genolewm_assets.defs.read_only_instance import open_read_only
-from genolewm_assets.defs.runtime.run_states import HELD, HELD_TAG
+from genolewm_assets.defs.runtime.failures import HELD, HELD_TAG
 from genolewm_assets.defs.status.costs import with_followers
 from genolewm_assets.defs.status.page import as_markdown, sections
 from genolewm_assets.defs.status.report import Status, read_status
