@@ -254,7 +254,7 @@ def ui(
     environment = {**os.environ, **hosts, **prepare_environment(root, catalog)}
     home = Path(environment["DAGSTER_HOME"])
     check_can_serve(home, port)
-    check_databases(home)
+    check_databases(home, thorough=True)
     os.chdir(WORKING_FOLDER)
     # Dagster replaces this process, so that Ctrl-C reaches it.
     os.execve(sys.executable, ui_command(port), environment)  # noqa: S606

@@ -29,6 +29,7 @@ from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.servers.programs import free_port
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 FILES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
@@ -224,6 +225,18 @@ def root(home: Path, tmp_path: Path) -> Path:
     (tmp_path / "root/packages").mkdir()
     (tmp_path / "root/packages/current.json").write_text("{}")
     return tmp_path / "root"
+
+
+def test_a_ui_is_not_started_on_pages_that_are_broken_inside(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "execve", lambda *_: pytest.fail("servers were started"))
+    with (root / "dagster" / FILES[0]).open("r+b") as handle:
+        handle.seek(4 * 4_096)
+        handle.write(bytes(8 * 4_096))
+    assert run(monkeypatch, "ui", "--root", root, "--port", free_port()) == 4
+    (line,) = capfd.readouterr().err.splitlines()
+    assert f"{FILES[0]}: Dagster's database is damaged" in line
 
 
 def kept(root: Path) -> set[str]:
