@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from genolewm_assets.errors import GenoLeWMError, MissingResourceError, RootError
+from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError, RootError
 from genolewm_assets.lewm.holdouts import KEPT_FILE, read_kept
 from genolewm_assets.lewm.packages import (
     CURRENT_FILE,
@@ -23,6 +23,7 @@ from genolewm_assets.lewm.packages import (
     current_folder,
     folder_of,
     open_package,
+    read_current,
     read_current_version,
     read_latest,
     read_move,
@@ -97,7 +98,18 @@ def _reading(path: str, read: Callable[[Path], object]) -> RootRecord:
 def _open_current(root: Path) -> None:
     """Open the package in use as a trainer does, but for hashing; before the pointer was ever moved there is none."""
     if any((root / PACKAGES / name).exists() for name in (CURRENT_FILE, VERSION_FILE, MOVE_FILE)):
-        open_package(current_folder(root), cache_root=root, contents="sizes")
+        package, named = (
+            open_package(current_folder(root), cache_root=root, contents="sizes"),
+            read_current(root).release,
+        )
+        if package.info.release != named:
+            raise CorruptResourceError(
+                f"{PACKAGES}/{CURRENT_FILE}",
+                "names another release than its package",
+                expected=package.info.release,
+                got=named,
+                remedy="Materialise packages/current, which writes it again",
+            )
 
 
 def _open_pinned(root: Path) -> None:

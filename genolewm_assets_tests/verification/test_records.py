@@ -63,7 +63,7 @@ _AGAIN, _SPLIT = "Materialise packages/current", f"Materialise packages/split fo
         (CURRENT, become_a_pipe, False, _AGAIN),
         (CURRENT, _changed(manifest_sha256=_NOTHING), False, _AGAIN),
         (CURRENT, _changed(path=_ELSEWHERE), False, _AGAIN),
-        (CURRENT, _changed(release=OLD), False, _AGAIN),
+        (CURRENT, _changed(release=OLD), True, _AGAIN),
         (VERSION, cut, True, _AGAIN),
         (MOVE, cut, True, _AGAIN),
         (PIN, cut, True, "genolewm package pin --newest"),

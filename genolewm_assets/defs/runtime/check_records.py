@@ -55,8 +55,8 @@ def _failed_partitions(instance: dg.DagsterInstance, asset: dg.AssetKey) -> dict
     storage = instance.event_log_storage
     tried = storage.get_latest_asset_partition_materialization_attempts_without_materializations(asset)
     runs = {run_id for run_id, _ in tried.values()}
-    records = instance.get_runs(dg.RunsFilter(run_ids=list(runs), statuses=[dg.DagsterRunStatus.FAILURE]))
-    failed = {run.run_id for run in records} if runs else set()
+    wanted = dg.RunsFilter(run_ids=list(runs), statuses=[dg.DagsterRunStatus.FAILURE]) if runs else None
+    failed = {run.run_id for run in instance.get_runs(wanted)} if wanted else set()
     return {partition: run_id for partition, (run_id, _) in tried.items() if partition and run_id in failed}
 
 

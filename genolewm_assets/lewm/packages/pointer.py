@@ -353,7 +353,7 @@ def parse_ref(document: Mapping[str, object], path: Path, remedy: str) -> Packag
     Raises
     ------
     CorruptResourceError
-        If it is no reference, or its path is no package of its release.
+        If it is no reference, or its path is none of a package.
     """
     names = [each.name for each in fields(PackageRef)]
     texts = {name: value for name in names if isinstance(value := document.get(name), str)}
@@ -363,8 +363,8 @@ def parse_ref(document: Mapping[str, object], path: Path, remedy: str) -> Packag
     if not is_release_key(ref.release) or not _SHA256.fullmatch(ref.manifest_sha256):
         raise _no_reference(path, "a release and a SHA-256", document, remedy)
     # The path is opened below the root, so one that leads elsewhere is refused.
-    if not re.fullmatch(rf"{PACKAGES}/{re.escape(ref.release)}/\w[\w.-]*", ref.path, re.ASCII):
-        raise _no_reference(path, f"a folder in {PACKAGES}/{ref.release}", document, remedy)
+    if not re.fullmatch(rf"{PACKAGES}/\w[\w.-]*/\w[\w.-]*", ref.path, re.ASCII):
+        raise _no_reference(path, f"a folder in {PACKAGES}/RELEASE", document, remedy)
     return ref
 
 

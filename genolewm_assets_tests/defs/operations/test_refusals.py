@@ -120,7 +120,8 @@ def test_a_refused_release_says_why_and_its_failures_end(world: BuiltWorld, monk
     # It is not forgotten, and the release in use is still late.
     (row,) = (row for row in read_release_table(world.workspace(), world.instance) if row.release == BAD)
     assert row.state == "refused"
-    assert {trouble.kind for trouble in read_status(world.workspace(), world.instance, PUBLISHING).troubles} == {"late"}
+    troubles = read_status(world.workspace(), world.instance, PUBLISHING).troubles
+    assert {trouble.kind for trouble in troubles} == {"late", "missing"}
     with pytest.raises(MissingResourceError, match="no build of it has failed"):
         refusals.run_dismissal(world.graph, BAD)
     # Without the run, the root still knows why.
