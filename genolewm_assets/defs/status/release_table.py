@@ -25,7 +25,10 @@ SHOWN = 10
 _CLASSES = {"pathogenic": ("P", "LP"), "uncertain": ("VUS",), "benign": ("LB", "B")}
 
 #: Root-relative places of what is made of a release, in order; its package has the place that its record names.
-_SHARD, _CHANGES, _HOLDOUTS, _AUDIT = "clinvar/{}/shard", "clinvar/{}/changes", "holdouts/{}", "audits/{}"
+_VCF, _SHARD, _CHANGES, _HOLDOUTS, _AUDIT = (
+    *("clinvar/{}/vcf", "clinvar/{}/shard", "clinvar/{}/changes"),
+    *("holdouts/{}", "audits/{}"),
+)
 #: Figures of a release: asset, and counts of its manifest that are added up. ``*`` stands for any holdout.
 _FIGURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "added": (_CHANGES, ("added",)),
@@ -127,7 +130,7 @@ def _counts(place: Path) -> Mapping[str, int]:
 
 def _refusal(workspace: Workspace, key: str) -> str:
     """Return why the latest build of a release was rejected, from the root; empty if it was not."""
-    for place in (_SHARD, _CHANGES, _HOLDOUTS, _AUDIT):
+    for place in (_VCF, _SHARD, _CHANGES, _HOLDOUTS, _AUDIT):
         if workspace.root.is_rejected(place.format(key)):
             return f"{place.format(key)}: {rejection_reason(workspace.root, place.format(key))}"
     return ""

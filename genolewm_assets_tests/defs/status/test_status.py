@@ -329,7 +329,7 @@ def test_a_damaged_history_is_named(
 ) -> None:
     arguments = command(world)
     with closing(sqlite3.connect(world.root / "dagster/history/runs/index.db")) as database, database:
-        database.execute("UPDATE asset_keys SET last_materialization = '}'")
+        database.execute("UPDATE event_logs SET event = '}'")
     assert run(monkeypatch, *arguments) == 4
     assert "Dagster's database is damaged (JSONDecodeError" in capsys.readouterr().err
     (world.root / "dagster/history/runs.db").write_bytes(b"no database" * 1_000)
