@@ -327,9 +327,10 @@ def test_an_empty_root_is_said_to_be_empty(
 def test_a_damaged_history_is_named(
     world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    world.instance.add_run(dg.DagsterRun(job_name="verify_all", status=dg.DagsterRunStatus.FAILURE))
     arguments = command(world)
-    with closing(sqlite3.connect(world.root / "dagster/history/runs/index.db")) as database, database:
-        database.execute("UPDATE event_logs SET event = '}'")
+    with closing(sqlite3.connect(world.root / "dagster/history/runs.db")) as database, database:
+        database.execute("UPDATE runs SET run_body = '}'")
     assert run(monkeypatch, *arguments) == 4
     assert "Dagster's database is damaged (JSONDecodeError" in capsys.readouterr().err
     (world.root / "dagster/history/runs.db").write_bytes(b"no database" * 1_000)
