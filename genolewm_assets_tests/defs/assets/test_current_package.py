@@ -122,6 +122,7 @@ def test_the_first_package_ever(world: BuiltWorld, webhook: Webhook) -> None:
         "manifest_sha256": ref.manifest_sha256,
         "run_id": shown.run_id,
         "url": "https://dagster.example/assets/packages/current",
+        "run_url": f"https://dagster.example/runs/{shown.run_id}",
     }
 
 
