@@ -27,6 +27,8 @@ from .forensic_pictures import draw_ladder as draw_ladder
 from .forensic_pictures import draw_run_quality as draw_run_quality
 from .markdown import PICTURE_PATH as PICTURE_PATH
 from .markdown import after_a_click as after_a_click
+from .markdown import as_table as as_table
+from .markdown import escaped as escaped
 from .markdown import picture_of as picture_of
 from .metadata import HEADLINE as HEADLINE
 from .metadata import OWNERS as OWNERS

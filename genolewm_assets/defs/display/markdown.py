@@ -5,12 +5,14 @@ Not here: the pictures (``pictures``), what answers at the addresses (``defs.web
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
 
 #: Path of the web server below which pictures are served.
 PICTURE_PATH = "/genolewm/pictures"
+_MARKUP = re.compile(r"[\\`*_\[\]<>|#~$!&{}()]")
 #: The UI shows Markdown with fewer characters at once.
 _SHOWN_AT_ONCE = 1_000
 
@@ -46,6 +48,11 @@ def as_code(text: str) -> str:
     """Return text of a source, a catalogue or an error as code that neither ends its cell nor is taken for Markdown."""
     plain = " ".join(text.replace("`", "'").replace("|", "/").split())
     return f"`{plain}`" if plain else ""
+
+
+def escaped(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
 def as_table(rows: Iterable[Sequence[str]]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from genolewm_assets.defs.display import escaped
 from genolewm_assets.defs.status.changes import Figure, Moved
 from genolewm_assets.defs.status.costs import Cost, Hours
 from genolewm_assets.defs.status.disk import Disk, Size
@@ -21,8 +21,6 @@ _TROUBLES, _MOVED, _SIZES = 6, 4, 3
 _LISTED = 110
 
 _SERVES = "packages/current serves"
-
-_MARKDOWN = re.compile(r"[\\`*_\[\]<>|#~$!&{}()]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +77,6 @@ def as_markdown(status: Status) -> str:
         lines += [f"| {' | '.join(map(escaped, row))} |" for row in section.rows]
         lines += ["", *([escaped(section.more), ""] if section.more else [])]
     return "\n".join(lines)
-
-
-def escaped(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
-    return _MARKDOWN.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
 def _plain(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import dagster as dg
 
+from genolewm_assets.defs.display import after_a_click, as_table, escaped
 from genolewm_assets.defs.runtime import ReleaseRun, Workspace, latest_runs, recorded_releases
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.packages import not_in_use, read_current, read_latest
@@ -138,9 +139,7 @@ def _refusal(workspace: Workspace, key: str) -> str:
 
 def as_markdown(rows: Iterable[ReleaseRow]) -> str:
     """Return the table as Markdown, with links to runs, checks and changes; texts of errors cannot form markup."""
-    titles = ["release", "state", *_COLUMNS.values(), "why"]
-    lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
-    return "\n".join([*lines, *(f"| {' | '.join(_cells(row))} |" for row in rows)])
+    return as_table([("release", "state", *_COLUMNS.values(), "why"), *(tuple(_cells(row)) for row in rows)])
 
 
 def release_metadata(rows: Sequence[ReleaseRow]) -> dict[str, dg.MetadataValue]:
@@ -151,12 +150,10 @@ def release_metadata(rows: Sequence[ReleaseRow]) -> dict[str, dg.MetadataValue]:
         return {}
     past = rows[::-1]
     picture = draw_releases([row.release for row in past], [row.figures for row in past])
-    return {"releases": dg.MetadataValue.md(as_markdown(rows)), "over_releases": picture}
+    return {"releases": after_a_click(as_markdown(rows)), "over_releases": picture}
 
 
 def _cells(row: ReleaseRow) -> Iterator[str]:
-    from genolewm_assets.defs.status.page import escaped
-
     changes = f"/assets/clinvar/changes?view=partitions&partition={row.release}"
     yield f"[{row.release}]({changes})" if "added" in row.figures else row.release
     yield f"[{row.state}](/runs/{row.run_id})" if row.run_id else row.state
