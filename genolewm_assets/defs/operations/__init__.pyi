@@ -8,7 +8,6 @@ from .demo import Steps as Steps
 from .jobs import JOBS as JOBS
 from .observe_job import observe_sources_schedule as observe_sources_schedule
 from .old_runs import purge_old_runs_schedule as purge_old_runs_schedule
-from .refusals import dismiss_release_job as dismiss_release_job
 from .refusals import refused_release_sensor as refused_release_sensor
 from .refusals import run_dismissal as run_dismissal
 from .run_folder_sensor import run_folder_sensor as run_folder_sensor

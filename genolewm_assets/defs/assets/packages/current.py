@@ -7,10 +7,13 @@ from pathlib import Path
 
 import dagster as dg
 
-from genolewm_assets.defs.assets.clinvar import clinvar_release, clinvar_shard
-from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
-from genolewm_assets.defs.assets.holdouts import holdouts_manifest
-from genolewm_assets.defs.assets.mito_variants import mito_variants
+from genolewm_assets.defs.assets import (
+    clinvar_changes,
+    clinvar_release,
+    clinvar_shard,
+    holdouts_manifest,
+    mito_variants,
+)
 from genolewm_assets.defs.assets.packages.audit import packages_audit
 from genolewm_assets.defs.assets.packages.move_report import Report, report_move
 from genolewm_assets.defs.assets.packages.split import describe_card, packages_split
