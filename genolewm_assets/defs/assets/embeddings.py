@@ -132,7 +132,8 @@ def _run_metadata(facts: Mapping[str, JsonValue]) -> dict[str, dg.MetadataValue]
     """Return what encoded the windows, and how fast, as metadata."""
     texts = {name: dg.MetadataValue.text(fact) for name, fact in facts.items() if isinstance(fact, str)}
     numbers = {name: fact for name, fact in facts.items() if isinstance(fact, int | float)}
-    return {**texts, **in_words(**numbers)}
+    batch = numbers.pop("batch_windows", None)  # follows from the device
+    return {**texts, **plotted(**numbers), **in_words(batch_windows=batch)}
 
 
 def state_precision(_: Workspace, published: Published) -> tuple[CheckResult, ...]:

@@ -51,8 +51,9 @@ def event_of(result: dg.ExecuteInProcessResult) -> dg.AssetMaterialization:
 
 def test_what_the_page_shows(built: tuple[ForensicWorld, dg.ExecuteInProcessResult]) -> None:
     shown = {name: value.value for name, value in event_of(built[1]).metadata.items()}
-    expected = {"dagster/partition_row_count": 7, "profiles": 7, "annotated": 2, "left_out": 3, "saturated": 1}
+    expected = {"dagster/partition_row_count": 7, "annotated": 2, "left_out": 3, "saturated": 1}
     assert {name: shown[name] for name in expected} == expected
+    assert "sample_rows" not in shown, "personal data"
     assert 0 < shown["max_residual_bp"] < 0.1
     assert shown["files_left_out"].splitlines()[2:] == ["| not_an_instrument_file | 2 |", "| not_sized | 1 |"]
     checks = {check.check_name for check in blocking_checks(built[1]) if check.passed}
@@ -155,7 +156,7 @@ def test_an_edit_makes_the_run_stale_and_builds_it_again(
 
 def test_a_new_file_is_taken_up(world: ForensicWorld) -> None:
     add_file(world)
-    assert world.make().metadata["profiles"].value == 8
+    assert world.make().metadata["dagster/partition_row_count"].value == 8
 
 
 def test_a_run_without_ladder_is_rejected_and_the_last_good_version_stays(world: ForensicWorld) -> None:

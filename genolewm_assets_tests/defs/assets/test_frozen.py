@@ -89,7 +89,7 @@ def test_a_trainer_reads_from_the_root_what_it_would_draw(world: BuiltWorld) -> 
     (event,) = result.asset_materializations_for_node("tuples__frozen")
     names = [name for key in ENTRY_DESCRIPTIONS["tuples/frozen"] for name in key.split(", ")]
     assert set(names) <= set(event.metadata)
-    assert event.metadata["epochs"].value == 1
+    assert event.metadata["epochs"].value == "1"
     assert event.metadata["dagster/partition_row_count"].value == published.manifest.counts["visits"]
     assert event.metadata["shift_median"].value > 0
 

@@ -67,6 +67,8 @@ def test_second_run_finds_everything_current(world: TinyWorld, undisturbed: Path
     newest = {asset: n for (asset, partition), n in rows.items() if partition == RELEASES[1]}
     assert (newest["clinvar/release"], newest["packages/split"], newest["mito/variants"]) == (65, 98, 0)
     with dg.DagsterInstance.from_config(str(undisturbed / "dagster")) as instance:
+        # The one package in use is no figure that the UI plots.
+        del rows["packages/current", None]
         assert rows == {found: rows_shown(instance, *found) for found in rows}
 
 

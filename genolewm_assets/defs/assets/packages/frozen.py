@@ -94,12 +94,9 @@ def describe_frozen(published: Published) -> dict[str, dg.MetadataValue]:
             shift_p1=low,
             shift_median=middle,
             shift_p99=high,
-        ),
-        **in_words(
-            epochs=counts["epochs"],
-            tuple_bytes=counts["size_bytes"] / counts["tuples"],
             **{name: fact for name, fact in facts.items() if isinstance(fact, int | float)},
         ),
+        **in_words(epochs=counts["epochs"], tuple_bytes=counts["size_bytes"] / counts["tuples"]),
     }
 
 
