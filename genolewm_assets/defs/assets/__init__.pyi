@@ -14,7 +14,6 @@ from .graph import PUBLISHING as PUBLISHING
 from .graph import leading_to as leading_to
 from .graph import platform_status as platform_status
 from .holdouts import holdouts_manifest as holdouts_manifest
-from .mito_variants import mito_variants as mito_variants
 from .observations import ObservedSource as ObservedSource
 from .observations import forensic_source as forensic_source
 from .packages.audit import packages_audit as packages_audit

@@ -7,13 +7,6 @@ from pathlib import Path
 
 import dagster as dg
 
-from genolewm_assets.defs.assets import (
-    clinvar_changes,
-    clinvar_release,
-    clinvar_shard,
-    holdouts_manifest,
-    mito_variants,
-)
 from genolewm_assets.defs.assets.packages.audit import packages_audit
 from genolewm_assets.defs.assets.packages.move_report import Report, report_move
 from genolewm_assets.defs.assets.packages.split import describe_card, packages_split
@@ -62,17 +55,6 @@ _COLUMNS = dg.TableSchema(
 )
 
 _VERIFIES = "package_verifies"
-
-#: Assets whose partitions are releases, and of which a build may be refused.
-_OF_RELEASES = (
-    clinvar_release,
-    clinvar_shard,
-    clinvar_changes,
-    mito_variants,
-    holdouts_manifest,
-    packages_split,
-    packages_audit,
-)
 
 #: Figures of a move that are posted to the webhook; null where they are not known.
 POSTED = ("clinvar_added", "clinvar_removed", "clinvar_reclassified", "bench_labels_changed", "train_labels_changed")
@@ -166,9 +148,13 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
 
 def _end_past_refusals(context: dg.AssetExecutionContext, served: str) -> None:
     """End the failures of releases that are older than the one in use: nothing waits for them any more."""
+    # The list of all assets has this one too.
+    from genolewm_assets.defs.assets import GATED
+
     keys = context.instance.get_dynamic_partitions(str(clinvar_release_partitions.name))
     past = [key for key in keys if is_before(key, served)]
-    assets = [dg.AssetKey(each.path) for each in _OF_RELEASES]
+    of_releases = (each for each in GATED.values() if each.partitions.definition is clinvar_release_partitions)
+    assets = [dg.AssetKey(each.path) for each in of_releases]
     for artefact in dismiss_releases(context.instance, context.run, assets, past):
         context.log.info("%s was refused and is older than the release in use: its failure is ended", artefact)
 
