@@ -48,9 +48,9 @@ def _only_new(later: pa.Table, earlier: pa.Table) -> tuple[Any, Any]:
     return newly & is_new, is_new
 
 
-def _with_two_stars(*given: Any) -> pa.Table:
+def _with_two_stars(*given: Any, **kept: Any) -> pa.Table:
     *tables, policy = given
-    return _LIST_NEW(*tables, replace(policy, min_stars=2))
+    return _LIST_NEW(*tables, replace(policy, min_stars=2), **kept)
 
 
 def _trimmed(variant: Variant, _: object) -> Variant:
