@@ -137,14 +137,12 @@ def compare_contigs(workspace: Workspace, _plan: BuildPlan, _published: Publishe
     """Return a picture of the allele frequencies of all contigs that are published, side by side."""
     from genolewm_assets.defs.display import draw_by_contig
 
-    def read(contig: str) -> npt.NDArray[np.float64] | None:
+    found: dict[str, npt.NDArray[np.float64] | None] = dict.fromkeys(workspace.contigs.names)
+    for contig in found:
         with suppress(GenoLeWMError):
             shard = gnomad_shard.open(workspace, contig, contents="sizes")
-            af: npt.NDArray[np.float64] = read_table(shard.file("variants.parquet"), columns=["af"])["af"].to_numpy()
-            return af
-        return None
-
-    return {"af_by_contig": draw_by_contig(workspace.contigs.names, read, title="Allele frequencies", log=True)}
+            found[contig] = read_table(shard.file("variants.parquet"), columns=["af"])["af"].to_numpy()
+    return {"af_by_contig": draw_by_contig(found, title="Allele frequencies", log=True)}
 
 
 gnomad_shard = GatedAsset(

@@ -8,7 +8,6 @@ from pathlib import Path
 import dagster as dg
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.defs.assets.reference import reference_genome
@@ -87,24 +86,17 @@ def compare_contigs(workspace: Workspace, _plan: BuildPlan, _published: Publishe
     """Return pictures of the composition and the coverage of all contigs that are published, side by side."""
     from genolewm_assets.defs.display import draw_by_contig, draw_coverages
 
-    contigs = [contig.name for contig in workspace.contigs.linear]
-    tables: dict[str, pa.Table] = {}
-    for contig in contigs:
+    gc: dict[str, npt.NDArray[np.float64] | None] = {contig.name: None for contig in workspace.contigs.linear}
+    spans: dict[str, IntervalArray | None] = dict.fromkeys(gc)
+    for contig in gc:
         with suppress(GenoLeWMError):
             opened = windows_index.open(workspace, contig, contents="sizes")
-            tables[contig] = read_table(opened.file("windows.parquet"), columns=["start", "end", "gc"])
-
-    def read_gc(contig: str) -> npt.NDArray[np.float64] | None:
-        return tables[contig]["gc"].to_numpy() if contig in tables else None
-
-    def read_windows(contig: str) -> IntervalArray | None:
-        if contig not in tables:
-            return None
-        return IntervalArray(tables[contig]["start"].to_numpy(), tables[contig]["end"].to_numpy())
-
+            table = read_table(opened.file("windows.parquet"), columns=["start", "end", "gc"])
+            gc[contig] = table["gc"].to_numpy()
+            spans[contig] = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy())
     return {
-        "gc_by_contig": draw_by_contig(contigs, read_gc, title="Share of G and C of windows", limits=(0.2, 0.8)),
-        "coverage_by_contig": draw_coverages(contigs, read_windows, title="Share in windows"),
+        "gc_by_contig": draw_by_contig(gc, title="Share of G and C of windows", limits=(0.2, 0.8)),
+        "coverage_by_contig": draw_coverages(spans, title="Share in windows"),
     }
 
 

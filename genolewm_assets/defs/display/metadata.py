@@ -14,6 +14,7 @@ from typing import Any
 
 import dagster as dg
 
+from genolewm_assets.defs.display.check_results import table_of
 from genolewm_assets.defs.display.column_lineage import Sources, column_lineage
 from genolewm_assets.defs.display.markdown import after_a_click, as_code, as_table, is_picture, link_pictures
 from genolewm_assets.defs.display.sample_rows import sample_rows
@@ -54,6 +55,9 @@ _RANKS: Mapping[type, int] = {
 
 #: Characters that fit into the box of a value where the window is 1,366 wide, and those between two columns.
 _BOX, _COLUMN_GAP = 38, 2.5
+
+#: Characters of a line of a Markdown table, of which short ones have line breaks in their cells.
+_WIDE_LINE = 60
 
 #: A digest of at least 32 digits, of which the first 12 are shown.
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,}\b")
@@ -201,7 +205,9 @@ def for_readers(metadata: Mapping[str, Any], root: Path) -> dict[str, Any]:
         if isinstance(value, dg.PathMetadataValue):
             return dg.MetadataValue.text(shorten(value.path))  # which has line breaks
         if isinstance(value, dg.MarkdownMetadataValue) and not is_picture(value):
-            return dg.MetadataValue.md(shorten(value.md_str))
+            text = shorten(value.md_str)
+            wide = "```" in text or any(len(line) > _WIDE_LINE for line in text.splitlines() if line.startswith("|"))
+            return after_a_click(text) if wide else dg.MetadataValue.md(text)
         if isinstance(value, dg.TableMetadataValue):
             rows = [{name: shorten(cell) for name, cell in row.data.items()} for row in value.records]
             return _as_table(rows, value.schema)
@@ -244,18 +250,14 @@ def list_files(files: tuple[FileEntry, ...]) -> dg.MetadataValue:
     Arrays are listed last: of a package, which has many, people look for the tables.
     """
     ordered = sorted(files, key=lambda file: file.path.endswith(".npy"))
-    shown = [(file.path, file.rows, megabytes(file.size_bytes)) for file in ordered[:_FILES_SHOWN]]
+    rows = [
+        {"file": file.path, "rows": file.rows, "size": megabytes(file.size_bytes)} for file in ordered[:_FILES_SHOWN]
+    ]
     if left_out := ordered[_FILES_SHOWN:]:
-        rest = sum(file.size_bytes for file in left_out)
-        shown.append((f"and {len(left_out):,} more: see manifest.json", None, megabytes(rest)))
-    columns = {"file": "string", "rows": "int", "size": "string"}
-    if not any(rows for _, rows, _ in shown):
-        del columns["rows"]
-    records = [dict(zip(("file", "rows", "size"), row, strict=True)) for row in shown]
-    return dg.MetadataValue.table(
-        [dg.TableRecord({name: row[name] for name in columns}) for row in records],
-        schema=dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()]),
-    )
+        rest = megabytes(sum(file.size_bytes for file in left_out))
+        rows.append({"file": f"and {len(left_out):,} more: see manifest.json", "rows": None, "size": rest})
+    has_rows = any(row["rows"] for row in rows)
+    return table_of([{name: row[name] for name in row if has_rows or name != "rows"} for row in rows])
 
 
 def plotted(**figures: float | None) -> dict[str, dg.MetadataValue]:

@@ -108,9 +108,9 @@ def test_the_first_package_ever(world: BuiltWorld, webhook: Webhook) -> None:
     assert shown.metadata["manifest_sha256"] == ref.manifest_sha256[:12]
     assert shown.metadata["before"] == "none is recorded"
     _, front, card = (world.root / ref.path / "README.md").read_text().split("---\n", 2)
-    assert shown.metadata["card"] == re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", card.strip())
-    assert shown.metadata["card_yaml"] == f"```yaml\n{front}```"
-    assert (world.root / shown.metadata["report_file"]).read_text() == shown.metadata["report"]
+    assert shown.metadata["card"].strip() == re.sub(r"\b([0-9a-f]{12})[0-9a-f]{52}\b", r"\1", card.strip())
+    assert shown.metadata["card_yaml"].strip() == f"```yaml\n{front}```"
+    assert (world.root / shown.metadata["report_file"]).read_text().strip() == shown.metadata["report"].strip()
     title = f"The package of ClinVar {SECOND} is in use; no package before it is recorded"
     assert shown.metadata["report"].startswith(f"# {title}\n")
     (posted,) = webhook.posted

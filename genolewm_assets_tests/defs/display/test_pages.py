@@ -55,6 +55,7 @@ def test_nothing_that_is_shown_at_once_leaves_its_box(
     for name, value in built[asset, partition].metadata["_"].items():
         text = shown_at_once(value)
         assert max(map(len, re.split(r"[\s/-]", text))) <= BOX, (name, text)
+        assert not [line for line in str(value.value).splitlines() if text and line.startswith("|") and len(line) > 60]
         assert str(root) not in text, name
         if isinstance(value, dg.TableMetadataValue):
             names = [column.name for column in value.schema.columns]

@@ -35,7 +35,8 @@ MIX = {"eukaryote_generator": 0.5, "mrna_evo2": 0.25, "mrna_splice_evo2": 0.1, "
 POSITIONS = np.random.default_rng(0).integers(0, 248_000_000, 400_000)
 FREQUENCIES = np.random.default_rng(1).beta(0.3, 2, 400_000)
 CONTIGS = [f"chr{n}" for n in (*range(1, 23), "X", "Y", "M")]
-FREQUENCIES_OF = {name: FREQUENCIES for name in CONTIGS if name != "chr9"}
+FREQUENCIES_OF = {name: None if name == "chr9" else FREQUENCIES for name in CONTIGS}
+SPANS = IntervalArray(np.array([0, 300_000]), np.array([200_000, 400_000]))
 #: Every picture at the size of a genome, with words that must stand in it and in its alternative text.
 DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = {
     "density": (
@@ -56,7 +57,7 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
         "400,000 alleles of chr1",
     ),
     "frequencies by contig": (
-        lambda: contig_pictures.draw_by_contig(CONTIGS, FREQUENCIES_OF.get, title="Allele frequencies", log=True),
+        lambda: contig_pictures.draw_by_contig(FREQUENCIES_OF, title="Allele frequencies", log=True),
         (
             "chr1 0.043",
             "chr9 not built",
@@ -65,9 +66,7 @@ DRAWN: dict[str, tuple[Callable[[], dg.MetadataValue], tuple[str, ...], str]] = 
         "chr1 0.043, chr2 0.043",
     ),
     "coverage by contig": (
-        lambda: contig_pictures.draw_coverages(
-            CONTIGS, lambda _: IntervalArray(np.array([0, 300_000]), np.array([200_000, 400_000])), title="In windows"
-        ),
+        lambda: contig_pictures.draw_coverages(dict.fromkeys(CONTIGS, SPANS), title="In windows"),
         ("chr1 75 %", "In windows along each contig, and in all"),
         "chr9 75 %",
     ),
@@ -187,10 +186,8 @@ EMPTY: dict[str, Callable[[], dg.MetadataValue]] = {
     "density": lambda: pictures.draw_density(NOTHING, unit="alleles", contig="chrM"),
     "coverage": lambda: pictures.draw_coverage(IntervalArray(NOTHING, NOTHING), contig="chr21"),
     "af": lambda: pictures.draw_af_spectrum(np.zeros(0), contig="chrM"),
-    "frequencies by contig": lambda: contig_pictures.draw_by_contig(
-        ["chr21"], lambda _: np.zeros(0), title="AF", log=True
-    ),
-    "coverage by contig": lambda: contig_pictures.draw_coverages([], lambda _: None, title="In windows"),
+    "frequencies by contig": lambda: contig_pictures.draw_by_contig({"chr21": np.zeros(0)}, title="AF", log=True),
+    "coverage by contig": lambda: contig_pictures.draw_coverages({}, title="In windows"),
     "norms": lambda: pictures.draw_norms(np.zeros(0), source="chr21"),
     "stars": lambda: pictures.draw_classes_by_stars({label: np.zeros(5, np.int64) for label in SIZES}),
     "balance": lambda: pictures.draw_class_balance(dict.fromkeys(SIZES, 0)),
