@@ -98,10 +98,8 @@ def _reading(path: str, read: Callable[[Path], object]) -> RootRecord:
 def _open_current(root: Path) -> None:
     """Open the package in use as a trainer does, but for hashing; before the pointer was ever moved there is none."""
     if any((root / PACKAGES / name).exists() for name in (CURRENT_FILE, VERSION_FILE, MOVE_FILE)):
-        package, named = (
-            open_package(current_folder(root), cache_root=root, contents="sizes"),
-            read_current(root).release,
-        )
+        named = read_current(root).release
+        package = open_package(current_folder(root), cache_root=root, contents="sizes")
         if package.info.release != named:
             raise CorruptResourceError(
                 f"{PACKAGES}/{CURRENT_FILE}",
@@ -132,8 +130,8 @@ def _refused_latest(root: Path) -> _Refused:
             yield named, err
 
 
-#: Every record that something reads. A file of a root that a reader opens is one of these, in a published folder, in a
-#: folder of :data:`OTHER`, or the index of windows.
+#: Every record that something reads. Any other file of a root that a reader opens is published, or made again if it
+#: differs.
 RECORDS = (
     _reading(ROOT_FILE, lambda root: Root(root).check_is_root()),
     _reading(LEDGER, check_ledger),

@@ -31,8 +31,12 @@ _RUNS = 500
 
 RunState: TypeAlias = Literal["refused", "running", "waiting"]
 
-#: What to do, by what became of the newest release; without a run the remedy of the check says how to request one.
-_REMEDIES: Mapping[RunState, str] = {
+#: What to do, by what became of the newest release; if nothing was asked for, the check's own remedy.
+_REMEDIES: Mapping[str, str] = {
+    "none newer": (
+        "Nothing newer is offered: check that clinvar.listing of the catalogue is the place where releases appear. The "
+        "limit is clinvar.freshness."
+    ),
     "refused": (
         "Open the run: its failed check has the rows at fault and what to do. What is served stays, and nothing builds "
         "the release again by itself: mend what is named, then launch refresh_release for it, or wait for the next one."
@@ -72,14 +76,11 @@ class ReleaseRun:
     ----------
     reason
         Why the run failed, in one line; empty while it waits or runs.
-    ended
-        When it ended, in seconds since 1970; None while it waits or runs.
     """
 
     state: RunState
     run_id: str
     reason: str = ""
-    ended: float | None = None
 
     def in_words(self, release: str) -> str:
         """Return one sentence about a release, without a full stop."""
@@ -107,7 +108,9 @@ class ReleaseAge:
         facts = {"newest_built": self.newest_built, "newest_offered": self.newest_offered, "age_days": self.age_days}
         stated = {name: value for name, value in facts.items() if value is not None}
         row = {**facts, "offered_according_to": self.known_from, "reason": self.reason}
-        remedy = {REMEDY: _REMEDIES[self.run.state]} if self.run else {}
+        newest = self.newest_built is not None and self.newest_built == self.newest_offered
+        became = self.run.state if self.run else "none newer" if newest else ""
+        remedy = {REMEDY: _REMEDIES[became]} if became else {}
         entries = failure_entries(CheckResult(NEWEST_RELEASE_BUILT, self.passed, remedy, [row]))
         run = {"run": dg.MetadataValue.dagster_run(self.run.run_id)} if self.run else {}
         return {**entries, **run, "reason": self.reason, **stated, "offered_according_to": self.known_from}
@@ -171,19 +174,17 @@ def latest_runs(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, 
     """Return what became of releases whose latest run has not succeeded, by key; cancelled runs do not count."""
     statuses = [status for status in dg.DagsterRunStatus if status is not dg.DagsterRunStatus.CANCELED]
     wanted = dg.RunsFilter(tags={"dagster/partition": list(keys)}, statuses=statuses)
-    found: dict[str, dg.RunRecord] = {}
-    for record in instance.get_run_records(wanted, limit=_RUNS) if keys else ():
-        found.setdefault(record.dagster_run.tags["dagster/partition"], record)
-    return {key: run for key, record in found.items() if (run := _release_run(instance, record)) is not None}
+    found: dict[str, dg.DagsterRun] = {}
+    for run in instance.get_runs(wanted, limit=_RUNS) if keys else ():
+        found.setdefault(run.tags["dagster/partition"], run)
+    return {key: told for key, run in found.items() if (told := _release_run(instance, run)) is not None}
 
 
-def _release_run(instance: dg.DagsterInstance, record: dg.RunRecord) -> ReleaseRun | None:
-    run = record.dagster_run
+def _release_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> ReleaseRun | None:
     if run.status is dg.DagsterRunStatus.SUCCESS:
         return None
     if run.status is dg.DagsterRunStatus.FAILURE:
-        ended = record.end_time or record.update_timestamp.timestamp()
-        return ReleaseRun("refused", run.run_id, failure_of(instance, run).line, ended)
+        return ReleaseRun("refused", run.run_id, failure_of(instance, run).line)
     return ReleaseRun("waiting" if run.status in WAITING else "running", run.run_id)
 
 

@@ -133,7 +133,8 @@ def _world(
         places[key] = _redated(places[new], new, key, folder)
     places[hostile] = _redated(places[new], new, hostile, folder, change=_spoilt)
     (site.folder / LISTING).mkdir(parents=True)
-    catalog["clinvar"] = {"listing": f"{site.url}{LISTING}", "listing_interval_s": INTERVAL_S}
+    listing = {"listing": f"{site.url}{LISTING}", "listing_interval_s": INTERVAL_S}
+    catalog["clinvar"] = {**listing, "freshness": "off"}
     written = folder / "catalog.yaml"
     written.write_text(yaml.safe_dump(catalog))
     world = ReleaseWorld(folder / "root", written, site, old, new, corrupt, later, hostile, places, changes)
@@ -145,7 +146,7 @@ def _spoilt(record: str) -> str:
     """Return a record with another reference base and a hostile gene name."""
     fields = record.split("\t")
     fields[3] = fields[3].translate(str.maketrans("ACGT", "CGTA"))
-    fields[7] += ";CLNDN=\x1b[31m<script>alert(1)</script>"
+    fields[7] += ";NOTE=\x1b[31m<script>alert(1)</script>"
     return "\t".join(fields)
 
 
