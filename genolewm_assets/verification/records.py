@@ -30,8 +30,10 @@ from genolewm_assets.lewm.packages import (
     read_pin,
     remedy_of_latest,
 )
+from genolewm_assets.lewm.states import find_index_faults
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.clinvar import LEDGER, check_ledger
-from genolewm_assets.store.artefacts import ROOT_FILE, Finding, FindingKind, Root
+from genolewm_assets.store.artefacts import ROOT_FILE, Finding, FindingKind, Root, verify_root
 from genolewm_assets.store.files import is_published_link
 from genolewm_assets.variants import is_release_key
 
@@ -142,3 +144,29 @@ RECORDS = (
     _reading(f"{PACKAGES}/{MOVE_FILE}", read_move),
     RootRecord(f"{PACKAGES}/*/{LATEST_FILE}", _refused_latest),
 )
+
+
+def verify_whole_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding]:
+    """Hash every published file of a root, and open every record and index as its readers do.
+
+    Returns
+    -------
+    list of Finding
+        Those of records and of the index first; empty if a reader can open everything.
+
+    Raises
+    ------
+    MissingResourceError
+        If the folder is not a root.
+    RootError
+        If ``root.json`` is damaged.
+    ResourceError
+        If a folder cannot be read.
+    """
+    root.check_is_root()
+    return [*further_findings(root), *verify_root(root, progress=progress)]
+
+
+def further_findings(root: Root) -> list[Finding]:
+    """Return the findings that are of no artefact; errors are those of :func:`verify_whole_root`."""
+    return [*find_record_faults(root), *find_index_faults(root)]

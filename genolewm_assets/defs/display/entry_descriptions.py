@@ -166,7 +166,6 @@ ENTRY_DESCRIPTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "packages/current": {
         "release, path, manifest_sha256": "the package in use",
-        "not_in_use": "why packages of newer releases are not in use",
         **_RELEASES,
         "pinned": "whether a person chose it",
         "before": "the package that was in use before",

@@ -92,7 +92,6 @@ def _release_rows(status: Status) -> Iterator[tuple[str, str]]:
     found = status.releases
     newest = "none is known" if found.newest is None else f"{found.newest}, {_days(found.age_days)} old"
     yield "newest release", newest
-    yield from (("not in use", line) for line in found.not_in_use)
     if found.served is None:
         yield _SERVES, "no package is in use"
         return

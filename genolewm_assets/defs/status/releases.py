@@ -20,7 +20,7 @@ from genolewm_assets.defs.runtime import (
     seen_releases,
 )
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.packages import not_in_use, read_current, read_pin
+from genolewm_assets.lewm.packages import read_current, read_pin
 from genolewm_assets.variants import ReleaseKey, in_order
 
 #: Asset that names the package in use.
@@ -50,8 +50,6 @@ class Releases:
         Release that a person pinned.
     late
         Why the package in use is late; empty if it is not.
-    not_in_use
-        Why the packages of releases that would come first are not in use, one line each.
     """
 
     newest: str | None = None
@@ -62,7 +60,6 @@ class Releases:
     served_since: float | None = None
     pinned: str | None = None
     late: str = ""
-    not_in_use: tuple[str, ...] = ()
 
 
 def read_releases(
@@ -77,7 +74,6 @@ def read_releases(
     newest = in_order(known.keys)[-1] if known.keys else None
     with suppress(GenoLeWMError):
         facts["pinned"] = read_pin(root)
-        facts["not_in_use"] = tuple(not_in_use(root).values())
         used = read_current(root)
         facts |= {"served": used.release, "served_path": used.path, "served_age_days": _age(used.release, now)}
         facts["served_since"] = _chosen(instance, pointer, used.manifest_sha256) if instance else None

@@ -290,7 +290,6 @@ def test_json_has_stable_names_and_times_as_text(
     assert found["troubles"][0]["artefacts"] == [{"asset": "clinvar/release", "partition": NEW}]
     assert set(found["releases"]) == {
         *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late"),
-        "not_in_use",
     }
     assert set(found["disk"]) == {"sizes", "free_bytes", "total_bytes"}
     assert set(found["hours"]) == {"device", "day", "week", "total", "steps", "is_all"}

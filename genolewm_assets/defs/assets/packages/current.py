@@ -34,7 +34,6 @@ from genolewm_assets.lewm.packages import (
     find_current,
     move_current,
     next_move,
-    not_in_use,
     read_current,
     read_current_version,
     read_move,
@@ -208,17 +207,10 @@ def _describe(root: Path, move: Move, report: Report | None) -> dict[str, dg.Met
         "path": dg.MetadataValue.path(str(root / ref.path)),
         "manifest_sha256": dg.MetadataValue.text(ref.manifest_sha256),
         "before": dg.MetadataValue.text(describe_ref(move.before)),
-        **_describe_not_in_use(root),
         **shown,
         **describe_card((root / ref.path / CARD).read_text()),
     }
     return {**for_readers(entries, root), "open": after_a_click(_OPEN.format(root=str(root)))}
-
-
-def _describe_not_in_use(root: Path) -> dict[str, dg.MetadataValue]:
-    """Return why the package of a release that would come first is not in use; nothing where there is none."""
-    lines = [f"- ClinVar {release}: {why}" for release, why in not_in_use(root).items()]
-    return {"not_in_use": dg.MetadataValue.md("\n".join(lines))} if lines else {}
 
 
 def _announce(move: Move, report: Report | None, run_id: str) -> None:
