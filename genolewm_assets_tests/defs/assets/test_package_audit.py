@@ -1,7 +1,8 @@
 """``packages/audit``: a clean package passes, a leak holds the pointer back, and what is not certain is said."""
 
-from __future__ import html
+from __future__ import annotations
 
+import html
 import json
 import shutil
 from collections.abc import Iterator
