@@ -107,6 +107,8 @@ def dismiss(
     release: Annotated[str, typer.Argument(help="Key of a refused release, such as 2026-02-28.")],
     root: RootOption = Path("data"),
     catalog: CatalogOption = "sample",
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """End the failures of a refused release: its checks and partitions are no longer red in the UI.
 
@@ -119,7 +121,10 @@ def dismiss(
     from genolewm_assets.definitions import defs
     from genolewm_assets.defs.operations import run_dismissal
 
-    for line in run_dismissal(defs, release):
+    ended = run_dismissal(defs, release)
+    if as_json:
+        out.print_json(json.dumps(ended))
+    for line in () if as_json else ended:
         out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -46,7 +46,9 @@ def test_every_test_is_named_once() -> None:
 
 
 def test_an_unknown_room_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match=r"^'genomes' is no room of the product: expected one of audit, .*, variants$"):
+    with pytest.raises(
+        ValueError, match=r"^'genomes' is no room of the product: expected one of audit, .*, verification$"
+    ):
         house.tests_of(["genome", "genomes"])
 
 

@@ -135,6 +135,7 @@ _OTHER = {
 }
 
 
+@pytest.mark.nightly
 def test_every_file_that_is_read_is_a_record_or_published(world: BuiltWorld) -> None:
     opened = set[str]()
 

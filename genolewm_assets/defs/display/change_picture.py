@@ -105,7 +105,9 @@ def draw_releases(releases: Sequence[str], figures: Sequence[Mapping[str, int]])
     newest = figures[-1]
     names = [name for lines in _PARTS.values() for name in lines if name in newest]
     told = ", ".join(f"{name.replace('_', ' ')} {newest[name]:,}" for name in names)
-    return embed_figure(figure, f"{len(releases)} releases; {releases[-1]}: {told or 'nothing is published'}")
+    return embed_figure(
+        figure, f"{len(releases)} releases; {releases[-1]}: {told or 'nothing is published'}", decimals=1
+    )
 
 
 def _draw(axes: Axes, title: str, lines: Mapping[str, str], figures: Sequence[Mapping[str, int]]) -> None:

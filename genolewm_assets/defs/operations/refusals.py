@@ -4,6 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from genolewm_assets.defs.assets import PUBLISHING
+from genolewm_assets.defs.engines import cpu_op_tags
 from genolewm_assets.defs.operations.currency_job import Evaluations
 from genolewm_assets.defs.operations.demo import QUIET, open_instance
 from genolewm_assets.defs.runtime import (
@@ -46,7 +47,7 @@ class DismissConfig(dg.Config):
     release: str = Field(description="Key of the refused ClinVar release whose failures end.")
 
 
-@dg.op(out=dg.Out(dg.Nothing))
+@dg.op(out=dg.Out(dg.Nothing), tags=cpu_op_tags())
 def end_failures(context: dg.OpExecutionContext, config: DismissConfig) -> dg.Output[None]:
     """End the failures of one refused release."""
     partitioned = [each for each in PUBLISHING.values() if each.partitions.definition is clinvar_release_partitions]

@@ -17,7 +17,13 @@ import pytest
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import DECLARATIONS, GATED
 from genolewm_assets.defs.display.entry_descriptions import ENTRY_DESCRIPTIONS, PLAIN_ENTRIES
-from genolewm_assets.defs.runtime.automation import AUTOMATED, FOLLOWING, REBUILT, RECOMPUTED
+from genolewm_assets.defs.runtime.automation import (
+    AUTOMATED,
+    AUTOMATED_OF_EVERY_RELEASE,
+    FOLLOWING,
+    REBUILT,
+    RECOMPUTED,
+)
 from genolewm_assets.defs.runtime.code_place import CodePlace, place_of_caller
 from genolewm_assets.defs.runtime.declaration import Declaration
 from genolewm_assets.defs.runtime.settings import configured_source_url
@@ -152,7 +158,11 @@ def test_a_copy_of_a_declaration_belongs_to_the_line_that_copies_it() -> None:
     assert "place_of_caller(())" in Path(__file__).read_text().splitlines()[here.line - 1]
 
 
-@pytest.mark.parametrize("condition", [AUTOMATED, REBUILT, RECOMPUTED, FOLLOWING], ids=lambda each: each.get_label())
+@pytest.mark.parametrize(
+    "condition",
+    [watched.operand for watched in (AUTOMATED, REBUILT, RECOMPUTED, FOLLOWING)],
+    ids=lambda each: each.get_label(),
+)
 def test_a_condition_says_in_words_what_it_waits_for(condition: dg.AutomationCondition[dg.AssetKey]) -> None:
     assert len(str(condition.get_label())) <= 35, "the panel of the UI cuts it"
     for part in (condition, *condition.children):
@@ -163,7 +173,7 @@ def test_a_condition_says_in_words_what_it_waits_for(condition: dg.AutomationCon
 
 def test_every_condition_is_one_of_those() -> None:
     used = {spec.automation_condition for spec in SPECS.values() if spec.automation_condition is not None}
-    assert used == {AUTOMATED, REBUILT, RECOMPUTED, FOLLOWING}
+    assert used == {AUTOMATED, AUTOMATED_OF_EVERY_RELEASE, REBUILT, RECOMPUTED, FOLLOWING}
 
 
 @pytest.mark.parametrize(("asset", "noun", "table"), TABLES, ids=[f"{key}.{noun}" for key, noun, _ in TABLES])

@@ -28,6 +28,7 @@ NAMES = {
     "check_current",
     "purge_old_runs",
     "observe_sources",
+    "dismiss_release",
 }
 
 

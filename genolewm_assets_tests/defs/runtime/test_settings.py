@@ -36,7 +36,9 @@ SETTINGS = {
     "loggers.console.config.name",
     "ops.clinvar__changes.config.predecessor",
     "ops.delete_superseded_runs.config.dry_run",
+    "ops.delete_superseded_runs.config.evaluations_days",
     "ops.delete_superseded_runs.config.older_than_days",
+    "ops.end_failures.config.release",
     "ops.request_backfill.config.force",
 }
 
@@ -80,7 +82,7 @@ def test_no_setting_names_a_path_or_code(graph: dg.Definitions) -> None:
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_a_run_config_that_names_another_place_is_refused(graph: dg.Definitions, name: str) -> None:
     for job in graph.get_repository_def().get_all_jobs():
-        if name in {"root", "catalog"} and job.name in {"purge_old_runs", "rebuild_embeddings"}:
+        if name in {"root", "catalog"} and job.name in {"purge_old_runs", "rebuild_embeddings", "dismiss_release"}:
             continue  # they know no workspace
         with pytest.raises(dg.DagsterInvalidConfigError, match=f'unexpected config entry "{name}"'):
             dg.validate_run_config(job, ELSEWHERE[name])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -37,6 +38,9 @@ def test_releases_without_figures_leave_gaps_in_the_picture() -> None:
 def test_the_command_lists_all_releases(
     built: BuiltWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # What a command sets stays from other tests.
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
     with built.copied_to(tmp_path / "world") as world:
         shutil.copytree(world.folder / "history", world.root / "dagster")
         options = ("--root", world.root, "--catalog", world.catalog)
