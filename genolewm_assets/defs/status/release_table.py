@@ -65,7 +65,7 @@ class ReleaseRow:
         ``refused``: its latest run failed. ``running``, ``waiting``: its run has not ended. ``offered``: nothing was
         asked for, as of every release that is older than the newest.
     why
-        One line; empty if the state says all.
+        One line; empty if the state says all. Of a served release: why a later build of it is not in use.
     run_id
         The failed, running or waiting run.
     figures
@@ -115,9 +115,12 @@ def _row(workspace: Workspace, key: str, run: ReleaseRun | None, passed_over: st
     with suppress(GenoLeWMError):
         product = read_latest(root, key).path if workspace.is_packaged(key) else product
     state: State = "served" if is_served else "built" if (root / product / "manifest.json").is_file() else "offered"
-    why = "" if is_served else passed_over
+    why = passed_over
     if run is not None and not (is_served and run.state == "refused"):
         state, why = run.state, run.reason
+    elif run is not None:
+        # What is served stays; a later build of it was refused.
+        why = passed_over or run.reason
     elif state == "offered" and (refused := _refusal(workspace, key)):
         state, why = "refused", refused
     return ReleaseRow(key, state, why, run.run_id if run else None, figures)
