@@ -106,7 +106,7 @@ def _release_rows(status: Status) -> Iterator[tuple[str, str]]:
 
 def _outcome_row(row: ReleaseRow) -> tuple[str, ...]:
     run = f" (run {row.run_id[:8]})" if row.run_id else ""
-    return row.release, row.state, row.changes(), f"{row.why}{run}".strip()
+    return row.release, row.state, "; ".join(filter(None, [row.changes(), f"{row.why}{run}".strip()]))
 
 
 def _troubles(status: Status) -> Section:
