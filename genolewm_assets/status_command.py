@@ -21,9 +21,6 @@ from genolewm_assets.errors import GenoLeWMError, ResourceError, counted
 from genolewm_assets.launch import enter_environment, environment_of
 
 if TYPE_CHECKING:
-    import dagster as dg
-
-    from genolewm_assets.defs.runtime import Workspace
     from genolewm_assets.defs.status import Section, Status
 
 release_app = typer.Typer(help="One ClinVar release.", no_args_is_help=True)
@@ -135,8 +132,8 @@ def add_status_commands(app: typer.Typer) -> None:
     app.add_typer(release_app, name="release")
 
 
-def _read(root: Path, catalog: str, read: Callable[[Workspace, dg.DagsterInstance | None], _Found]) -> _Found:
-    """Return what a function reads of a root and its history; neither is written to."""
+def _read(root: Path, catalog: str, read: Callable[..., _Found]) -> _Found:
+    """Return what a function reads of a workspace and its Dagster instance (None: no history); neither is changed."""
     from genolewm_assets.store.artefacts import Root
 
     folder = Root(root).path
@@ -160,7 +157,7 @@ def _read_steadily(
     folder: Path,
     catalog: str,
     progress: ConsoleProgress,
-    read: Callable[[Workspace, dg.DagsterInstance | None], _Found],
+    read: Callable[..., _Found],
 ) -> _Found:
     """Read again where another process wrote to the history meanwhile."""
     from sqlalchemy.exc import SQLAlchemyError

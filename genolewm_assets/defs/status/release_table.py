@@ -30,7 +30,9 @@ _VCF, _SHARD, _CHANGES, _HOLDOUTS, _AUDIT = (
     *("clinvar/{}/vcf", "clinvar/{}/shard", "clinvar/{}/changes"),
     *("holdouts/{}", "audits/{}"),
 )
-#: Figures of a release: asset, and counts of its manifest that are added up. ``*`` stands for any holdout.
+#: Alleles on which a package is evaluated: of held-out genes, and newly labelled.
+_BENCHES = ("holdout-clinvar.bench", "holdout-temporal.new", "holdout-temporal.became_labelled")
+#: Figures of a release: where its manifest lies, and counts of it that are added up.
 _FIGURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "added": (_CHANGES, ("added",)),
     "removed": (_CHANGES, ("removed",)),
@@ -38,7 +40,7 @@ _FIGURES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "genes_changed": (_CHANGES, ("genes_changed",)),
     **{name: (_SHARD, tuple(f"label.{each}" for each in kinds)) for name, kinds in _CLASSES.items()},
     "held_out_windows": (_HOLDOUTS, ("windows.held_out",)),
-    "bench_alleles": (_HOLDOUTS, ("alleles.holdout-clinvar.bench", "alleles.holdout-temporal.bench")),
+    "bench_alleles": (_HOLDOUTS, tuple(f"alleles.{each}" for each in _BENCHES)),
     "to_training": (_HOLDOUTS, ("moves.to_training",)),
     "from_training": (_HOLDOUTS, ("moves.from_training",)),
 }
@@ -116,11 +118,11 @@ def _row(workspace: Workspace, key: str, run: ReleaseRun | None, passed_over: st
         product = read_latest(root, key).path if workspace.is_packaged(key) else product
     state: State = "served" if is_served else "built" if (root / product / "manifest.json").is_file() else "offered"
     why = passed_over
-    if run is not None and not (is_served and run.state == "refused"):
-        state, why = run.state, run.reason
+    if run is not None and is_served:
+        # What is served stays, whatever becomes of a later build of it.
+        why = passed_over or run.reason or f"a later build of it is {run.state}"
     elif run is not None:
-        # What is served stays; a later build of it was refused.
-        why = passed_over or run.reason
+        state, why = run.state, run.reason
     elif state == "offered" and (refused := _refusal(workspace, key)):
         state, why = "refused", refused
     return ReleaseRow(key, state, why, run.run_id if run else None, figures)

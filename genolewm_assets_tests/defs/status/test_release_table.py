@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from genolewm_assets.defs.runtime.release_age import ReleaseRun
+from genolewm_assets.defs.status import release_table
 from genolewm_assets.defs.status.release_table import ReleaseRow, as_markdown, release_metadata
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
@@ -33,6 +35,24 @@ def test_releases_without_figures_leave_gaps_in_the_picture() -> None:
     assert "data:image/svg+xml" in str(shown["over_releases"].value)
     assert "2 releases; 2025-01-12: nothing is published" in str(shown["over_releases"].value)
     assert release_metadata([]) == {}
+
+
+def test_what_is_served_stays_served_while_it_is_built_again(built: BuiltWorld) -> None:
+    run, key = ReleaseRun("running", "0123"), RELEASES[1]
+    row = release_table._row(built.workspace(), key, run, "", is_served=True)
+    assert (row.state, row.why, row.run_id) == ("served", "a later build of it is running", "0123")
+    assert release_table._row(built.workspace(), key, run, "", is_served=False).state == "running"
+
+
+def test_alleles_of_genes_and_newly_labelled_ones_are_on_benches(
+    built: BuiltWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = {"bench": 2, "of_gene": 100, "in_span": 1_000}
+    found = {f"alleles.holdout-clinvar.{name}": n for name, n in counts.items()}
+    found |= {"alleles.holdout-temporal.new": 3, "alleles.holdout-temporal.became_labelled": 5}
+    monkeypatch.setattr(release_table, "_counts", lambda _: found)
+    row = release_table._row(built.workspace(), RELEASES[1], None, "", is_served=True)
+    assert row.figures["bench_alleles"] == 2 + 3 + 5
 
 
 def test_the_command_lists_all_releases(
