@@ -38,10 +38,8 @@ _LOST = (
 def history_reset(
     root: RootOption = Path("data"),
     *,
-    delete: Annotated[
-        bool, typer.Option("--delete", help="Delete the old history in place of moving it aside.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    delete: DeleteOption = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Begin a new history of runs, where the old one is damaged or too large. Everything that was built stays.

@@ -254,7 +254,7 @@ def test_another_package_at_the_place_of_the_one_before_is_not_compared(world: B
     record.write_text(json.dumps(document))
     shown = Shown(world)
     assert shown.figures == PLANTED
-    assert "is not the package that the record of the last move names" in shown.metadata["report"]
+    assert "is not the package that current.move.json names" in shown.metadata["report"]
 
 
 @pytest.mark.nightly
