@@ -1,10 +1,11 @@
-"""A file system of a set size, mounted where only one child process sees it."""
+"""A file system of a set size, mounted where only one child process, or one thread and its children, see it."""
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,12 @@ _REFUSED = "no file system can be mounted here"
 class SmallDisk:
     """A tmpfs; its size can be changed while it is in use."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, size: str = "64m") -> None:
         self.folder = folder
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._enter_namespace()
         self._mount("tmpfs", "/", _MS_REC | _MS_PRIVATE, "")
-        self._mount("tmpfs", str(folder), 0, "size=64m")
+        self._mount("tmpfs", str(folder), 0, f"size={size}")
 
     @property
     def used_bytes(self) -> int:
@@ -37,6 +38,12 @@ class SmallDisk:
 
     def set_read_only(self, *, read_only: bool) -> None:
         self._remount(_MS_RDONLY if read_only else 0, "")
+
+    def return_to(self, namespace: int) -> None:
+        """Let this thread see other mounts again, by the descriptor of their namespace."""
+        here = Path.cwd()
+        self._must(self._libc.setns(namespace, _CLONE_NEWNS), "the mounts of before cannot be entered")
+        os.chdir(here)
 
     def _remount(self, flags: int, options: str) -> None:
         # A machine that could mount it can do this: a refusal is a fault of the test, and none to skip it for.
@@ -59,6 +66,23 @@ class SmallDisk:
         if answer:
             code = ctypes.get_errno()
             raise OSError(code, f"{problem} ({os.strerror(code)})")
+
+
+@contextmanager
+def small_disk_here(folder: Path, size: str) -> Iterator[SmallDisk | None]:
+    """Mount a small disk for this thread and the processes that it starts; None where that is refused."""
+    folder.mkdir(exist_ok=True)
+    before = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
+    try:
+        disk = SmallDisk(folder, size)
+    except OSError:
+        disk = None
+    try:
+        yield disk
+    finally:
+        if disk is not None:
+            disk.return_to(before)
+        os.close(before)
 
 
 def on_small_disk(folder: Path, action: Callable[[SmallDisk], object]) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from genolewm_assets.launch import environment_of
 from genolewm_assets.lewm.packages.pointer import open_current
+from genolewm_assets_tests.faults.small_disk import SmallDisk
 from genolewm_assets_tests.live.graphql import GraphQL, Run, Tick
 from genolewm_assets_tests.live.harness import LiveServer, wait_until
 from genolewm_assets_tests.worlds.graph.live_release_world import ReleaseWorld
@@ -26,6 +29,8 @@ RELEASE_ASSETS = (
     "packages/split",
     "packages/audit",
 )
+#: Bytes left on a disk on which the history cannot grow, and on which a release is built.
+_TOO_LITTLE, _ENOUGH = 200_000, 2_000_000_000
 STATES = ("embeddings/cache", "embeddings/corpus")
 
 
@@ -145,6 +150,22 @@ def a_refusal_is_dismissed(server: LiveServer, world: ReleaseWorld) -> None:
     assert _red(server.graphql, world.hostile) == set()
 
 
+def a_full_disk_is_named(server: LiveServer, world: ReleaseWorld, disk: SmallDisk) -> None:
+    """Root and history share the disk: what is served is whole, and who asks learns what is the matter."""
+    disk.leave(_TOO_LITTLE)
+    world.publish(world.last)
+    wait_until(lambda: "its file system is full" in _run(server, world, "status").stderr, "the full disk to be named")
+    assert _run(server, world, "verify").returncode == 0
+    assert open_current(world.root).info.release == world.later
+
+
+def the_release_is_taken_when_there_is_room(server: LiveServer, world: ReleaseWorld, disk: SmallDisk) -> None:
+    """The run that met the full disk is ended and tried again by itself."""
+    disk.leave(_ENOUGH)
+    _wait_for_release_in_use(server.graphql, world, world.last)
+    assert releases_used(server.graphql) == [world.old, world.new, world.later, world.last]
+
+
 def everyone_agrees(
     server: LiveServer, world: ReleaseWorld, *, served: str, refused: Mapping[str, str], red: Collection[str]
 ) -> None:
@@ -189,12 +210,16 @@ def everyone_agrees(
 
 def _told(server: LiveServer, world: ReleaseWorld, command: str) -> tuple[int, Any]:
     """Return exit code and JSON of a command on the root of a running server."""
-    options = ["--root", str(world.root), "--json"]
-    options += [] if command == "verify" else ["--catalog", str(world.catalog)]
-    words = [sys.executable, "-m", "genolewm_assets", command, *options]
-    done = subprocess.run(words, env=server.prepare(), cwd="/", capture_output=True, text=True, check=False)
+    done = _run(server, world, command, "--json")
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
+
+
+def _run(server: LiveServer, world: ReleaseWorld, command: str, *options: str) -> subprocess.CompletedProcess[str]:
+    catalog = [] if command == "verify" else ["--catalog", str(world.catalog)]
+    words = [sys.executable, "-m", "genolewm_assets", command, "--root", str(world.root), *catalog, *options]
+    environment = {**os.environ, **environment_of(world.root, str(world.catalog)), **server.environment}
+    return subprocess.run(words, env=environment, cwd="/", capture_output=True, text=True, check=False)
 
 
 def _red(graphql: GraphQL, key: str) -> set[str]:

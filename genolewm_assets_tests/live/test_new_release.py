@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from genolewm_assets_tests.conftest import SHARED_DATA
+from genolewm_assets_tests.faults.small_disk import SmallDisk, small_disk_here
 from genolewm_assets_tests.live import release_steps as steps
 from genolewm_assets_tests.live.harness import LiveServer, live_server
 from genolewm_assets_tests.servers.web_directory import web_directory
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.timeout(1_800)]
 class Story:
     server: LiveServer
     world: ReleaseWorld
+    disk: SmallDisk | None
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +33,11 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("release")
     with web_directory(folder / "public") as site:
         world = real_world(folder, SHARED_DATA, site) if SHARED_DATA.is_dir() else simulated_world(folder, site)
-        with live_server(world.root, world.catalog, demo_first=True) as server:
-            yield Story(server, world)
+        with (
+            small_disk_here(world.root, size="8g") as disk,
+            live_server(world.root, world.catalog, demo_first=True) as server,
+        ):
+            yield Story(server, world, disk)
 
 
 def test_the_old_release_is_in_use(story: Story) -> None:
@@ -71,3 +76,13 @@ def test_a_hostile_release_is_refused_and_dismissed(story: Story) -> None:
     steps.everyone_agrees(story.server, world, served=world.later, refused=refused, red={world.hostile})
     steps.a_refusal_is_dismissed(story.server, world)
     steps.everyone_agrees(story.server, world, served=world.later, refused=refused, red=())
+
+
+def test_a_full_disk_is_named_and_loses_nothing(story: Story) -> None:
+    world = story.world
+    if story.disk is None:
+        pytest.skip("no file system can be mounted here")
+    steps.a_full_disk_is_named(story.server, world, story.disk)
+    steps.the_release_is_taken_when_there_is_room(story.server, world, story.disk)
+    refused = {world.corrupt: "MD5", world.hostile: "clinvar/shard"}
+    steps.everyone_agrees(story.server, world, served=world.last, refused=refused, red=())

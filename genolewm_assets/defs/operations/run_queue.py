@@ -6,10 +6,19 @@ from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
-from genolewm_assets.defs.runtime import HELD, HELD_TAG, NEVER_BEGAN, RELEASED, UNFINISHED, WAITING, is_held
+from genolewm_assets.defs.runtime import (
+    HELD,
+    HELD_TAG,
+    NEVER_BEGAN,
+    RELEASED,
+    UNFINISHED,
+    WAITING,
+    WILL_RETRY_TAG,
+    is_held,
+)
 
 #: Tags that Dagster gives a failed run and the run that repeats it (``run_retries`` in ``dagster.yaml``).
-_WILL_RETRY, _PARENT = "dagster/will_retry", "dagster/parent_run_id"
+_PARENT = "dagster/parent_run_id"
 
 
 def queue_run(
@@ -104,4 +113,4 @@ def latest_try(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRu
 def may_be_repeated(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Tell whether Dagster repeats a failed run, or has not decided yet."""
     failed = run.status is dg.DagsterRunStatus.FAILURE
-    return failed and instance.run_retries_enabled and run.tags.get(_WILL_RETRY) != "false"
+    return failed and instance.run_retries_enabled and run.tags.get(WILL_RETRY_TAG) != "false"

@@ -22,6 +22,7 @@ from .failures import NEVER_BEGAN as NEVER_BEGAN
 from .failures import RELEASED as RELEASED
 from .failures import UNFINISHED as UNFINISHED
 from .failures import WAITING as WAITING
+from .failures import WILL_RETRY_TAG as WILL_RETRY_TAG
 from .failures import Reason as Reason
 from .failures import failure_of as failure_of
 from .failures import is_held as is_held

@@ -21,6 +21,9 @@ HELD_TAG = "genolewm/held"
 #: Values of the tag: kept in the queue, let go, cancelled while it was kept.
 HELD, RELEASED, NEVER_BEGAN = "true", "false", "never began"
 
+#: Dagster's tag of a failed run: whether it tries again.
+WILL_RETRY_TAG = "dagster/will_retry"
+
 _LINE_LIMIT = 1_000
 
 #: Exit codes of a failure that states its reason but no code, and of any other error.

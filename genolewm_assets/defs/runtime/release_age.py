@@ -14,7 +14,7 @@ from typing import Literal, Protocol, TypeAlias
 import dagster as dg
 
 from genolewm_assets.defs.display import failure_entries
-from genolewm_assets.defs.runtime.failures import WAITING, failure_of
+from genolewm_assets.defs.runtime.failures import WAITING, WILL_RETRY_TAG, failure_of
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.clinvar import LEDGER, listed_releases, read_ledger, read_listing
@@ -183,6 +183,8 @@ def latest_runs(instance: dg.DagsterInstance, keys: Sequence[str]) -> dict[str, 
 def _release_run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> ReleaseRun | None:
     if run.status is dg.DagsterRunStatus.SUCCESS:
         return None
+    if run.tags.get(WILL_RETRY_TAG) == "true":
+        return ReleaseRun("waiting", run.run_id)
     if run.status is dg.DagsterRunStatus.FAILURE:
         return ReleaseRun("refused", run.run_id, failure_of(instance, run).line)
     return ReleaseRun("waiting" if run.status in WAITING else "running", run.run_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -25,11 +25,15 @@ SHOWN = 10
 #: Classes of labelled alleles that are told together.
 _CLASSES = {"pathogenic": ("P", "LP"), "uncertain": ("VUS",), "benign": ("LB", "B")}
 
-#: Root-relative places of what is made of a release, in order; its package has the place that its record names.
-_VCF, _SHARD, _CHANGES, _HOLDOUTS, _AUDIT = (
-    *("clinvar/{}/vcf", "clinvar/{}/shard", "clinvar/{}/changes"),
-    *("holdouts/{}", "audits/{}"),
-)
+_SHARD, _CHANGES, _HOLDOUTS, _AUDIT = "clinvar/{}/shard", "clinvar/{}/changes", "holdouts/{}", "audits/{}"
+#: Root-relative places of what is made of a release, by asset, in order; the package has the place that a record names.
+_PLACES = {
+    "clinvar/release": "clinvar/{}/vcf",
+    "clinvar/shard": _SHARD,
+    "clinvar/changes": _CHANGES,
+    "holdouts/manifest": _HOLDOUTS,
+    "packages/audit": _AUDIT,
+}
 #: Alleles on which a package is evaluated: of held-out genes, and newly labelled.
 _BENCHES = ("holdout-clinvar.bench", "holdout-temporal.new", "holdout-temporal.became_labelled")
 #: Figures of a release: where its manifest lies, and counts of it that are added up.
@@ -72,6 +76,8 @@ class ReleaseRow:
         The failed, running or waiting run.
     figures
         Numbers of what is published of it, by name; a figure of what is not published is left out.
+    pages
+        Addresses of pages of the UI that tell more, by name, relative to the UI.
     """
 
     release: str
@@ -79,11 +85,12 @@ class ReleaseRow:
     why: str
     run_id: str | None
     figures: Mapping[str, int]
+    pages: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """Return the row as a JSON object."""
-        figures = dict(self.figures)
-        return {"release": self.release, "state": self.state, "why": self.why, "run_id": self.run_id, **figures}
+        told = {"release": self.release, "state": self.state, "why": self.why, "run_id": self.run_id}
+        return {**told, **self.figures, "pages": dict(self.pages)}
 
     def changes(self) -> str:
         """Return what the release changed, in words; empty without a release before it."""
@@ -123,9 +130,12 @@ def _row(workspace: Workspace, key: str, run: ReleaseRun | None, passed_over: st
         why = passed_over or run.reason or f"a later build of it is {run.state}"
     elif run is not None:
         state, why = run.state, run.reason
-    elif state == "offered" and (refused := _refusal(workspace, key)):
-        state, why = "refused", refused
-    return ReleaseRow(key, state, why, run.run_id if run else None, figures)
+    rejected = _rejected_asset(workspace, key)
+    if state == "offered" and rejected:
+        place = _PLACES[rejected].format(key)
+        state, why = "refused", f"{place}: {rejection_reason(workspace.root, place)}"
+    run_id = run.run_id if run else None
+    return ReleaseRow(key, state, why, run_id, figures, dict(_pages(root, key, run_id, rejected)))
 
 
 def _counts(place: Path) -> Mapping[str, int]:
@@ -134,17 +144,26 @@ def _counts(place: Path) -> Mapping[str, int]:
     return {}
 
 
-def _refusal(workspace: Workspace, key: str) -> str:
-    """Return why the latest build of a release was rejected, from the root; empty if it was not."""
-    for place in (_VCF, _SHARD, _CHANGES, _HOLDOUTS, _AUDIT):
-        if workspace.root.is_rejected(place.format(key)):
-            return f"{place.format(key)}: {rejection_reason(workspace.root, place.format(key))}"
-    return ""
+def _rejected_asset(workspace: Workspace, key: str) -> str:
+    """Return the first asset whose latest build for a release was rejected; empty if none was."""
+    rejected = (asset for asset, place in _PLACES.items() if workspace.root.is_rejected(place.format(key)))
+    return next(rejected, "")
+
+
+def _pages(root: Path, key: str, run_id: str | None, rejected: str) -> Iterator[tuple[str, str]]:
+    if run_id:
+        yield "run", f"/runs/{run_id}"
+    if rejected:
+        yield "failed checks and rows", f"/assets/{rejected}?view=checks"
+    for name, asset in (("changes", "clinvar/changes"), ("audit", "packages/audit")):
+        if (root / _PLACES[asset].format(key) / "manifest.json").is_file():
+            yield name, f"/assets/{asset}?view=partitions&partition={key}"
 
 
 def as_markdown(rows: Iterable[ReleaseRow]) -> str:
-    """Return the table as Markdown, with links to runs, checks and changes; texts of errors cannot form markup."""
-    return as_table([("release", "state", *_COLUMNS.values(), "why"), *(tuple(_cells(row)) for row in rows)])
+    """Return the table as Markdown, with links to pages that tell more; texts of errors cannot form markup."""
+    titles = ("release", "state", "see", *_COLUMNS.values(), "why")
+    return as_table([titles, *(tuple(_cells(row)) for row in rows)])
 
 
 def release_metadata(rows: Sequence[ReleaseRow]) -> dict[str, dg.MetadataValue]:
@@ -159,8 +178,8 @@ def release_metadata(rows: Sequence[ReleaseRow]) -> dict[str, dg.MetadataValue]:
 
 
 def _cells(row: ReleaseRow) -> Iterator[str]:
-    changes = f"/assets/clinvar/changes?view=partitions&partition={row.release}"
-    yield f"[{row.release}]({changes})" if "added" in row.figures else row.release
-    yield f"[{row.state}](/runs/{row.run_id})" if row.run_id else row.state
+    yield row.release
+    yield row.state
+    yield ", ".join(f"[{name}]({page})" for name, page in row.pages.items())
     yield from (f"{row.figures[name]:,}" if name in row.figures else "" for name in _COLUMNS)
     yield escaped(row.why)

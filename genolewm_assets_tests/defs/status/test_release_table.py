@@ -20,9 +20,10 @@ FIGURES = {"added": 1_200, "removed": 3, "reclassified": 0, "bench_alleles": 7}
 
 
 def test_texts_of_errors_form_no_markup() -> None:
-    row = ReleaseRow("2025-01-05", "refused", "<script> | `x` [a](b)", "0123", FIGURES)
+    pages = {"run": "/runs/0123", "failed checks and rows": "/assets/clinvar/shard?view=checks"}
+    row = ReleaseRow("2025-01-05", "refused", "<script> | `x` [a](b)", "0123", FIGURES, pages)
     (line,) = as_markdown([row]).splitlines()[2:]
-    assert "[refused](/runs/0123)" in line
+    assert "| [run](/runs/0123), [failed checks and rows](/assets/clinvar/shard?view=checks) |" in line
     assert "1,200" in line
     assert not set("<`") & set(line)
     assert line.count("|") == as_markdown([]).splitlines()[0].count("|")
@@ -68,5 +69,9 @@ def test_the_command_lists_all_releases(
         rows = json.loads(capsys.readouterr().out)
         assert [(row["release"], row["state"]) for row in rows] == [(RELEASES[1], "served"), (RELEASES[0], "built")]
         assert rows[0]["added"] == 0
+        assert rows[0]["pages"] == {
+            name: f"/assets/{asset}?view=partitions&partition={RELEASES[1]}"
+            for name, asset in (("changes", "clinvar/changes"), ("audit", "packages/audit"))
+        }
         assert run(monkeypatch, "releases", *options) == 0
         assert f"{RELEASES[1]}  served  0 added, 0 removed, 0 reclassified" in capsys.readouterr().out

@@ -27,7 +27,7 @@ class ReleaseWorld:
 
     Attributes
     ----------
-    old, new, corrupt, later, hostile
+    old, new, corrupt, later, hostile, last
         Release keys in order; only the old one is published from the start. The hostile one states other reference
         bases, and text that a terminal and a page would obey.
     files
@@ -44,6 +44,7 @@ class ReleaseWorld:
     corrupt: str
     later: str
     hostile: str
+    last: str
     files: Mapping[str, Path]
     changes: Mapping[str, int]
 
@@ -128,8 +129,9 @@ def _world(
     folder: Path, site: WebDirectory, catalog: dict[str, Any], places: dict[str, Path], changes: dict[str, int]
 ) -> ReleaseWorld:
     old, new = places
-    corrupt, later, hostile = ((date.fromisoformat(new) + timedelta(weeks=weeks)).isoformat() for weeks in (1, 2, 3))
-    for key in (corrupt, later):
+    weeks = (date.fromisoformat(new) + timedelta(weeks=number) for number in range(1, 5))
+    corrupt, later, hostile, last = (day.isoformat() for day in weeks)
+    for key in (corrupt, later, last):
         places[key] = _redated(places[new], new, key, folder)
     places[hostile] = _redated(places[new], new, hostile, folder, change=_spoilt)
     (site.folder / LISTING).mkdir(parents=True)
@@ -137,7 +139,7 @@ def _world(
     catalog["clinvar"] = {**listing, "freshness": "off"}
     written = folder / "catalog.yaml"
     written.write_text(yaml.safe_dump(catalog))
-    world = ReleaseWorld(folder / "root", written, site, old, new, corrupt, later, hostile, places, changes)
+    world = ReleaseWorld(folder / "root", written, site, old, new, corrupt, later, hostile, last, places, changes)
     world.publish(old)
     return world
 
