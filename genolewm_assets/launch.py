@@ -30,28 +30,7 @@ WORKING_FOLDER = Path("/")
 
 
 def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
-    """Create ``<root>/dagster`` with ``dagster.yaml``, and return the variables that a Dagster process needs.
-
-    Parameters
-    ----------
-    root
-        Root of the artefacts; created if missing.
-    catalog
-        Name of a built-in catalogue or path of a YAML file; a path is made absolute.
-
-    Returns
-    -------
-    dict of str to str
-        ``GENOLEWM_ROOT``, ``GENOLEWM_CATALOG``, ``DAGSTER_HOME``, ``PYTHONSAFEPATH``, ``PYTHONPATH`` and the telemetry
-        switches.
-
-    Raises
-    ------
-    CatalogError
-        If the catalogue cannot be loaded, or the package lacks its ``dagster.yaml``.
-    ConfigurationError
-        If the root cannot be created or belongs to another catalogue, or Dagster cannot work at its path.
-    """
+    """Create ``<root>/dagster`` with ``dagster.yaml``, and return the variables that a Dagster process needs."""
     environment = environment_of(root, catalog)
     home = Path(environment["DAGSTER_HOME"])
     _check_home(home)
@@ -72,13 +51,7 @@ def prepare_environment(root: Path, catalog: str) -> dict[str, str]:
 
 
 def environment_of(root: Path, catalog: str) -> dict[str, str]:
-    """Return the variables of :func:`prepare_environment`; nothing is created.
-
-    Raises
-    ------
-    CatalogError
-        If the catalogue cannot be loaded.
-    """
+    """Return the variables of :func:`prepare_environment`; nothing is created."""
     loaded = load_catalog(catalog)
     home = Root(root).path / "dagster"
     return {

@@ -42,20 +42,7 @@ def url_of(port: int) -> str:
 
 
 def check_can_serve(home: Path, port: int) -> None:
-    """Check that no other process serves the UI of a root, and that the port is free. Nothing is written.
-
-    Parameters
-    ----------
-    home
-        ``<root>/dagster``; it need not exist yet.
-
-    Raises
-    ------
-    BusyError
-        If another process serves the root, or uses the port; the message names the address or another port.
-    ConfigurationError
-        If this user may not listen on the port.
-    """
+    """Check that no other process serves the UI of a root, and that the port is free. Nothing is written."""
     folder = _lock_folder(home)
     owner = _owner(folder)
     if is_held(folder):

@@ -64,15 +64,7 @@ def _engine(path: Path) -> db.Engine:
 
 @contextmanager
 def _connection(path: Path) -> Iterator[db.Connection]:
-    """Open a database for one query.
-
-    Raises
-    ------
-    MissingResourceError
-        If its file is gone.
-    OperationalError
-        Of SQLAlchemy, if a process wrote to it meanwhile: the query has to be repeated.
-    """
+    """Open a database for one query, which has to be repeated (``OperationalError``) if a process wrote meanwhile."""
     if not path.is_file():
         raise MissingResourceError(str(path), "the history of this run was removed")
     before, shared = state_of(path), bool(_WRITTEN)
@@ -115,22 +107,7 @@ class _Schedules(SqliteScheduleStorage):
 def open_read_only(home: Path) -> dg.DagsterInstance | None:
     """Open the history that lies in a folder, or on the database server that its ``dagster.yaml`` names.
 
-    Parameters
-    ----------
-    home
-        ``<root>/dagster``, or ``DAGSTER_HOME`` of a shared installation.
-
-    Returns
-    -------
-    DagsterInstance or None
-        For queries only; a statement that writes fails. None if there is no history yet.
-
-    Raises
-    ------
-    ConfigurationError
-        If ``dagster.yaml`` names a storage other than SQLite or PostgreSQL, or cannot be read.
-    CorruptResourceError
-        If something else than a file is in the place of a database.
+    It is for queries only: a statement that writes fails. None if there is no history yet.
     """
     named = stated_storage(home)
     if "postgres" in named:

@@ -25,22 +25,7 @@ _READING = ("dagster._core.storage.", "dagster_shared.serdes.", "sqlalchemy.")
 
 
 def check_databases(home: Path, *, thorough: bool = False) -> None:
-    """Open every database of Dagster, read-only.
-
-    Parameters
-    ----------
-    home
-        ``<root>/dagster``; it need not exist yet.
-    thorough
-        Read every page, not only the list of tables; takes seconds for a gigabyte.
-
-    Raises
-    ------
-    CorruptResourceError
-        If a database is damaged; the message names its file.
-    ResourceError
-        If a database cannot be read for another reason; the message says which.
-    """
+    """Raise :class:`ResourceError` if a database cannot be read; ``thorough`` reads every page (seconds for 1 GB)."""
     for path in sorted(path for name in DATABASE_FOLDERS for path in (home / name).rglob("*.db")):
         try:
             check_is_file(path)

@@ -56,15 +56,6 @@ class WebGuard:
 def find_refusal(scope: Scope, hosts: Collection[str] = ()) -> str | None:
     """Return why a request is refused, or None.
 
-    Parameters
-    ----------
-    scope
-        ASGI scope of an HTTP request or of a WebSocket handshake.
-    hosts
-        Allowed addresses besides loopback at any port: ``NAME`` or ``NAME:PORT``, in lower case.
-
-    Notes
-    -----
     A foreign ``Host`` is what a rebound DNS name sends. A browser states ``Origin`` in POST requests and WebSocket
     handshakes, and ``Sec-Fetch-Site`` in every request to loopback; programs state neither and pass.
     """
@@ -88,13 +79,7 @@ def find_refusal(scope: Scope, hosts: Collection[str] = ()) -> str | None:
 
 
 def parse_hosts(texts: Iterable[str]) -> list[str]:
-    """Return addresses of the UI in lower case: ``NAME`` or ``NAME:PORT``, as a browser's address bar shows them.
-
-    Raises
-    ------
-    ConfigurationError
-        If one is neither.
-    """
+    """Return addresses of the UI in lower case: ``NAME`` or ``NAME:PORT``, as a browser's address bar shows them."""
     hosts = [text.strip().lower() for text in texts]
     for host in hosts:
         if not _AUTHORITY.fullmatch(host):
@@ -108,13 +93,7 @@ def parse_hosts(texts: Iterable[str]) -> list[str]:
 
 
 def guard_web_server() -> None:
-    """Guard every application that Dagster's web server creates in this process from now on.
-
-    Raises
-    ------
-    ConfigurationError
-        If ``GENOLEWM_UI_HOSTS`` is malformed.
-    """
+    """Guard every application that Dagster's web server creates in this process from now on."""
     from dagster_webserver.webserver import DagsterWebserver
 
     hosts = parse_hosts(filter(None, os.environ.get(UI_HOSTS, "").split(",")))

@@ -25,10 +25,42 @@ from genolewm_assets.lewm.states import (
     pool_blocks,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import NOT_RUN, SHOWN_ROWS, CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.artefacts import NOT_RUN, SHOWN_ROWS, Check, CheckResult, RowsAtFault, stating_compared
 
-#: Names of the checks, in the order of :func:`check_states`.
-STATE_CHECKS = ("rows_equal_windows", "states_finite", "norms_plausible", "states_reproducible", "null_edit_bounded")
+#: The checks, in the order of :func:`check_states`.
+STATE_CHECKS = (
+    Check(
+        "rows_equal_windows",
+        "The cache has exactly one row of states per window.",
+        "The window table changed meanwhile: materialise the windows, then these states.",
+    ),
+    Check(
+        "states_finite",
+        "All blocks of a window are finite, and blocks past the end of a shorter window are NaN.",
+        "Numbers overflowed or a write was cut. Materialise again; if the same rows come back, state encoder.dtype: "
+        "float32 in the catalogue, or report them.",
+    ),
+    Check(
+        "norms_plausible",
+        "The norm of every block is within a factor of 100 of the median norm.",
+        "The model is damaged, or of a precision that overflows. Compare the MD5 of its files, and encode the windows "
+        "of the rows with encoder.dtype: float32 in the catalogue.",
+    ),
+    Check(
+        "states_reproducible",
+        "Up to 32 sampled windows, encoded again in another order, give the stored states within 1 % of the largest "
+        "absolute value.",
+        "The encoder gives other states now than when they were stored: another device, library or model. Compare "
+        "provenance.json of the cache with this machine, and materialise again on one kind of device.",
+    ),
+    Check(
+        "null_edit_bounded",
+        "In up to 8 sampled windows, an edit with ALT = REF moves the pooled state by less than 2 % of the median "
+        "shift that SNVs at the same places cause.",
+        "Sources and targets are computed differently, so that the effect of an edit drowns. Use one encoder, one "
+        "dtype and one device for both; on a GPU turn off TF32 and other reduced precision.",
+    ),
+)
 
 #: Number of rows that are encoded again.
 REENCODED_ROWS = 32

@@ -16,8 +16,6 @@ _LEVEL = 6
 def compress_blocks(data: bytes) -> bytes:
     """Return ``data`` compressed as BGZF.
 
-    Notes
-    -----
     Blocks hold 65,280 bytes, like those of bgzip, so that an incompressible block still fits the 16-bit block size.
     """
     blocks = []

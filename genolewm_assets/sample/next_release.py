@@ -38,22 +38,15 @@ _NEW_REVIEW = "criteria_provided,_single_submitter"
 
 @dataclass(frozen=True, slots=True)
 class NextRelease:
-    """A release that was added to the listing.
+    """A release that was added to the listing."""
 
-    Attributes
-    ----------
-    day, derived_from
-        Dates of the release and of the one that it was derived from, ISO format.
-    file
-        The VCF; its checksum lies beside it.
-    reclassified, added, removed, wrong_ref
-        Numbers of alleles with another class, new alleles, alleles that are gone, and alleles with a wrong reference
-        base (0 in a good release).
-    """
-
+    #: ``day``, ``derived_from``: dates of the release and of the one that it was derived from, ISO format.
     day: str
     derived_from: str
+    #: The VCF; its checksum lies beside it.
     file: Path
+    #: ``reclassified``, ``added``, ``removed``, ``wrong_ref``: numbers of alleles with another class, new alleles,
+    #: alleles that are gone, and alleles with a wrong reference base (0 in a good release).
     reclassified: int
     added: int
     removed: int

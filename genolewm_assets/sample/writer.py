@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +48,6 @@ from genolewm_assets.sample.alleles import (
 )
 from genolewm_assets.sample.bgzip import write_bgzip
 from genolewm_assets.sample.corpus import simulate_corpus, table_lines, write_corpus_file
-from genolewm_assets.sample.facts import CONTENT_MD5
 from genolewm_assets.sample.forensic import RUN_FOLDER, simulate_run
 from genolewm_assets.sample.genome import ELEMENT, ELEMENT_CONTIG, SimulatedContig, simulate_reference, spans_of
 from genolewm_assets.sample.mito import (
@@ -68,10 +66,48 @@ from genolewm_assets.store.artefacts import (
     Published,
     Root,
     build,
-    is_current,
-    verify_folder,
 )
 from genolewm_assets.store.files import make_directories, write_atomic
+
+#: MD5 of the decompressed bytes of each file; for a Parquet file, of its rows as JSON lines. The MD5 of the files
+#: themselves would depend on the build of zlib and the release of the Parquet library.
+CONTENT_MD5: Mapping[str, str] = {
+    "releases/clinvar_20240107.vcf.gz": "47006733fb48cf909ef1df3c6d37161a",
+    "releases/clinvar_20250105.vcf.gz": "8bac75ffc72a5cf5592cde01e820016e",
+    "corpus/eukaryote_generator/part-00000.parquet": "d4a9d7ea380aa61d10c37c43fe40ad9d",
+    "corpus/mrna_evo2/part-00000.parquet": "71e2059d72e90cecfcbfc08eb9a87033",
+    "corpus/mrna_splice_evo2/part-00000.parquet": "aacb15fad614ce6032e2fcc6ff413119",
+    "corpus/prokaryote_evo2/part-00000.parquet": "c34dea73612f4fb552a3af4dda37ffab",
+    "forensic/kit/SimPlex_12_panel.txt": "94692e61931a9b64495f40b3f4e60273",
+    "forensic/kit/SimPlex_12_bins.txt": "9cb1a91071a32414a0921e788b7a612a",
+    "forensic/runs/2024-01-07_SimPlex12/A01_ladder.hid": "5af5213a5b3ffb304e933f74e07b4227",
+    "forensic/runs/2024-01-07_SimPlex12/A02_positive.hid": "936fe2f3b59cd3051bdb6d1b89aca5fc",
+    "forensic/runs/2024-01-07_SimPlex12/A03_NTC.hid": "3a222c3c417c4d62a26a55ee727f4359",
+    "forensic/runs/2024-01-07_SimPlex12/A04_S1_1.hid": "4a169f8c9a67b893f0b4732182456a21",
+    "forensic/runs/2024-01-07_SimPlex12/A05_S1_2.hid": "77e2418f5613d6d4f7157e2a8de23cb0",
+    "forensic/runs/2024-01-07_SimPlex12/A06_S2.hid": "40ba03ac0e6489496c7402f0c44b8c02",
+    "forensic/runs/2024-01-07_SimPlex12/A07_S3.hid": "fa966367e0ff97b1e297710be45c3b2c",
+    "forensic/runs/2024-01-07_SimPlex12/A08_S4.hid": "beb66301c104130f5c7ffca6b54c7794",
+    "forensic/runs/2024-01-07_SimPlex12/A09_S5.hid": "2f2ca744855b6c7a575fc896189d6106",
+    "forensic/runs/2024-01-07_SimPlex12/_COMPLETE": "d41d8cd98f00b204e9800998ecf8427e",
+    "forensic/runs/2024-01-07_SimPlex12/annotations.csv": "3b633040b6f8481c229cc9f69f016a7e",
+    "forensic/runs/2024-01-07_SimPlex12/plate.txt": "9fdf19b41de69e6015a98cf53e076835",
+    "gnomad/gnomad.genomes.v3.1.2.sites.chr20.vcf.bgz": "35fe957db4a0c46644c5602d8fb47551",
+    "gnomad/gnomad.genomes.v3.1.sites.chrM.vcf.bgz": "c6de47516de887ea90d0b34bcce0901c",
+    "gnomad/gnomad.genomes.v4.1.sites.chr21.vcf.bgz": "22f34ea4b44185479e63bf6484ba4559",
+    "gnomad/gnomad.joint.v4.1.sites.chr17.vcf.bgz": "890267086f07bc1b0defe47d597a2391",
+    "haplotypes/phased.chr17.vcf.gz": "fed86bcf9dc823dfb43f4d38a7f4a79d",
+    "haplotypes/phased.chr20.vcf.gz": "0905cc2b79080f4087048b3bef1e66dd",
+    "mtdna/genomes.fa.gz": "96efa6a08cd0f42d5ed414d84cbdff95",
+    "mtdna/genomes.gb.gz": "c303009b1df1af4296e5143f79481592",
+    "mtdna/heteroplasmy_af.vcf.gz": "6933a2beaf36531a224921fd6f859da0",
+    "mtdna/heteroplasmy_hl.vcf.gz": "a4b7c7e406df83237799fa40ddc4e461",
+    "reference.fa.gz": "291c8a398b1d3a16ef6d255cefb00d83",
+    "tracks/excluded_region.bed.gz": "e18a15ae1328d153e0d3abe92bf81e30",
+    "tracks/repeat.bed.gz": "f2e7ecc31550b1c0d267479a92a8c45a",
+    "tracks/segmental_duplication.bed.gz": "1a3058f5c8388df6d483f1e2c999e7bd",
+}
+
 
 #: Raised when the simulation changes, so that a root with older files writes them again. Releases that are in its
 #: ClinVar listing already stay as they are.
@@ -143,20 +179,11 @@ def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Publish
     writes, and if a file is damaged all files are written again. The ClinVar listing is a plain folder: releases of the
     sample that it lacks are put back, and every other file in it is left alone.
     """
-    _remove_older_layout(root_dir / FOLDER)
     root = Root(root_dir)
     published = build(root, _plan(progress), lock_wait_s=_WAIT_S)
     with root.storage_errors(LISTING):
         _fill_listing(published.directory / _RELEASES, root_dir / LISTING)
     return published
-
-
-def _remove_older_layout(folder: Path) -> None:
-    """Remove the link that ``<root>/sample`` was before the listing became a folder of its own."""
-    if folder.is_symlink():
-        # Another process may have removed it; a folder is never removed by `unlink`.
-        with suppress(FileNotFoundError, IsADirectoryError, PermissionError):
-            folder.unlink()
 
 
 def _fill_listing(releases: Path, listing: Path) -> None:
@@ -169,20 +196,10 @@ def _fill_listing(releases: Path, listing: Path) -> None:
 
 
 def check_sample(root_dir: Path) -> None:
-    """Raise :class:`MissingResourceError` unless :func:`write_sample` would keep a root's sample.
-
-    Sizes of files are compared; only where one is another are all files read, and those that were changed named.
-    """
-    root = Root(root_dir)
-    if is_current(root, _plan(NO_PROGRESS)):
-        return
-    link = root.link_of(LOCATION)
-    changed = verify_folder(link) if link.exists() else []
-    raise MissingResourceError(
-        str(root_dir / FOLDER),
-        "; ".join(changed[:3]) if changed else "the simulated sources of this version are not there",
-        remedy="Run genolewm demo, which writes them all again",
-    )
+    """Raise :class:`MissingResourceError` if a root has no sample."""
+    if not (root_dir / LOCATION).exists():
+        where, remedy = str(root_dir / FOLDER), "Run genolewm demo, which writes them"
+        raise MissingResourceError(where, "the simulated sources are not there", remedy=remedy)
 
 
 def _plan(progress: Progress) -> BuildPlan:

@@ -15,23 +15,46 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.store.artefacts import SHOWN_ROWS, CheckResult, stating_compared
+from genolewm_assets.store.artefacts import SHOWN_ROWS, Check, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.store.tables import check_schema, not_run, rows_at_fault
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, check_schema, not_run, rows_at_fault
 from genolewm_assets.variants.changes import COMPARED, transitions, with_genes
 from genolewm_assets.variants.checks import check_order, merge_checks
+from genolewm_assets.variants.declared_checks import ALLELES_SORTED
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_CHANGES, Change
 from genolewm_assets.variants.spans import Bools, as_bools
 
-_ROW_CHECKS = (
-    "alleles_sorted_and_unique",
-    "shards_hold_no_allele_twice",
-    "flags_agree_with_columns",
-    "classes_change_with_their_texts",
-    "changes_lead_to_the_release",
+#: Checks of a table of changes, in the order of the results.
+CHANGE_CHECKS = (
+    SCHEMA_AS_DECLARED,
+    ALLELES_SORTED,
+    Check(
+        "shards_hold_no_allele_twice",
+        "Both releases are sorted and contain no allele twice, so alleles can be paired.",
+        "Materialise clinvar/shard for both releases again, then this asset.",
+    ),
+    Check(
+        "flags_agree_with_columns",
+        "Every flag is set exactly if its two values differ, and only added and removed alleles lack a side.",
+    ),
+    Check(
+        "classes_change_with_their_texts",
+        "An allele's class changed only if ClinVar's CLNSIG text changed too.",
+        "The two shards were built with different rules for the classes. Materialise clinvar/shard for both releases "
+        "with the same code, then this asset.",
+    ),
+    Check(
+        "changes_lead_to_the_release",
+        "Applying the changes to the predecessor gives the release, and undoing them gives the predecessor.",
+        "A shard changed while it was compared, or the code is wrong. Materialise clinvar/shard for both releases, "
+        "then this asset; if the same rows come back, report them.",
+    ),
+    Check(
+        "changes_add_up",
+        "The counts equal the written rows and, for each class, the counts of both releases.",
+        "Materialise clinvar/shard for both releases, then this asset; report rows that come back.",
+    ),
 )
-#: Names of the checks of a table of changes, in the order of the results.
-CHANGE_CHECKS = ("schema_as_declared", *_ROW_CHECKS, "changes_add_up")
 
 #: Columns of a change that are shown where it is at fault.
 _SHOWN = (*ALLELE_KEY, "change", "label_from", "label_to", "clnsig_from", "clnsig_to")
@@ -78,7 +101,7 @@ def check_changes(
         table = changes(contig)
         declared = check_schema(table, CLINVAR_CHANGES)
         if not declared.passed:
-            return (declared, *map(not_run, _ROW_CHECKS))
+            return (declared, *map(not_run, CHANGE_CHECKS[1:-1]))
         found.update(_recount(table))
         before, after = with_genes(earlier(contig)), with_genes(later(contig))
         return (

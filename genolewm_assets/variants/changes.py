@@ -36,22 +36,15 @@ _MISSING_ROW = -1
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Row numbers of one contig's alleles, int64.
+    """Row numbers of one contig's alleles, int64."""
 
-    Attributes
-    ----------
-    earlier, later
-        Shape (n_persisting,): rows in the earlier and in the later table of the alleles in both releases; element i
-        of both is the same allele.
-    removed
-        Shape (n_removed,): rows in the earlier table of alleles that the later release lacks.
-    added
-        Shape (n_added,): rows in the later table of alleles that the earlier release lacks.
-    """
-
+    #: ``earlier``, ``later``: shape (n_persisting,): rows in the earlier and in the later table of the alleles in both
+    #: releases; element i of both is the same allele.
     earlier: Int64s
     later: Int64s
+    #: Shape (n_removed,): rows in the earlier table of alleles that the later release lacks.
     removed: Int64s
+    #: Shape (n_added,): rows in the later table of alleles that the earlier release lacks.
     added: Int64s
 
 

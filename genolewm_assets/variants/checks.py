@@ -18,24 +18,10 @@ from genolewm_assets.genome import CLASSES, Bases, Contig, parts_around
 from genolewm_assets.store.artefacts import SHOWN_ROWS, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema, check_schema, not_run, rows_at_fault
+from genolewm_assets.variants.declared_checks import CONTIGS_KNOWN, GNOMAD_CHECKS, OWN_GNOMAD_CHECKS
 from genolewm_assets.variants.schema import ALLELE_KEY, ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
 from genolewm_assets.variants.spans import Bools, as_bools
 
-_SHARED_CHECKS = (
-    "schema_as_declared",
-    "alleles_sorted_and_unique",
-    "alleles_in_normal_form",
-    "ref_agrees_with_genome",
-)
-_ACCOUNT_CHECKS = ("ref_mismatches_rare", "every_record_accounted_for")
-_OWN_GNOMAD_CHECKS = ("frequencies_consistent", "kept_alleles_pass_filters")
-#: Names of the checks of a gnomAD shard, in order; ``ref_agrees_with_genome`` is absent without a reference.
-GNOMAD_CHECKS = (*_SHARED_CHECKS, *_OWN_GNOMAD_CHECKS, *_ACCOUNT_CHECKS, "filters_spare_most")
-#: Names of the checks of a ClinVar shard, in order; ``ref_agrees_with_genome`` is absent without a reference.
-CLINVAR_CHECKS = (*_SHARED_CHECKS, "labels_follow_clnsig", *_ACCOUNT_CHECKS)
-
-#: Name of the check that warns of many records on contigs that a genome lacks; it blocks nothing.
-CONTIGS_KNOWN = "contigs_known"
 #: Begin of the name of a count of such records, before the name of the contig.
 OTHER_CONTIG = "other_contig."
 
@@ -64,7 +50,7 @@ def check_gnomad_table(
     """
     shared = _check_alleles(table, GNOMAD_VARIANTS, contig, reference)
     if not shared[0].passed:
-        return (*shared, *map(not_run, _OWN_GNOMAD_CHECKS))
+        return (*shared, *map(not_run, OWN_GNOMAD_CHECKS))
     return (*shared, check_frequencies(table), check_filters(table, contig, min_af=min_af, filters=filters))
 
 
@@ -310,19 +296,7 @@ def check_contigs_known(counts: Mapping[str, int]) -> CheckResult:
 
 
 def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, alleles_in_source: int) -> CheckResult:
-    """Check that no allele is lost or counted twice: compare the counts with the source and the rows of both tables.
-
-    Parameters
-    ----------
-    counts
-        Counts as the builder reports them.
-    rows
-        Rows of the shard.
-    rejects
-        The table of rejected alleles.
-    alleles_in_source
-        ALT alleles in the source, counted by code other than the builder's.
-    """
+    """Check that no allele is lost or counted twice: compare the counts with the source and the rows of both tables."""
     reasons = {row["values"]: row["counts"] for row in pc.value_counts(rejects["reason"]).to_pylist()}
     stated = {name.removeprefix("rejected."): n for name, n in counts.items() if name.startswith("rejected.")}
     filtered = sum(n for name, n in counts.items() if name.startswith("filtered."))
@@ -355,7 +329,7 @@ def _check_alleles(
 ) -> tuple[CheckResult, ...]:
     first = check_schema(table, schema)
     if not first.passed:
-        return (first, *map(not_run, _SHARED_CHECKS[1 : 3 if reference is None else 4]))
+        return (first, *map(not_run, GNOMAD_CHECKS[1 : 3 if reference is None else 4]))
     normal = check_normal_form(table, left_aligned=reference is not None)
     compared = () if reference is None else (check_reference(table, reference),)
     return first, check_order(table, contig.name), normal, *compared

@@ -29,20 +29,13 @@ for _letter in b"ACGT":
 
 
 class AlleleColumns(NamedTuple):
-    """Alleles in Arrow's memory layout, read-only arrays.
+    """Alleles in Arrow's memory layout, read-only arrays."""
 
-    Attributes
-    ----------
-    pos
-        int64, shape (rows,), 1-based.
-    ref_at, alt_at
-        int32, shape (rows + 1,): the text of a row is ``text[at[row]:at[row + 1]]``.
-    ref_text, alt_text
-        uint8: the bytes of all rows.
-    """
-
+    #: int64, shape (rows,), 1-based.
     pos: Positions
+    #: ``ref_at``, ``alt_at``: int32, shape (rows + 1,): the text of a row is ``text[at[row]:at[row + 1]]``.
     ref_at: Offsets
+    #: ``ref_text``, ``alt_text``: uint8: the bytes of all rows.
     ref_text: Bytes
     alt_at: Offsets
     alt_text: Bytes

@@ -21,7 +21,7 @@ from genolewm_assets.defs.operations.release_job import register_offered
 from genolewm_assets.defs.read_only_instance import open_read_only
 from genolewm_assets.defs.run_databases import check_databases, database_errors, described
 from genolewm_assets.errors import BusyError, CorruptResourceError, ResourceError
-from genolewm_assets.progress import NO_PROGRESS, ByteCount
+from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.ui_server import serving
 from genolewm_assets_tests.command_line import run
@@ -199,10 +199,6 @@ def test_readers_that_are_found_later_add_to_the_total() -> None:
     count.expect(5)
     count.add(5)
     assert listener.seen == [(10, 10, "bytes hashed"), (15, 15, "bytes hashed")]
-
-
-def test_the_silent_listener_accepts_an_unknown_total() -> None:
-    NO_PROGRESS.advance(1, None, "rows")
 
 
 def test_damage_inside_a_value_is_told(home: Path, tmp_path: Path) -> None:

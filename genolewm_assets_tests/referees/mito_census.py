@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
-from genolewm_assets.sample.facts import HeteroplasmyFacts, MitoGenomeFacts
 from genolewm_assets_tests.referees.census import read_text
 
 PAIRS = dict(zip("ACGTRYSWKMN", "TGCAYRSWMKN", strict=True))
@@ -66,7 +66,7 @@ def shreds(sequence: str) -> set[str]:
     return {(sequence + sequence[:14])[at : at + 15] for at in range(len(sequence))}
 
 
-def count_mito_genomes(folder: Path, reference: str) -> MitoGenomeFacts:
+def count_mito_genomes(folder: Path, reference: str) -> SimpleNamespace:
     fasta, genbank = fasta_records(folder / "genomes.fa.gz"), genbank_records(folder / "genomes.gb.gz")
     kept: list[Plain] = []
     rejects: Counter[str] = Counter()
@@ -83,7 +83,7 @@ def count_mito_genomes(folder: Path, reference: str) -> MitoGenomeFacts:
     strands = [forward if len(forward & known) > 8_000 else backward for forward, backward in both]
     near = sum(len(a - b) <= 150 for i, a in enumerate(strands) for b in strands[:i])
     stated = [genome.haplogroup for genome in kept if genome.haplogroup]
-    return MitoGenomeFacts(
+    return SimpleNamespace(
         fasta_records=len(fasta),
         genbank_records=len(genbank),
         rejects=dict(rejects),
@@ -97,14 +97,14 @@ def count_mito_genomes(folder: Path, reference: str) -> MitoGenomeFacts:
     )
 
 
-def count_heteroplasmy(path: Path, level: str) -> HeteroplasmyFacts:
+def count_heteroplasmy(path: Path, level: str) -> SimpleNamespace:
     lines = read_text(path).splitlines()
     names = next(line for line in lines if line.startswith("#CHROM")).split("\t")[9:]
     rows = [line.split("\t") for line in lines if not line.startswith("#")]
     assert {row[8] for row in rows} == {f"GT:DP:{level}"}
     texts = [text for row in rows for cell in row[9:] for text in cell.split(":")[2].split(",")]
     levels = [float(text) for text in texts if text != "."]
-    return HeteroplasmyFacts(
+    return SimpleNamespace(
         genomes=len(names),
         records=len(rows),
         multiallelic_records=sum("," in row[4] for row in rows),

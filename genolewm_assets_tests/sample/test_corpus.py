@@ -16,7 +16,6 @@ from genolewm_assets.lewm.corpus.placement import CorpusPlacer
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.corpus.windows import CorpusParams
 from genolewm_assets.sample.corpus import GENE_LAYOUT, TEXT_LAYOUT
-from genolewm_assets.sample.facts import CONTIG_MD5, SAMPLE_FACTS
 from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
 from genolewm_assets.sources.clinvar.listing import read_listing
@@ -26,7 +25,7 @@ from genolewm_assets.sources.corpus.files import audit_corpus_windows, list_corp
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.reference.fasta import compare_contigs, prepare_genome
 from genolewm_assets.sources.reference.tracks import read_bed_track
-from genolewm_assets_tests.referees.census import corpus_rows
+from genolewm_assets_tests.referees.census import CONTIG_MD5, SAMPLE_FACTS, corpus_rows
 
 Row = dict[str, object]
 

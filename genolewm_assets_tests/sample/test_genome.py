@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from genolewm_assets.genome import reverse_complement
-from genolewm_assets.sample.facts import CONTIG_MD5
 from genolewm_assets.sample.genome.blueprint import CHR21, CHRM_UNKNOWN, ELEMENT, LINEAR_CONTIGS, SEGMENTS, ContigPlan
 from genolewm_assets.sample.genome.draws import Draws
 from genolewm_assets.sample.genome.genes import Gene, codon_change
 from genolewm_assets.sample.genome.reference import SimulatedContig, spans_of
 from genolewm_assets.sample.genome.repeats import disperse_repeats, insert_satellite, insert_tandem_repeats, substitute
 from genolewm_assets.sample.genome.transcripts import read_sense, splice
+from genolewm_assets_tests.referees.census import CONTIG_MD5
 from genolewm_assets_tests.rows import each_row
 
 WINDOW_BP, STRIDE_BP = 12_288, 8_192

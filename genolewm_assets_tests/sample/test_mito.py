@@ -13,11 +13,11 @@ import pysam
 import pytest
 
 from genolewm_assets.mito.genomes.rotation import canonical_rotation
-from genolewm_assets.sample.facts import SAMPLE_FACTS
 from genolewm_assets.sample.genome.reference import SimulatedContig
 from genolewm_assets.sample.mito.genomes import MitoGenome, simulate_mito_genomes
 from genolewm_assets.sources.mito.genomes import read_genomes
 from genolewm_assets_tests.mito.judged import Judged, judge_all
+from genolewm_assets_tests.referees.census import SAMPLE_FACTS
 from genolewm_assets_tests.referees.mito_census import fasta_records
 
 FILES = ("genomes.fa.gz", "genomes.gb.gz")

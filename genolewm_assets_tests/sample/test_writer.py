@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.sample import add_next_release, write_sample, writer
 from genolewm_assets.sample.bgzip import END_OF_FILE, compress_blocks, write_bgzip
-from genolewm_assets.sample.facts import CONTENT_MD5, SAMPLE_FACTS
 from genolewm_assets.sample.genome.draws import Draws
+from genolewm_assets.sample.writer import CONTENT_MD5
 from genolewm_assets.sources.clinvar import read_listing
 from genolewm_assets.store.artefacts.build import BuildRejectedError
 from genolewm_assets.store.artefacts.inputs import open_input
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.referees.census import (
     GNOMAD_FILES,
+    SAMPLE_FACTS,
     clinvar_alleles,
     content_digests,
     count_changes,
@@ -88,36 +88,10 @@ def test_the_listing_keeps_what_is_put_there_and_gets_back_what_it_lacks(sample_
         dropped.unlink()
 
 
-@pytest.mark.nightly
-def test_a_root_of_the_older_layout_gets_the_new_one(tmp_path: Path, sample_dir: Path) -> None:
-    older = tmp_path / ".gen/sample.000000000000"
-    older.mkdir(parents=True)
-    (tmp_path / "sample").symlink_to(".gen/sample.000000000000")
-    write_sample(tmp_path)
-    assert not any(older.iterdir())
-    assert _bytes(tmp_path / "sample/files") == _bytes(sample_dir)
-    assert len(list((tmp_path / "sample/clinvar").glob("*.vcf.gz"))) == 2
-    (tmp_path / "sample/clinvar/clinvar_20250302.vcf.gz").write_bytes(b"anything")
-    Root(tmp_path).claim("sample", "a" * 64)
-    older.rmdir()
-    assert not list(verify_root(Root(tmp_path)))
-
-
-@pytest.mark.nightly
-def test_a_changed_file_is_named_with_what_it_was(tmp_path: Path, sample_root: Path) -> None:
-    root = Path(shutil.copytree(sample_root, tmp_path / "root", symlinks=True))
-    writer.check_sample(root)
-    track = root / "sample/files/tracks/repeat.bed.gz"
-    size = track.stat().st_size
-    track.chmod(0o644)
-    track.write_bytes(track.read_bytes() + b"!")
-    with pytest.raises(
-        MissingResourceError, match=rf"tracks/repeat\.bed\.gz.*expected {size} bytes, got {size + 1} bytes"
-    ):
-        writer.check_sample(root)
-    (root / "sample/files").unlink()
-    with pytest.raises(MissingResourceError, match="of this version are not there"):
-        writer.check_sample(root)
+def test_a_root_without_its_sample_says_what_to_run(sample_root: Path, tmp_path: Path) -> None:
+    writer.check_sample(sample_root)
+    with pytest.raises(MissingResourceError, match=r"sources are not there\. Run genolewm demo"):
+        writer.check_sample(tmp_path)
 
 
 def test_another_process_writes_the_same_bytes_and_a_damaged_file_is_replaced(tmp_path: Path, sample_dir: Path) -> None:

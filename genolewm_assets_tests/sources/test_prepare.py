@@ -22,7 +22,7 @@ from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.store.artefacts.build import BuildRejectedError
 from genolewm_assets.store.artefacts.manifest import read_manifest
-from genolewm_assets.variants.checks import CLINVAR_CHECKS, GNOMAD_CHECKS
+from genolewm_assets.variants.declared_checks import CLINVAR_CHECKS, GNOMAD_CHECKS
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 BASES = "ACGATTTTTCACACACGTAGCTAGCTAGGATC"

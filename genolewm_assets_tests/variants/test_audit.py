@@ -16,7 +16,8 @@ from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.tables.parquet import write_table
 from genolewm_assets.variants import audit as shard_audit
 from genolewm_assets.variants.audit import audit_shard
-from genolewm_assets.variants.checks import CLINVAR_CHECKS, check_clinvar_table
+from genolewm_assets.variants.checks import check_clinvar_table
+from genolewm_assets.variants.declared_checks import CLINVAR_CHECKS
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, REJECTS
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 

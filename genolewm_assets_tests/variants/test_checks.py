@@ -13,8 +13,6 @@ from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants import checks as shard_checks
 from genolewm_assets.variants.checks import (
-    CLINVAR_CHECKS,
-    GNOMAD_CHECKS,
     check_account,
     check_clinvar_table,
     check_contigs_known,
@@ -23,6 +21,7 @@ from genolewm_assets.variants.checks import (
     check_ref_mismatches,
     merge_checks,
 )
+from genolewm_assets.variants.declared_checks import CLINVAR_CHECKS, GNOMAD_CHECKS
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
 from genolewm_assets_tests.rows import each_row
 

@@ -1,5 +1,6 @@
 from .clinvar import clinvar_release as clinvar_release
 from .clinvar import clinvar_shard as clinvar_shard
+from .clinvar import vcf_of as vcf_of
 from .clinvar_changes import clinvar_changes as clinvar_changes
 from .clinvar_changes import count_changes as count_changes
 from .corpus import corpus_windows as corpus_windows

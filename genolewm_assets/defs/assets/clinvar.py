@@ -19,7 +19,7 @@ from genolewm_assets.defs.runtime import (
     on_same_key,
     reference_opener,
 )
-from genolewm_assets.defs.status import read_release_table, release_metadata
+from genolewm_assets.defs.status import RELEASE_ENTRIES, read_release_table, release_metadata
 from genolewm_assets.errors import InputError
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.clinvar import (
@@ -30,9 +30,9 @@ from genolewm_assets.sources.clinvar import (
     read_release_date,
     stated_release,
 )
-from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.files import CHECKSUM_MATCHES, SourceFile
 from genolewm_assets.sources.vcf import count_records
-from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.artefacts import BuildReport, Check, CheckResult, Published
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import (
@@ -44,6 +44,13 @@ from genolewm_assets.variants import (
     check_clinvar_table,
     check_contigs_known,
     state_origin,
+)
+
+_KEY_IS_DATE = Check(
+    "release_key_equals_header_date",
+    "The date in the header of the VCF is the date of the release's key.",
+    "The server offers a file under the name of another release. Wait until the listing is right, or remove the file "
+    "from a listing of your own; the former release stays in use.",
 )
 
 
@@ -60,7 +67,7 @@ def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
         header_date = read_release_date(local.path, label=source.url)
         # A re-issued file of the same date has a key with a suffix, such as "2026-02-26.2".
         dated = CheckResult(
-            "release_key_equals_header_date",
+            _KEY_IS_DATE,
             passed=header_date == ReleaseKey.parse(key).day,
             figures={"release": key, "header_date": str(header_date)},
             rows=[
@@ -71,9 +78,8 @@ def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
                 }
             ],
         )
-        return BuildReport(
-            counts={"size_bytes": local.path.stat().st_size}, rows={}, checks=(local.checksum_check(), dated)
-        )
+        counts = {"size_bytes": local.path.stat().st_size, "records": count_records(local.path)}
+        return BuildReport(counts=counts, rows={}, checks=(local.checksum_check(), dated))
 
     identity = _surveyed_identity(source, release) if workspace.surveyed else source.identity()
     return Plan(recipe={"source": identity}, write=write)
@@ -102,7 +108,7 @@ def plan_clinvar_shard(workspace: Workspace, key: str, progress: Progress) -> Pl
     def write(work: Path) -> BuildReport:
         reference = reference_opener(genome, workspace.contigs)
         report = build_clinvar_shard(
-            _vcf_of(release),
+            vcf_of(release),
             release=key,
             contigs=workspace.contigs,
             reference=reference,
@@ -124,15 +130,16 @@ def plan_clinvar_shard(workspace: Workspace, key: str, progress: Progress) -> Pl
     return Plan(recipe=recipe, inputs=inputs, write=write)
 
 
-def _vcf_of(release: Published) -> Path:
+def vcf_of(release: Published) -> Path:
+    """Return the VCF of a published release."""
     (entry,) = release.manifest.files
     return release.file(entry.path)
 
 
 def describe_release(published: Published) -> dict[str, dg.MetadataValue]:
     """Return the metadata of a release: number of records, size and place of the VCF."""
-    rows = count_records(_vcf_of(published))
-    return describe_published(published, rows=rows, stated=published.manifest.counts)
+    counts = published.manifest.counts
+    return describe_published(published, rows=counts["records"], stated=counts)
 
 
 def describe_clinvar_shard(published: Published) -> dict[str, dg.MetadataValue]:
@@ -171,14 +178,15 @@ clinvar_release = GatedAsset(
     NCBI replaces its weekly files. This copy keeps the exact file that a training set was built from.
     """,
     kinds={"vcf"},
-    code_version="2",
+    code_version="3",
     place=lambda _, release: f"clinvar/{release}/vcf",
     after=lambda workspace, *_: release_metadata(read_release_table(workspace, None)),
     partitions=BY_RELEASE,
     follows_releases=True,
     columns=clinvar_vcf_schema(),
-    checks=("checksum_matches_published", "release_key_equals_header_date"),
+    checks=(CHECKSUM_MATCHES, _KEY_IS_DATE),
     plan=plan_release,
+    entries=RELEASE_ENTRIES,
     describe=describe_release,
 )
 
@@ -229,6 +237,12 @@ clinvar_shard = GatedAsset(
     advisories=(CONTIGS_KNOWN,),
     advise=lambda _, published: (check_contigs_known(published.manifest.counts),),
     plan=plan_clinvar_shard,
+    entries={
+        "alleles_pathogenic, alleles_benign, alleles_uncertain": "alleles of the classes P and LP, B and LB, VUS",
+        "alleles_with_two_stars": "alleles with at least two review stars",
+        "alleles_rejected": "alleles that are not usable, as `rejects.parquet` lists them",
+        "class_balance, classes_by_review_stars": "alleles by class, and by class and stars",
+    },
     describe=describe_clinvar_shard,
     pictured=True,
     surface=True,

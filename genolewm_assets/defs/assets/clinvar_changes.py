@@ -69,11 +69,6 @@ def predecessor_of(workspace: Workspace, release: str, named: str | None = None)
     The order of precedence is: the release that the catalogue names; ``named``; the predecessor of the published
     changes, so that a release which is registered late changes nothing; the newest earlier release with a published
     shard.
-
-    Raises
-    ------
-    ConfigurationError
-        If ``named`` is used and is not an earlier release.
     """
     known = workspace.catalog.clinvar.predecessors.get(release)
     if known is None and named is not None and not is_before(named, release):
@@ -244,6 +239,14 @@ clinvar_changes = GatedAsset(
     },
     checks=CHANGE_CHECKS,
     plan=plan_changes,
+    entries={
+        "predecessor": "release that this one is compared with",
+        "added, removed": "alleles of one of the two releases only",
+        "text_changed, class_changed, id_changed, stars_changed, genes_changed": (
+            "alleles of both whose CLNSIG text, class, VariationID or review stars differ"
+        ),
+        "classes_from_to": "alleles by class before and now",
+    },
     describe=describe_changes,
     pictured=True,
     body=_count_changes,

@@ -88,6 +88,14 @@ corpus_windows = GatedAsset(
     table=CORPUS_WINDOWS,
     checks=CORPUS_CHECKS,
     plan=plan_corpus_windows,
+    entries={
+        "records_used": "records of the source of which there are windows",
+        "faulty_share": "share of the rows of the source that are at fault, 0 to 1; counts has the reasons",
+        "base_share_in_windows": "share of the bases of all records that windows cover, 0 to 1",
+        "maybe_human_share": "share of the windows whose record may be human, 0 to 1",
+        "placed_share": "share of the windows with a place on the reference, 0 to 1",
+        "placements": "windows by how they were placed",
+    },
     describe=describe_corpus_windows,
     pictured=True,
 )

@@ -182,6 +182,26 @@ _STATES: Mapping[str, Any] = {
     # build that fails it is not published.
     "advisories": (PRECISION_SUFFICIENT,),
     "advise": state_precision,
+    "entries": {
+        "norm_p1, norm_median, norm_p99": (
+            "1st, 50th and 99th percentile of the Euclidean norm of a block's state, over at most 256 windows"
+        ),
+        "blocks_a_window": "blocks of 384 bases (64 6-mers) in a window",
+        "window_hashes": "index from the hash of a window to its row in the caches of the root",
+        "device, compute, dtype, torch, transformers": (
+            "what the run that built the states computed them on, in which precision, stored as what, with which "
+            "libraries"
+        ),
+        "windows_encoded, encoding_s, windows_per_s, batch_windows": (
+            "windows that the run encoded itself, seconds that it took with writing, their rate, windows per forward "
+            "pass"
+        ),
+        "tflops, matrix_tflops, share_of_matrix_rate": (
+            "10^12 operations a second of the encoding, those of products of large matrices on the same device and in "
+            "the same precision, and the former divided by the latter"
+        ),
+        "state_norms": "how many blocks have which norm",
+    },
     "describe": describe_states,
     "pictured": True,
     "after": refresh_index,

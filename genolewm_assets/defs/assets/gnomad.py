@@ -25,7 +25,7 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.progress import Progress
-from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.files import CHECKSUM_MATCHES, SourceFile
 from genolewm_assets.sources.gnomad import (
     GnomadParams,
     build_gnomad_shard,
@@ -48,7 +48,7 @@ from genolewm_assets.variants import (
 
 _NO_SOURCE = f"{NO_SOURCE}: the catalogue names no gnomAD file of the contig"
 _ACCEPT = "If the file is published unfiltered, write gnomad.sources.{}.accept_unfiltered: true in the catalogue"
-_CHECKSUM = CheckResult("checksum_matches_published", passed=True)
+_CHECKSUM = CheckResult(CHECKSUM_MATCHES, passed=True)
 _NO_CHECKSUM = stating_compared(_CHECKSUM, 0, _NO_SOURCE, declared=True)
 _NOT_DOWNLOADED = stating_compared(
     _CHECKSUM, 0, "the catalogue has the file read in ranges, so it is never whole", declared=True
@@ -160,10 +160,17 @@ gnomad_shard = GatedAsset(
     partitions=BY_CONTIG,
     automation=AUTOMATED,
     table=GNOMAD_VARIANTS,
-    checks=("checksum_matches_published", *GNOMAD_CHECKS),
+    checks=(CHECKSUM_MATCHES, *GNOMAD_CHECKS),
     advisories=(CONTIGS_KNOWN,),
     advise=lambda _, published: (check_contigs_known(published.manifest.counts),),
     plan=plan_gnomad_shard,
+    entries={
+        "alleles_filtered": "alleles left out by FILTER, AF or AN",
+        "alleles_rejected": "alleles that are not usable, as `rejects.parquet` lists them",
+        "af_by_contig": "how many alleles of each published contig have which frequency",
+        "af_spectrum": "the same of this contig",
+        "alleles_along_contig": "how many alleles lie where",
+    },
     describe=describe_gnomad_shard,
     after=compare_contigs,
     pictured=True,

@@ -49,7 +49,7 @@ from genolewm_assets.lewm.holdouts import (
 from genolewm_assets.lewm.package_build import WINDOWS_SUFFICE, check_windows_suffice, count_training_windows
 from genolewm_assets.lewm.packages import check_audited, read_latest, released
 from genolewm_assets.progress import Progress
-from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.files import CHECKSUM_MATCHES, SourceFile
 from genolewm_assets.sources.haplotypes import read_phased
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
@@ -198,7 +198,7 @@ def _read_phased(
         phased[name] = found.genotypes
         counts.update({f"haplotypes.{name}.{what}": n for what, n in found.counts.items()})
     figures = figures or {"source": NO_SOURCE}
-    return phased, counts, CheckResult("checksum_matches_published", not differing, figures, differing)
+    return phased, counts, CheckResult(CHECKSUM_MATCHES, not differing, figures, differing)
 
 
 class _CorpusPlacements:
@@ -333,10 +333,25 @@ holdouts_manifest = GatedAsset(
         "haplotypes.unit": _BLOCK,
         "haplotypes.alleles": of(gnomad_shard, *ALLELE_KEY[1:]),
     },
-    checks=("checksum_matches_published", *HOLDOUT_CHECKS),
+    checks=(CHECKSUM_MATCHES, *HOLDOUT_CHECKS),
     advisories=(CONTIGS_KNOWN, WINDOWS_SUFFICE),
     advise=advise_on_holdouts,
     plan=plan_holdouts,
+    entries={
+        "temporal": "releases T0 and T1 of the temporal holdout, and why T0 is the one",
+        "keeps_sides_of": "release of the earlier package; what it held out stays held out",
+        "to_training, from_training, genes_changed": (
+            "alleles of both releases that would train now and are kept out, that train no more, whose genes changed"
+        ),
+        "window_share_held_out, corpus_share_held_out": (
+            "share of the reference and of the corpus windows that training must not see, 0 to 1"
+        ),
+        "alleles_held_out": "rows of the table of alleles: one per allele and holdout",
+        "windows_similar, windows_similar_by_repeats": (
+            "windows that are similar to held-out sequence and excluded; and those that are similar by repeats alone"
+        ),
+        "composition": "windows and alleles by holdout and split",
+    },
     describe=describe_holdouts,
     pictured=True,
 )

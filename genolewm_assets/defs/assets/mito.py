@@ -34,7 +34,7 @@ from genolewm_assets.mito.tokens import (
     write_tokens,
 )
 from genolewm_assets.progress import Progress
-from genolewm_assets.sources.files import SourceFile
+from genolewm_assets.sources.files import CHECKSUM_MATCHES, SourceFile
 from genolewm_assets.sources.mito import (
     GENOMES_FILE,
     REJECTS_FILE,
@@ -159,7 +159,7 @@ def _borrowed(sources: Sequence[SourceFile]) -> Iterator[tuple[list[Path], Check
         rows = [
             {**row, "file": source.name} for source, check in zip(sources, checks, strict=True) for row in check.rows
         ]
-        whole = CheckResult("checksum_matches_published", all(check.passed for check in checks), figures, rows)
+        whole = CheckResult(CHECKSUM_MATCHES, all(check.passed for check in checks), figures, rows)
         nothing = "neither the catalogue nor a publisher states an MD5" if copies else _NO_FILES
         n = sum(copy.expected_md5 is not None for copy in copies)
         yield [copy.path for copy in copies], stating_compared(whole, n, nothing, declared=True)
@@ -231,8 +231,15 @@ mito_genomes = GatedAsset(
     automation=AUTOMATED,
     table=MITO_GENOMES,
     tables={"rejects": MITO_GENOME_REJECTS},
-    checks=("checksum_matches_published", *GENOME_CHECKS),
+    checks=(CHECKSUM_MATCHES, *GENOME_CHECKS),
     plan=plan_genomes,
+    entries={
+        "rejected": "genomes that did not pass quality control",
+        "clusters": "groups of near copies",
+        "train, validation, test": "genomes by split",
+        "haplogroups": "genomes by haplogroup and split",
+        "differences_along_circle": "where genomes differ from the reference",
+    },
     describe=describe_genomes,
     pictured=True,
 )
@@ -258,8 +265,16 @@ mito_tokens = GatedAsset(
         "het": of(mito_genomes, "name", "differences", "placeholders"),
         **dict.fromkeys(("n_tokens", "input_ids", "position_ids"), of(mito_genomes, "differences", "placeholders")),
     },
-    checks=("checksum_matches_published", SAMPLE_CHECK, *TOKEN_CHECKS),
+    checks=(CHECKSUM_MATCHES, SAMPLE_CHECK, *TOKEN_CHECKS),
     plan=plan_tokens,
+    entries={
+        "tokens": "tokens of all genomes",
+        "kmers_seen, kmer_coverage": "k-mers of the vocabulary that occur, and their share of it, 0 to 1",
+        "unknown_rate": "share of the tokens that hold another letter than A, C, G or T, 0 to 1",
+        "genomes_with_heteroplasmy": "genomes with calls of heteroplasmy",
+        "entropy_along_circle": "how much the k-mers at a position differ among genomes, in bits",
+        "most_frequent_kmers": "the k-mers that occur most often",
+    },
     describe=describe_stored_tokens,
     pictured=True,
     array_store=True,

@@ -145,6 +145,11 @@ mito_variants = GatedAsset(
     },
     checks=VARIANT_CHECKS,
     plan=plan_variants,
+    entries={
+        "alleles_gnomad, alleles_clinvar, alleles_in_both": "alleles by source",
+        "sites_with_heteroplasmy": "positions with a heteroplasmy level above 0 in the population",
+        "heteroplasmy_along_circle": "highest level by position",
+    },
     describe=describe_variants,
     pictured=True,
 )

@@ -8,7 +8,7 @@ partition of the graph reads its own file are observed by partition, so that one
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -144,6 +144,14 @@ class ObservedSource(Declaration):
 
     state: State
     columns: dg.TableSchema | None = FACTS
+    entries: Mapping[str, str] = field(
+        default_factory=lambda: {
+            "number_of_files, files": "the files, where the catalogue names none or several",
+            "modified": "latest change of the file, or of all files",
+            "size_bytes": "size of the file, or of all files",
+            "file, md5, version, expected_md5, revision": "as the columns of the same names",
+        }
+    )
 
     def definition(self) -> dg.AssetsDefinition:
         """Return the Dagster definition of the asset."""

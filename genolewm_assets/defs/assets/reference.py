@@ -9,9 +9,17 @@ from genolewm_assets.defs.display import describe_published, in_words, share
 from genolewm_assets.defs.runtime import REBUILT, GatedAsset, Plan, Workspace, on_every_partition
 from genolewm_assets.lewm.windows import GENOME_CONTIGS
 from genolewm_assets.progress import Progress
+from genolewm_assets.sources.files import CHECKSUM_MATCHES
 from genolewm_assets.sources.reference import compare_contigs, prepare_genome
-from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published
+from genolewm_assets.store.artefacts import BuildReport, Check, CheckResult, Published
 from genolewm_assets.store.tables import read_table
+
+_CONTIGS_MATCH = Check(
+    "contigs_match_pins",
+    "The contigs of the FASTA have the lengths and MD5s that the catalogue pins.",
+    "The FASTA is not the genome that the catalogue pins. Name the right file in genome.fasta, or, for another "
+    "assembly, state its contigs with their lengths and MD5s and use a new root.",
+)
 
 
 def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Plan:
@@ -24,7 +32,7 @@ def plan_genome(workspace: Workspace, _partition: str, progress: Progress) -> Pl
             table = prepare_genome(local.path, work, contigs, progress=progress)
         differences = compare_contigs(table, contigs)
         pinned = CheckResult(
-            "contigs_match_pins",
+            _CONTIGS_MATCH,
             passed=not differences,
             figures={"differences": "; ".join(map(str, differences))},
             rows=[each._asdict() for each in differences],
@@ -71,7 +79,12 @@ reference_genome = GatedAsset(
     deps=(on_every_partition(reference_source),),
     automation=REBUILT,
     table=GENOME_CONTIGS,
-    checks=("checksum_matches_published", "contigs_match_pins"),
+    checks=(CHECKSUM_MATCHES, _CONTIGS_MATCH),
     plan=plan_genome,
+    entries={
+        "bases": "length of all contigs",
+        "acgt_share": "share of them that are A, C, G or T, 0 to 1",
+        "contigs": "the contigs with length, topology and MD5",
+    },
     describe=describe_genome,
 )

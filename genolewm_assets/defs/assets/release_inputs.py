@@ -34,15 +34,7 @@ RELEASE_DEPS = (
 
 
 class TablesOnDemand(Mapping[str, pa.Table]):
-    """Some columns of Parquet files by name; a table is read whenever it is asked for, and not kept.
-
-    Parameters
-    ----------
-    files
-        File by name.
-    columns
-        Columns to read.
-    """
+    """Some columns of Parquet files by name; a table is read whenever it is asked for, and not kept."""
 
     def __init__(self, files: Mapping[str, Path], columns: Sequence[str]) -> None:
         self._files, self._columns = dict(files), list(columns)
@@ -200,13 +192,7 @@ def _open_earlier(
 ) -> Published | None:
     """Open the shard of T0, to be compared with that of the release, ``later``.
 
-    Raises
-    ------
-    MissingResourceError
-        If it is not published, with what to build; other errors as :meth:`GatedAsset.open`.
-    ResourceError
-        If the two were normalised against different genomes. Automation does not wait for the shard of T0, because it
-        is no dependency in Dagster's sense.
+    Automation does not wait for it, because it is no dependency in Dagster's sense: the error says what to build.
     """
     if temporal.earlier is None:
         return None

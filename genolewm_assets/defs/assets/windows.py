@@ -117,6 +117,12 @@ windows_index = GatedAsset(
     table=WINDOWS,
     checks=WINDOW_CHECKS,
     plan=plan_windows,
+    entries={
+        "acgt_share_in_windows": "share of the contig's A, C, G and T that windows cover, 0 to 1",
+        "mean_gc": "mean share of G and C of a window, 0 to 1",
+        "gc_by_contig": "how many windows of each published contig have which share of G and C",
+        "coverage_by_contig, coverage_along_contig": "where windows lie, in each published contig and in this one",
+    },
     describe=describe_windows,
     after=compare_contigs,
     pictured=True,

@@ -5,7 +5,6 @@ from .audit_report import list_plants as list_plants
 from .audit_report import list_searches as list_searches
 from .change_picture import draw_releases as draw_releases
 from .change_picture import draw_transitions as draw_transitions
-from .check_descriptions import CHECK_DESCRIPTIONS as CHECK_DESCRIPTIONS
 from .check_results import NO_ITEMS as NO_ITEMS
 from .check_results import OFFENDING as OFFENDING
 from .check_results import check_description as check_description
@@ -22,7 +21,6 @@ from .column_lineage import of as of
 from .column_lineage import same as same
 from .contig_pictures import draw_by_contig as draw_by_contig
 from .contig_pictures import draw_coverages as draw_coverages
-from .entry_descriptions import describe_entries as describe_entries
 from .forensic_pictures import draw_ladder as draw_ladder
 from .forensic_pictures import draw_run_quality as draw_run_quality
 from .markdown import PICTURE_PATH as PICTURE_PATH

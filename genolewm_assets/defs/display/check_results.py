@@ -7,7 +7,6 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
 from genolewm_assets.store.artefacts import CAUSE, NOT_COMPARED, NOT_RUN, REMEDY, CheckResult, shown_figures
 
 #: Names of the first entries of a failed check: a table of rows at fault, or why there is none; and what to do.
@@ -19,22 +18,21 @@ NO_ITEMS = "none"
 _COLUMN_TYPES = {bool: "bool", int: "int", float: "float"}
 
 
-def check_metadata(check: CheckResult) -> dict[str, Any]:
-    """Return the metadata of a result; of a failed check the rows at fault and the remedy come before the figures."""
+def check_metadata(check: CheckResult, remedy: str) -> dict[str, Any]:
+    """Return the metadata of a result; of a failed check the rows at fault and its remedy come before the figures."""
     figures = {name: _entry(value) for name, value in check.figures.items() if value is not None}
     if check.passed:
         return figures
     shown = {name: value for name, value in figures.items() if name not in (OFFENDING, WHAT_TO_DO, REMEDY)}
-    return {**failure_entries(check), **shown}
+    return {**failure_entries(check, remedy), **shown}
 
 
-def failure_entries(check: CheckResult) -> dict[str, dg.MetadataValue]:
-    """Return the rows at fault of a failed check and its remedy; nothing for one that passed."""
+def failure_entries(check: CheckResult, remedy: str) -> dict[str, dg.MetadataValue]:
+    """Return the rows at fault of a failed check and what to do: what the result says, or else ``remedy``."""
     if check.passed:
         return {}
-    remedy = check.figures.get(REMEDY) or CHECK_REMEDIES[check.name]
     shown = table_of(check.rows) if check.rows else dg.MetadataValue.text(_without_rows(check))
-    return {OFFENDING: shown, WHAT_TO_DO: dg.MetadataValue.text(str(remedy))}
+    return {OFFENDING: shown, WHAT_TO_DO: dg.MetadataValue.text(str(check.figures.get(REMEDY) or remedy))}
 
 
 def check_description(check: CheckResult) -> str | None:

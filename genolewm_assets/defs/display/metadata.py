@@ -1,7 +1,7 @@
 """Metadata of assets and materialisations for the Dagster UI: columns, rows, paths, sizes, counts.
 
 Not here: pictures (``pictures``), lineage of columns (``column_lineage``), descriptions of checks
-(``check_descriptions``).
+(``check_results``).
 """
 
 from __future__ import annotations
@@ -91,13 +91,7 @@ def lineage_metadata(sources: Sources) -> dict[str, dg.TableColumnLineage]:
 def column_schema(tables: Mapping[str, TableSchema], sources: Sources) -> dg.TableSchema:
     """Return the columns of tables with types, nullability, descriptions and upstream columns.
 
-    Parameters
-    ----------
-    tables
-        Schemas by noun, as in :func:`definition_metadata`.
-    sources
-        Upstream columns of each column. They are part of the column's description, because the UI of open-source
-        Dagster shows no column lineage.
+    Upstream columns are part of a column's description, because the UI of open-source Dagster shows no column lineage.
     """
     return dg.TableSchema(columns=list(_columns(tables, sources)))
 

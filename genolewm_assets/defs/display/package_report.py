@@ -24,6 +24,7 @@ from genolewm_assets.variants import is_before, transitions
 _BENCH_PARTS = {"kept": GREY, "relabelled": ORANGE, "added": GREEN, "removed": VERMILION}
 _TRAIN_PARTS = {"added": GREEN, "removed": VERMILION}
 
+_NOT_COMPARED = "## Benches and training\n\nThe packages were not compared: {}."
 #: Differences that other parts of the report show, or that only say where states lie.
 _NOT_SHOWN = frozenset({"release", "caches", "mix", "sources"})
 
@@ -105,7 +106,14 @@ def write_report(facts: MoveFacts) -> str:
     """Return the report as Markdown with embedded pictures; equal facts give equal text."""
     sections = [f"# {write_title(facts.move)}", _packages(facts.move)]
     if facts.move.before is not None:
-        sections += [_clinvar(facts), *(_differences(facts, facts.diff) if facts.diff else [_not_compared(facts)])]
+        sections += [
+            _clinvar(facts),
+            *(
+                _differences(facts, facts.diff)
+                if facts.diff
+                else [_NOT_COMPARED.format(as_code(facts.problems["package"]))]
+            ),
+        ]
     sections += ["## Splits", _splits(facts)]
     return "\n\n".join(section for section in sections if section) + "\n"
 
@@ -117,10 +125,6 @@ def _packages(move: Move) -> str:
         [(name, ref.release, f"`{ref.path}`", f"`{ref.manifest_sha256[:12]}`") for name, ref in rows],
         figures_from=4,
     )
-
-
-def _not_compared(facts: MoveFacts) -> str:
-    return f"## Benches and training\n\nThe packages were not compared: {as_code(facts.problems['package'])}."
 
 
 def _clinvar(facts: MoveFacts) -> str:

@@ -318,15 +318,7 @@ def _embed_empty(figure: Figure, axes: Axes, alt_text: str) -> dg.MetadataValue:
 
 
 def embed_figure(figure: Figure, alt: str, *, decimals: int | None = None) -> dg.MetadataValue:
-    """Return a figure as Markdown with an embedded SVG.
-
-    Parameters
-    ----------
-    alt
-        Its alternative text.
-    decimals
-        Decimals of coordinates in points, for figures of many lines; None: all six.
-    """
+    """Return a figure as Markdown with an embedded SVG; ``decimals`` of its coordinates (default: six)."""
     buffer = io.BytesIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "genolewm", "font.sans-serif": _FONTS}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})

@@ -25,13 +25,7 @@ FORWARDED = (
 
 
 def forwarded_settings(*further: str) -> list[str]:
-    """Return the settings of this process as ``NAME=value``; ``further`` names those of one engine.
-
-    Raises
-    ------
-    ConfigurationError
-        If a path is not absolute: steps run in other folders, on other machines.
-    """
+    """Return the settings of this process as ``NAME=value``; ``further`` names those of one engine."""
     check_places()
     return [f"{name}={os.environ[name]}" for name in (*FORWARDED, *further) if os.environ.get(name)]
 

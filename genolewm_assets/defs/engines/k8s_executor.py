@@ -53,13 +53,7 @@ def make_k8s_executor() -> dg.ExecutorDefinition:
 
 
 def executor_config(_: object) -> dict[str, Any]:
-    """Return the configuration of ``dagster_k8s.k8s_job_executor``: forwarded settings, no resources.
-
-    Raises
-    ------
-    ConfigurationError
-        If a path is not absolute.
-    """
+    """Return the configuration of ``dagster_k8s.k8s_job_executor``: forwarded settings, no resources."""
     return {
         "env_vars": forwarded_settings(),
         "enable_owner_references": True,
@@ -72,13 +66,7 @@ def executor_config(_: object) -> dict[str, Any]:
 
 
 def _watching_executor(context: dg.InitExecutorContext) -> Executor:
-    """Return Dagster's executor with a step handler that also says why pods wait and fail.
-
-    Raises
-    ------
-    ConfigurationError
-        If runs are not launched on Kubernetes: from their launcher the steps have image, volumes and namespace.
-    """
+    """Return Dagster's executor with a step handler that also says why pods wait and fail."""
     from dagster_k8s import K8sRunLauncher, k8s_job_executor
 
     from genolewm_assets.defs.engines.pod_watch import PodWatch

@@ -53,11 +53,6 @@ def gpu_product() -> str:
     """Return ``GENOLEWM_GPU_PRODUCT``, the node label ``nvidia.com/gpu.product`` of the nodes that compute states.
 
     By default ``NVIDIA-H100-80GB-HBM3``; others are ``NVIDIA-H100-PCIe``, ``NVIDIA-H100-NVL`` and ``NVIDIA-H200``.
-
-    Raises
-    ------
-    ConfigurationError
-        If it is not the name of an NVIDIA product with hyphens in place of spaces.
     """
     product = os.environ.get(_PRODUCT) or _DEFAULT_PRODUCT
     if not re.fullmatch(r"NVIDIA-[A-Z0-9]+(-[\w.-]*\w)?", product):

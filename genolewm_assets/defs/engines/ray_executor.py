@@ -42,13 +42,7 @@ def make_ray_executor() -> dg.ExecutorDefinition:
 
 
 def executor_config(_: object) -> dict[str, Any]:
-    """Return the configuration of ``dagster_ray.ray_executor``: address and forwarded settings, no resources.
-
-    Raises
-    ------
-    ConfigurationError
-        If ``GENOLEWM_RAY_ADDRESS`` is no http or https URL, or a path is not absolute: the steps run in folders of Ray.
-    """
+    """Return the configuration of ``dagster_ray.ray_executor``: address and forwarded settings, no resources."""
     address = os.environ.get(ADDRESS_VARIABLE, "")
     if not address.startswith(("http://", "https://")):
         raise ConfigurationError(

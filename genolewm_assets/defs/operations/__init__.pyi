@@ -1,14 +1,14 @@
 from .clinvar_sensor import clinvar_release_schedule as clinvar_release_schedule
 from .clinvar_sensor import clinvar_release_sensor as clinvar_release_sensor
 from .currency_job import check_current_schedule as check_current_schedule
+from .daily_jobs import observe_sources_schedule as observe_sources_schedule
+from .daily_jobs import report_status_schedule as report_status_schedule
 from .demo import STATE_ASSETS as STATE_ASSETS
 from .demo import Demo as Demo
 from .demo import PartitionResult as PartitionResult
 from .demo import Steps as Steps
 from .jobs import JOBS as JOBS
-from .observe_job import observe_sources_schedule as observe_sources_schedule
 from .old_runs import purge_old_runs_schedule as purge_old_runs_schedule
 from .refusals import refused_release_sensor as refused_release_sensor
 from .refusals import run_dismissal as run_dismissal
 from .run_folder_sensor import run_folder_sensor as run_folder_sensor
-from .status_job import report_status_schedule as report_status_schedule

@@ -14,7 +14,7 @@ import dagster as dg
 
 from genolewm_assets.defs.assets import GATED, packages_current
 from genolewm_assets.defs.operations.build_inputs import describe_missing, is_recorded, missing_inputs
-from genolewm_assets.defs.operations.observe_job import observe_new_sources
+from genolewm_assets.defs.operations.daily_jobs import observe_new_sources
 from genolewm_assets.defs.operations.release_job import (
     RELEASE_ASSETS,
     STATES_OF_RELEASES,
@@ -61,17 +61,11 @@ _DECIDED_WITHIN_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: some assets of one partition.
+    """One run: some assets of one partition."""
 
-    Attributes
-    ----------
-    job
-        Name of the job that makes the assets.
-    assets
-        In dependency order.
-    """
-
+    #: Name of the job that makes the assets.
     job: str
+    #: In dependency order.
     assets: tuple[PublishingAsset, ...]
     partition: str | None
 
@@ -168,26 +162,18 @@ def _is_ready(dep: dg.AssetDep, asset: GatedAsset, built: set[str], group: Seque
 
 @dataclass(slots=True)
 class Builder:
-    """Runs the tasks of stages through the queue of the instance.
-
-    Attributes
-    ----------
-    queue
-        Puts the run of a task into the queue, and returns it; it may be held there.
-    release
-        Lets a run begin that is held, and returns it.
-    pause
-        Called between two looks at the runs.
-    failures
-        One line for each task that failed or could not begin.
-    """
+    """Runs the tasks of stages through the queue of the instance."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
+    #: Puts the run of a task into the queue, and returns it; it may be held there.
     queue: Callable[[Task], dg.DagsterRun]
+    #: Lets a run begin that is held, and returns it.
     release: Callable[[dg.DagsterRun], dg.DagsterRun]
     say: Callable[[str], None]
+    #: Called between two looks at the runs.
     pause: Callable[[], None] = lambda: time.sleep(_POLL_S)
+    #: One line for each task that failed or could not begin.
     failures: list[str] = field(default_factory=list)
     built: int = 0
     kept: int = 0

@@ -52,22 +52,15 @@ _PARTITIONS = str(clinvar_release_partitions.name)
 
 
 class _Cursor(BaseModel):
-    """State that one tick of the sensor passes to the next.
+    """State that one tick of the sensor passes to the next."""
 
-    Attributes
-    ----------
-    newest
-        Newest release seen so far. A newer release is requested even if its partition exists already, because a crash
-        can fall between registration and request.
-    waiting
-        The newest release if it could not be requested yet; it stays a candidate.
-    arriving
-        Identities of new files without a published checksum, by file name. Such a file is complete when two ticks find
-        the same identity.
-    """
-
+    #: Newest release seen so far. A newer release is requested even if its partition exists already, because a crash
+    #: can fall between registration and request.
     newest: Release | None = None
+    #: The newest release if it could not be requested yet; it stays a candidate.
     waiting: Release | None = None
+    #: Identities of new files without a published checksum, by file name. Such a file is complete when two ticks find
+    #: the same identity.
     arriving: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
@@ -81,23 +74,15 @@ class _Cursor(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class _ReleaseState:
-    """Releases found by one reading of the listing.
+    """Releases found by one reading of the listing."""
 
-    Attributes
-    ----------
-    known
-        Releases of the ledger that the catalogue admits, oldest first.
-    offered
-        Keys of the known releases that the listing offers now, oldest first.
-    arriving
-        Identities of new files without a published checksum that only this reading has found, by name.
-    unfinished
-        Problems of files that seem to be incomplete, by name.
-    """
-
+    #: Releases of the ledger that the catalogue admits, oldest first.
     known: tuple[RegisteredRelease, ...]
+    #: Keys of the known releases that the listing offers now, oldest first.
     offered: tuple[str, ...]
+    #: Identities of new files without a published checksum that only this reading has found, by name.
     arriving: Mapping[str, str]
+    #: Problems of files that seem to be incomplete, by name.
     unfinished: Mapping[str, str]
 
     def unregistered(self, instance: dg.DagsterInstance) -> list[str]:
@@ -114,11 +99,8 @@ class _ReleaseState:
 def _read_releases(workspace: Workspace, log: logging.Logger, before: Mapping[str, str] | None = None) -> _ReleaseState:
     """Read the listing and add new releases to the ledger.
 
-    Parameters
-    ----------
-    before
-        Identities of incomplete files found by the previous tick, by name. A new file without a published checksum is
-        accepted only if its identity is the same; if None, it is accepted at once.
+    A new file without a published checksum is accepted only if its identity is that of the previous tick, ``before``;
+    at once if that is None.
     """
     settings = workspace.catalog.clinvar
     place = workspace.url(settings.listing)

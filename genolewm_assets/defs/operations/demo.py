@@ -28,7 +28,7 @@ from genolewm_assets.defs.assets import (
 )
 from genolewm_assets.defs.display import OFFENDING, row_text
 from genolewm_assets.defs.operations.build_inputs import is_recorded, rows_recorded
-from genolewm_assets.defs.operations.observe_job import observe_new_sources
+from genolewm_assets.defs.operations.daily_jobs import observe_new_sources
 from genolewm_assets.defs.operations.release_job import register_offered
 from genolewm_assets.defs.operations.run_folder_sensor import register_runs
 from genolewm_assets.defs.run_databases import check_databases, database_errors, described
@@ -290,13 +290,7 @@ def _first_rows(check: dg.AssetCheckEvaluation) -> list[str]:
 
 
 def _reason(event: dg.DagsterEvent) -> Reason:
-    """Return why a step failed.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If a person interrupted the process; Dagster turns the signal into a failure of the step.
-    """
+    """Return why a step failed; raises :class:`KeyboardInterrupt` if a person interrupted the process."""
     reason = reason_of(event)
     if reason.kind in {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}:
         raise KeyboardInterrupt

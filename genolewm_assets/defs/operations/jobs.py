@@ -8,11 +8,10 @@ from pydantic import Field
 from genolewm_assets.defs.assets import embeddings_cache, embeddings_corpus
 from genolewm_assets.defs.operations.build_everything import build_everything_job
 from genolewm_assets.defs.operations.currency_job import check_current_job
-from genolewm_assets.defs.operations.observe_job import observe_sources_job
+from genolewm_assets.defs.operations.daily_jobs import observe_sources_job, report_status_job
 from genolewm_assets.defs.operations.old_runs import purge_old_runs_job
 from genolewm_assets.defs.operations.refusals import dismiss_release_job
 from genolewm_assets.defs.operations.release_job import refresh_release_job
-from genolewm_assets.defs.operations.status_job import report_status_job
 from genolewm_assets.defs.operations.verify_job import verify_all_job
 from genolewm_assets.defs.runtime import BUILD_AGAIN_TAG, report_failure
 

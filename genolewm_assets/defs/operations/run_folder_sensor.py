@@ -22,14 +22,9 @@ _NAMED = 3
 
 
 class _Cursor(BaseModel):
-    """State that one tick of the sensor passes to the next.
+    """State that one tick of the sensor passes to the next."""
 
-    Attributes
-    ----------
-    observed
-        Data version of the latest observation of each folder, by partition key.
-    """
-
+    #: Data version of the latest observation of each folder, by partition key.
     observed: dict[str, str] = Field(default_factory=dict)
 
     @classmethod
@@ -42,13 +37,7 @@ class _Cursor(BaseModel):
 
 
 def find_complete(workspace: Workspace) -> tuple[list[str], dict[str, str]]:
-    """Return the keys of the complete run folders, and why each of the others is not complete.
-
-    Raises
-    ------
-    ResourceError
-        If the folder of the runs is missing or cannot be read.
-    """
+    """Return the keys of the complete run folders, and why each of the others is not complete."""
     complete, waiting = [], dict[str, str]()
     for key, folder in workspace.run_folders().items():
         reason = _why_unfinished(workspace, folder)

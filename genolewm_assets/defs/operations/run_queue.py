@@ -24,20 +24,9 @@ _PARENT = "dagster/parent_run_id"
 def queue_run(
     context: dg.OpExecutionContext, job: str, assets: Sequence[dg.AssetKey], tags: Mapping[str, str], *, held: bool
 ) -> dg.DagsterRun:
-    """Queue a run of an asset job for some of its assets; returns the run.
+    """Queue a run of an asset job for some of its assets; ``held`` until :func:`release_run`, where :func:`can_hold`.
 
     From now on Dagster takes the assets for being built, so that automation does not request them too.
-
-    Parameters
-    ----------
-    context
-        Context of a run that the daemon or the web server launched: the new run is of the same code location.
-    job
-        Name of the job, or ``__ASSET_JOB``.
-    tags
-        Tags besides those of the job; ``dagster/partition`` is the partition.
-    held
-        Whether the queue keeps the run until :func:`release_run`; only where :func:`can_hold`.
     """
     # Dagster has no public function by which a run requests another; these names are what its sensors use.
     from dagster._core.origin import JobPythonOrigin

@@ -23,20 +23,14 @@ _SHOWN = 20
 
 @dataclass(slots=True)
 class PartitionChecks:
-    """Evaluations of ``bytes_match_manifest`` for each partition while a root is verified.
-
-    Attributes
-    ----------
-    started_s
-        Start of the verification, in seconds since 1970. For a partition materialised later no problem is reported,
-        because its own build verified it and the problem concerns the previous files.
-    passed, failed
-        Number of evaluations yielded so far.
-    """
+    """Evaluations of ``bytes_match_manifest`` for each partition while a root is verified."""
 
     workspace: Workspace
     instance: dg.DagsterInstance
+    #: Start of the verification, in seconds since 1970. For a partition materialised later no problem is reported,
+    #: because its own build verified it and the problem concerns the previous files.
     started_s: float = field(default_factory=time.time)
+    #: ``passed``, ``failed``: number of evaluations yielded so far.
     passed: int = 0
     failed: int = 0
     _expected: dict[str, ArtefactId] = field(default_factory=dict)
@@ -90,10 +84,10 @@ class PartitionChecks:
         )
         yield dg.AssetCheckEvaluation(
             asset_key=_key(artefact),
-            check_name=BYTES_MATCH_MANIFEST,
+            check_name=check.name,
             passed=not problems,
             description=check_description(check),
-            metadata={**failure_entries(check), **figures, **(shown if problems else {})},
+            metadata={**failure_entries(check, BYTES_MATCH_MANIFEST.remedy), **figures, **(shown if problems else {})},
             target_materialization_data=target,
             blocking=True,
             partition=artefact.partition,

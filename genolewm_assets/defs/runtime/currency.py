@@ -25,11 +25,17 @@ from genolewm_assets.defs.runtime.release_age import (
     seen_releases,
 )
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.store.artefacts import REMEDY, ArtefactId, CheckResult
+from genolewm_assets.store.artefacts import REMEDY, ArtefactId, Check, CheckResult
 
 #: What a rebuild would read is what was read. Reported by each build and by each ``check_current``; it blocks nothing,
 #: because what is published was right when it was built.
-BUILT_FROM_CURRENT_INPUTS = "built_from_current_inputs"
+BUILT_FROM_CURRENT_INPUTS = Check(
+    "built_from_current_inputs",
+    "A build of now would read what was read: the source files, the code version, the recipe, and the published "
+    "inputs are the same. Blocks nothing: what is published was right when it was built.",
+    "Materialise this partition: it is then built from what the rows name. Nothing needs doing if the former inputs "
+    "were meant.",
+)
 
 State: TypeAlias = Literal["current", "stale", "not compared", "not built"]
 
@@ -75,15 +81,15 @@ class Currency:
         remedy = {REMEDY: _AFTER_A_REFUSAL} if REFUSED in self.reasons else {}
         check = CheckResult(BUILT_FROM_CURRENT_INPUTS, self.state == "current", remedy, rows)
         state = {"state": dg.MetadataValue.text(self.state)}
-        return {**failure_entries(check), **state, **(shown if self.reasons else {})}
+        return {**failure_entries(check, BUILT_FROM_CURRENT_INPUTS.remedy), **state, **(shown if self.reasons else {})}
 
 
 class PublishingAsset(Declaration, ABC):
     """Declaration of an asset that publishes something, and can tell whether that is current and how old it is."""
 
     @property
-    def advisory_names(self) -> tuple[str, ...]:
-        """Names of the checks that block nothing."""
+    def advisory_names(self) -> tuple[Check, ...]:
+        """The checks that block nothing."""
         return (BUILT_FROM_CURRENT_INPUTS, *super().advisory_names)
 
     @property
@@ -125,7 +131,7 @@ class PublishingAsset(Declaration, ABC):
         self, name: str, passed: bool, severity: dg.AssetCheckSeverity, metadata: Mapping[str, Any]
     ) -> dg.AssetCheckResult:
         return dg.AssetCheckResult(
-            asset_key=self.path, check_name=name, passed=passed, severity=severity, metadata=metadata
+            asset_key=self.path, check_name=str(name), passed=passed, severity=severity, metadata=metadata
         )
 
 

@@ -43,6 +43,7 @@ from genolewm_assets.store.artefacts import (
     BuildPlan,
     BuildRejectedError,
     BuildReport,
+    Check,
     CheckResult,
     Damage,
     Manifest,
@@ -58,13 +59,29 @@ from genolewm_assets.store.artefacts import (
 from genolewm_assets.store.files import JsonValue, resolve_generation
 
 #: First check of every gated asset: the sources could be read and the inputs could be opened.
-INPUTS_ACCEPTED = "inputs_accepted"
+INPUTS_ACCEPTED = Check(
+    "inputs_accepted",
+    "The sources could be read, and every upstream input is published, passed its checks and is unaltered.",
+    "Do what the row says. If an upstream asset is missing or failed, materialise that one first; if a source cannot "
+    "be read, compare its URL and MD5 in the catalogue with the file.",
+)
 
 #: Every file has the size and SHA-256 that the manifest states. Reported by each build and by each ``verify_all``.
-BYTES_MATCH_MANIFEST = "bytes_match_manifest"
+BYTES_MATCH_MANIFEST = Check(
+    "bytes_match_manifest",
+    "Every published file has the size and the SHA-256 that its manifest states.",
+    "The named files changed after they were published: a disk, a copy or a person altered them. Materialise the "
+    "partition again, which writes them anew, then what was built from them; see how the files could change.",
+)
 
 #: Checks that every gated asset has in addition to its own.
 STANDING_CHECKS = (INPUTS_ACCEPTED, BYTES_MATCH_MANIFEST)
+
+#: Meaning of the entries of every gated asset.
+_PUBLISHED = {
+    "files": "the published files; 1 MB is 10^6 bytes",
+    "reused": "whether the published files were kept, because a build would give the same",
+}
 
 #: Tag of runs that build what they would keep once more, and fail if the bytes differ from the published ones.
 BUILD_AGAIN_TAG = "genolewm/build_again"
@@ -123,7 +140,7 @@ class GatedAsset(PublishingAsset):
     array_store
         Whether the asset is an array store, which verifies a checksum with each batch it reads.
     advisories
-        Names of checks of the contents that block nothing.
+        Checks of the contents that block nothing.
     advise
         Returns the results of ``advisories``, from workspace and published artefact.
     surface, resumable
@@ -134,7 +151,7 @@ class GatedAsset(PublishingAsset):
     plan: Callable[[Workspace, str, Progress], Plan]
     describe: Callable[[Published], dict[str, dg.MetadataValue]]
     after: Callable[[Workspace, BuildPlan, Published], dict[str, dg.MetadataValue]] | None = None
-    advisories: tuple[str, ...] = ()
+    advisories: tuple[Check, ...] = ()
     advise: Callable[[Workspace, Published], Iterable[CheckResult]] = lambda *_: ()
     shelf: str | None = None
     array_store: bool = False
@@ -142,14 +159,19 @@ class GatedAsset(PublishingAsset):
     resumable: bool = False
 
     @property
-    def check_names(self) -> tuple[str, ...]:
-        """Names of all checks of the asset, the standing ones first."""
+    def check_names(self) -> tuple[Check, ...]:
+        """All blocking checks of the asset, the standing ones first."""
         return (*STANDING_CHECKS, *self.checks)
 
     @property
-    def advisory_names(self) -> tuple[str, ...]:
-        """Names of the checks that block nothing, those of the contents first."""
+    def advisory_names(self) -> tuple[Check, ...]:
+        """The checks that block nothing, those of the contents first."""
         return (*self.advisories, *super().advisory_names)
+
+    @property
+    def entry_meanings(self) -> Mapping[str, str]:
+        """Meaning of all entries, last of those that every gated asset has."""
+        return {**self.entries, **_PUBLISHED}
 
     def step(self) -> Callable[..., Any]:
         """Return the function that the step runs: ``body``, or the build of the run's partition."""
@@ -162,13 +184,7 @@ class GatedAsset(PublishingAsset):
         return self.body or build_partition
 
     def location(self, workspace: Workspace, partition: str | None = None) -> str:
-        """Return the root-relative path at which a partition is published.
-
-        Raises
-        ------
-        MissingResourceError
-            If the path depends on another artefact that is not published.
-        """
+        """Return the root-relative path of a partition; needs the published artefact on which the path depends."""
         return self.place(workspace, partition or "")
 
     def open(
@@ -252,16 +268,14 @@ class GatedAsset(PublishingAsset):
             of machines: a lock held by another process, a failed download, accelerator or storage of the root.
         """
         partition = context.partition_key if context.has_partition_key else None
-        artefact = ArtefactId(self.key, partition)
         try:
             published, further = self._publish(context, workspace, partition)
             entries = {**self.describe(published), **lineage_metadata(self.sources), **further}
             shown = as_shown(published, entries, workspace.root.path, context.run.run_id, private=self.private)
         except GenoLeWMError as err:
-            # Planning may build the simulated sources; a rejection of those carries checks of another artefact.
-            rejected = isinstance(err, BuildRejectedError) and err.where == str(artefact)
+            rejected = isinstance(err, BuildRejectedError)
             yield self._as_dagster(_inputs_accepted(None if rejected else err))
-            evaluated = err.checks if isinstance(err, BuildRejectedError) and rejected else ()
+            evaluated = err.checks if isinstance(err, BuildRejectedError) else ()
             yield from map(self._as_dagster, evaluated)
             text, pages = _stated_failure(self.key, err, evaluated)
             said = ReleaseRun("refused", context.run.run_id, text)
@@ -350,7 +364,7 @@ class GatedAsset(PublishingAsset):
             severity=severity,
             asset_key=self.path,
             check_name=check.name,
-            metadata=check_metadata(check),
+            metadata=check_metadata(check, self.remedy(check.name)),
             description=check_description(check),
         )
 

@@ -97,15 +97,7 @@ def _wait_until_seen(root: Root, plan: BuildPlan) -> None:
 def _run_job(
     context: dg.AssetExecutionContext, root: Root, plan: BuildPlan, task: Literal["build", "build again"]
 ) -> Mapping[str, Any]:
-    """Run a job and return what it states.
-
-    Raises
-    ------
-    GenoLeWMError
-        The error that the job states.
-    SlurmJobError
-        If the job did not end well, and states no error or was ended by Slurm.
-    """
+    """Run a job and return what it states."""
     from genolewm_assets.defs.engines.slurm import (
         PipesSlurmClient,
         SlurmJobError,

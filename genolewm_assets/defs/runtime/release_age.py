@@ -18,13 +18,20 @@ from genolewm_assets.defs.runtime.failures import WAITING, WILL_RETRY_TAG, failu
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.sources.clinvar import LEDGER, listed_releases, read_ledger, read_listing
-from genolewm_assets.store.artefacts import REMEDY, CheckResult
+from genolewm_assets.store.artefacts import REMEDY, Check, CheckResult
 from genolewm_assets.variants import ReleaseKey, in_order, is_release_key
 
 #: The newest release that the listing offers is built, and is not older than the catalogue allows. Reported by each
 #: build, from the recorded releases and the newest one that the latest evaluation names, and by each ``check_current``,
 #: from the listing.
-NEWEST_RELEASE_BUILT = "newest_release_built"
+NEWEST_RELEASE_BUILT = Check(
+    "newest_release_built",
+    "The newest ClinVar release that the listing offers is built, and its date is not further back than the catalogue "
+    "allows. Building an older release again changes nothing here. Blocks nothing.",
+    "Materialise clinvar/release for the newest release, or run refresh_release for it, and see why the sensor "
+    "clinvar_release_sensor did not: it must be running, and the listing within reach. An age limit is changed with "
+    "clinvar.freshness in the catalogue.",
+)
 
 #: Greatest number of runs of some releases that are looked at, newest first.
 _RUNS = 500
@@ -111,7 +118,8 @@ class ReleaseAge:
         newest = self.newest_built is not None and self.newest_built == self.newest_offered
         became = self.run.state if self.run else "none newer" if newest else ""
         remedy = {REMEDY: _REMEDIES[became]} if became else {}
-        entries = failure_entries(CheckResult(NEWEST_RELEASE_BUILT, self.passed, remedy, [row]))
+        check = CheckResult(NEWEST_RELEASE_BUILT, self.passed, remedy, [row])
+        entries = failure_entries(check, NEWEST_RELEASE_BUILT.remedy)
         run = {"run": dg.MetadataValue.dagster_run(self.run.run_id)} if self.run else {}
         return {**entries, **run, "reason": self.reason, **stated, "offered_according_to": self.known_from}
 
@@ -159,7 +167,7 @@ def seen_releases(workspace: Workspace, instance: dg.DagsterInstance, asset: Seq
 
 def _latest_named(instance: dg.DagsterInstance, asset: Sequence[str]) -> str | None:
     """Return the newest release that the latest evaluation of the check names; None if it names none."""
-    check = dg.AssetCheckKey(dg.AssetKey(asset), NEWEST_RELEASE_BUILT)
+    check = dg.AssetCheckKey(dg.AssetKey(asset), str(NEWEST_RELEASE_BUILT))
     # The latest record is usually that of the run that asks: planned, and not evaluated.
     history = instance.event_log_storage.get_asset_check_execution_history(check, limit=_LOOK_BACK)
     for record in history:

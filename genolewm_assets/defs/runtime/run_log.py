@@ -44,23 +44,16 @@ def echoing(say: Callable[[str], object]) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Stage:
-    """A part of a build whose work is counted in one unit towards one total.
-
-    Attributes
-    ----------
-    started_s, first
-        Time and amount of the first report; a resumed download does not begin at 0.
-    done
-        Amount of the last report.
-    logged
-        Whether a line about this stage was logged.
-    """
+    """A part of a build whose work is counted in one unit towards one total."""
 
     unit: str
     total: int | None
+    #: ``started_s``, ``first``: time and amount of the first report; a resumed download does not begin at 0.
     started_s: float
     first: int
+    #: Amount of the last report.
     done: int
+    #: Whether a line about this stage was logged.
     logged: bool = False
 
 

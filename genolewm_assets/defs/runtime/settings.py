@@ -7,7 +7,7 @@ settings is a field of run config.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +22,10 @@ DEFAULT_ROOT = "data"
 DEFAULT_CATALOG = "sample"
 
 
-def _executor_config(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {**config, "start_method": {"spawn": {}}}
-
-
 #: Dagster's own takes names of modules to import from run config.
 _MULTIPROCESS = dg.multiprocess_executor.configured(
-    _executor_config, config_schema={"max_concurrent": dg.Field(dg.Noneable(int), is_required=False)}
+    lambda config: {**config, "start_method": {"spawn": {}}},
+    config_schema={"max_concurrent": dg.Field(dg.Noneable(int), is_required=False)},
 )
 
 
@@ -110,13 +107,7 @@ def configured_executor() -> dg.ExecutorDefinition:
 
 
 def configured_source_url() -> str | None:
-    """Return ``GENOLEWM_SOURCE_URL`` without its last ``/``: where the source code of this version is on the web.
-
-    Raises
-    ------
-    ConfigurationError
-        If it is no http or https URL.
-    """
+    """Return ``GENOLEWM_SOURCE_URL`` without its last ``/``: where the source code of this version is on the web."""
     url = os.environ.get("GENOLEWM_SOURCE_URL", "").rstrip("/")
     if url and not url.startswith(("https://", "http://")):
         raise ConfigurationError(
@@ -145,13 +136,7 @@ class NoValues(dg.IOManager):
     """IO manager that keeps nothing, because assets write and read their files themselves."""
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
-        """Take None, the value of every output.
-
-        Raises
-        ------
-        ConfigurationError
-            If there is a value to keep.
-        """
+        """Take None, the value of every output."""
         if obj is not None:
             raise ConfigurationError(
                 f"output {context.name!r}", "values are not kept", expected="None", got=type(obj).__name__

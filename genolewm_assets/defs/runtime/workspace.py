@@ -52,7 +52,9 @@ class Workspace:
 
     @classmethod
     def open(cls, root: str | Path, catalog: str, *, compute: str | None = None) -> Workspace:
-        """Open a root for a catalogue; a new root is claimed for it. ``compute`` replaces that of the encoder.
+        """Open a root for a catalogue: a new root is claimed for it, and its simulated sources are written.
+
+        ``compute`` replaces that of the encoder.
 
         Raises
         ------
@@ -66,6 +68,8 @@ class Workspace:
             loaded = loaded.model_copy(update={"encoder": loaded.encoder.model_copy(update={"compute": compute})})
         workspace = cls(Root(Path(root).resolve()), loaded)
         workspace.root.claim(workspace.catalog.name, workspace.catalog.genome_digest)
+        if loaded.generator == "sample":
+            write_sample(workspace.root.path)
         return workspace
 
     def survey(self) -> Workspace:
@@ -239,19 +243,10 @@ class Workspace:
             yield [stack.enter_context(file.local()).path for file in files]
 
     def url(self, reference: str) -> str:
-        """Resolve a URL or path of the catalogue; writes the simulated sources first if the catalogue has them."""
-        _ = self._generated_sources
-        return self.catalog.resolve_url(reference, root=self.root.path)
-
-    @cached_property
-    def _generated_sources(self) -> Published | None:
-        """The simulated sources, written on first access; None without a generator, and in a survey."""
-        if self.catalog.generator != "sample":
-            return None
-        if self.surveyed:
+        """Resolve a URL or path of the catalogue; raises :class:`MissingResourceError` if its sample is not there."""
+        if self.catalog.generator == "sample":
             check_sample(self.root.path)
-            return None
-        return write_sample(self.root.path)
+        return self.catalog.resolve_url(reference, root=self.root.path)
 
 
 def reference_reader(genome: Published, contigs: ContigSet) -> Callable[[Contig], bytes]:

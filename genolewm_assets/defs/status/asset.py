@@ -58,5 +58,13 @@ def status_asset(assets: Mapping[str, PublishingAsset]) -> Declaration:
         """,
         kinds={"markdown"},
         columns=_COLUMNS,
+        entries={
+            "status": "the page of the morning",
+            "well": "whether nothing is failed, late, stale or unreadable",
+            "failed, late, stale, unreadable, missing, waiting, running": "how many of each kind there are, if any",
+            "published_partitions": "partitions that consumers can open",
+            "size_bytes, free_bytes": "size of what is published and superseded, and space left on its disk",
+            "hours_of_states": "hours of all past steps that need an H100",
+        },
         body=write_page,
     )

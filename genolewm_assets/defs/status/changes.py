@@ -49,24 +49,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Change of one asset.
+    """Change of one asset."""
 
-    Attributes
-    ----------
-    asset
-        Key of the asset.
-    partition
-        The newest one that changed, of an asset whose partitions are releases; else None.
-    partitions
-        Number of partitions with other data than before.
-    is_all
-        Whether these are all; an asset with more builds than are looked at has others.
-    """
-
+    #: Key of the asset.
     asset: str
+    #: The newest one that changed, of an asset whose partitions are releases; else None.
     partition: str | None
+    #: Number of partitions with other data than before.
     partitions: int
     figures: tuple[Figure, ...]
+    #: Whether these are all; an asset with more builds than are looked at has others.
     is_all: bool = True
 
 

@@ -31,57 +31,39 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Hours that the steps of states took, failed ones included.
+    """Hours that the steps of states took, failed ones included."""
 
-    Attributes
-    ----------
-    device
-        ``GPU`` or ``CPU``: where this machine computes states now.
-    steps
-        Number of steps that were counted.
-    is_all
-        Whether these are all steps that the history holds.
-    """
-
+    #: ``GPU`` or ``CPU``: where this machine computes states now.
     device: str
     day: float
     week: float
     total: float
+    #: Number of steps that were counted.
     steps: int
+    #: Whether these are all steps that the history holds.
     is_all: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a build would take.
-
-    Attributes
-    ----------
-    seconds, h100_seconds
-        Sum of the usual durations of the partitions, and of those that need an H100.
-    unknown
-        Partitions of assets that no past step has built; they are not in the sums.
-    """
+    """What a build would take."""
 
     what: str
     partitions: int
+    #: ``seconds``, ``h100_seconds``: sum of the usual durations of the partitions, and of those that need an H100.
     seconds: float
     h100_seconds: float
+    #: Partitions of assets that no past step has built; they are not in the sums.
     unknown: int
 
 
 @dataclass(slots=True)
 class Past:
-    """Durations of past steps, read when they are asked for.
-
-    Attributes
-    ----------
-    cut
-        Keys of the assets that have more past steps than were read.
-    """
+    """Durations of past steps, read when they are asked for."""
 
     instance: dg.DagsterInstance
     now: float
+    #: Keys of the assets that have more past steps than were read.
     cut: set[str] = field(default_factory=set, init=False, repr=False)
     _steps: dict[str, list[Step]] = field(default_factory=dict, init=False, repr=False)
 
@@ -107,7 +89,7 @@ class Past:
             if stats.start_time is None:
                 return None
             events = [each.asset_materialization for each in stats.materialization_events]
-            kept = any(event is not None and _is_true(event.metadata.get("reused")) for event in events)
+            kept = any(event and event.metadata.get("reused") == dg.MetadataValue.bool(True) for event in events)
             end = stats.end_time or self._ended(run_id)
             return Step(stats.start_time, max(0.0, end - stats.start_time), bool(events) and not kept)
         return None
@@ -124,10 +106,6 @@ class Past:
         steps = self.steps(asset, _STEPS if asset.h100 else _RECENT)
         built = [step.seconds for step in steps if step.built][:_RECENT]
         return statistics.median(built) if built else None
-
-
-def _is_true(value: dg.MetadataValue | None) -> bool:
-    return value is not None and value.value is True
 
 
 def count_hours(past: Past, assets: Iterable[PublishingAsset]) -> Hours:
@@ -165,13 +143,7 @@ def with_followers(
     begun: Iterable[ArtefactId],
     expected: Mapping[str, Sequence[str | None]],
 ) -> list[ArtefactId]:
-    """Return some partitions and all expected ones downstream, in dependency order.
-
-    Parameters
-    ----------
-    expected
-        Partitions of each asset that are there or should be.
-    """
+    """Return some partitions and all expected ones downstream, in dependency order."""
     touched: dict[str, set[str | None]] = {key: set() for key in assets}
     for artefact in begun:
         touched[artefact.asset].add(artefact.partition)

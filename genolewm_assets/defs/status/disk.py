@@ -20,21 +20,14 @@ _FOLDERS = {WORK: "work (downloads, unfinished)", "rejected": "rejected builds",
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of an artefact on disk.
-
-    Attributes
-    ----------
-    written
-        When its manifest was written, in seconds since 1970.
-    published
-        Whether consumers open it; other versions were superseded.
-    size_bytes
-        Sum of the sizes that the manifest states.
-    """
+    """One version of an artefact on disk."""
 
     manifest: Manifest
+    #: When its manifest was written, in seconds since 1970.
     written: float
+    #: Whether consumers open it; other versions were superseded.
     published: bool
+    #: Sum of the sizes that the manifest states.
     size_bytes: int
 
 
@@ -52,20 +45,15 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Bytes of one asset, or of a folder that holds no artefacts.
-
-    Attributes
-    ----------
-    published_bytes, superseded_bytes
-        Of the versions that consumers open, and of those that ``genolewm gc`` may remove.
-    grown_bytes
-        Bytes that were written since the page before.
-    """
+    """Bytes of one asset, or of a folder that holds no artefacts."""
 
     what: str
     partitions: int
+    #: ``published_bytes``, ``superseded_bytes``: of the versions that consumers open, and of those that ``genolewm gc``
+    #: may remove.
     published_bytes: int
     superseded_bytes: int
+    #: Bytes that were written since the page before.
     grown_bytes: int
 
     @property
@@ -107,15 +95,7 @@ def read_contents(root: Path) -> Contents:
 
 
 def measure_disk(root: Path, versions: Sequence[Version], since: float, *, pointers: Mapping[str, str]) -> Disk:
-    """Return the sizes of a root.
-
-    Parameters
-    ----------
-    since
-        Time in seconds since 1970 from which growth counts.
-    pointers
-        File, from the root, of each asset that publishes a file without a manifest: one partition.
-    """
+    """Return the sizes of a root."""
     sums: dict[str, _Sum] = {}
     for version in versions:
         entry = sums.setdefault(version.manifest.asset, _Sum())

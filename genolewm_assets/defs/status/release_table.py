@@ -59,32 +59,29 @@ _COLUMNS = {
     "from_training": "taken from training",
 }
 
+#: Meaning of the entries of :func:`release_metadata`.
+RELEASE_ENTRIES = {
+    "releases": "what became of the newest releases, why, and what each changed",
+    "over_releases": "alleles by class, benches, windows held out and moves between the sides, release by release",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRow:
-    """What became of one release.
-
-    Attributes
-    ----------
-    state
-        ``served``: trainers read its package. ``built``: its package, or without one its shard, is published.
-        ``refused``: its latest run failed. ``running``, ``waiting``: its run has not ended. ``offered``: nothing was
-        asked for, as of every release that is older than the newest.
-    why
-        One line; empty if the state says all. Of a served release: why a later build of it is not in use.
-    run_id
-        The failed, running or waiting run.
-    figures
-        Numbers of what is published of it, by name; a figure of what is not published is left out.
-    pages
-        Addresses of pages of the UI that tell more, by name, relative to the UI.
-    """
+    """What became of one release."""
 
     release: str
+    #: ``served``: trainers read its package. ``built``: its package, or without one its shard, is published.
+    #: ``refused``: its latest run failed. ``running``, ``waiting``: its run has not ended. ``offered``: nothing was
+    #: asked for, as of every release that is older than the newest.
     state: State
+    #: One line; empty if the state says all. Of a served release: why a later build of it is not in use.
     why: str
+    #: The failed, running or waiting run.
     run_id: str | None
+    #: Numbers of what is published of it, by name; a figure of what is not published is left out.
     figures: Mapping[str, int]
+    #: Addresses of pages of the UI that tell more, by name, relative to the UI.
     pages: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:

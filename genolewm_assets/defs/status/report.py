@@ -12,7 +12,6 @@ from typing import Any
 import dagster as dg
 
 from genolewm_assets.defs.runtime import BY_RUN_FOLDER, Currency, PublishingAsset, Workspace, survey_root
-from genolewm_assets.defs.status.attempts import open_attempts
 from genolewm_assets.defs.status.changes import Moved, find_moved
 from genolewm_assets.defs.status.costs import Cost, Hours, Past, count_hours, estimate, with_followers
 from genolewm_assets.defs.status.disk import Disk, is_empty, measure_disk, read_contents
@@ -25,6 +24,7 @@ from genolewm_assets.defs.status.troubles import (
     failed_checks,
     failed_runs,
     missing_partitions,
+    open_attempts,
     outdated_partitions,
     unfinished_runs,
     waiting_sensors,
@@ -137,7 +137,10 @@ def read_status(
     troubles += [Trouble("late", CURRENT, releases.late)] if releases.late and not empty else []
     troubles += [] if instance is None else _told_by_history(instance, assets, expected, now, ignored_run)
     partitions = () if empty else tuple(survey_root(workspace, assets.values()))
-    tried, failed = ({a for each in found for a in each.artefacts} for found in (troubles, _failed(troubles)))
+    tried, failed = (
+        {a for each in found for a in each.artefacts}
+        for found in (troubles, [t for t in troubles if t.kind == "failed"])
+    )
     missing = [] if empty else missing_partitions(assets.values(), expected, published, tried)
     outdated = outdated_partitions(partitions, failed)
     troubles = sorted([*troubles, *outdated, *missing], key=lambda each: KINDS.index(each.kind))
@@ -158,10 +161,6 @@ def read_status(
         hours=count_hours(past, assets.values()) if past else None,
         costs=tuple(_costs(past, assets, troubles, expected)) if past else (),
     )
-
-
-def _failed(troubles: Iterable[Trouble]) -> list[Trouble]:
-    return [each for each in troubles if each.kind == "failed"]
 
 
 def _note(root: object, instance: dg.DagsterInstance | None, *, empty: bool) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, TypeAlias
 
@@ -24,7 +24,6 @@ from genolewm_assets.defs.runtime import (
     failure_of,
     is_held,
 )
-from genolewm_assets.defs.status.attempts import Attempt
 from genolewm_assets.store.artefacts import ArtefactId
 
 Kind: TypeAlias = Literal["failed", "late", "stale", "not compared", "unreadable", "missing", "waiting", "running"]
@@ -48,27 +47,76 @@ _NOTHING: Mapping[str, tuple[str, ...]] = {
 }
 
 
+#: Runs that are asked for at once.
+_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A run, and the partitions that it was to build and has not, in dependency order."""
+
+    record: dg.RunRecord
+    artefacts: tuple[ArtefactId, ...]
+
+    @property
+    def run(self) -> dg.DagsterRun:
+        """The run."""
+        return self.record.dagster_run
+
+    def among(self, expected: Mapping[str, Sequence[str | None]]) -> Attempt:
+        """Return the attempt with those partitions alone that are expected, by asset."""
+        return replace(self, artefacts=tuple(each for each in self.artefacts if each.partition in expected[each.asset]))
+
+    @property
+    def subject(self) -> str:
+        """Name of the partition, or of the first of several."""
+        more = len(self.artefacts) - 1
+        return f"{self.artefacts[0]}{f' and {more} more' if more else ''}"
+
+
+def open_attempts(instance: dg.DagsterInstance, assets: Iterable[PublishingAsset]) -> list[Attempt]:
+    """Return the latest run of each partition whose latest run has not materialised it, newest run first."""
+    planned: dict[str, list[ArtefactId]] = {}
+    for asset in assets:
+        for partition, run_id in _unmade(instance, asset):
+            planned.setdefault(run_id, []).append(ArtefactId(asset.key, partition))
+    run_ids = list(planned)
+    found = [
+        Attempt(record, tuple(planned[record.dagster_run.run_id]))
+        for start in range(0, len(run_ids), _AT_ONCE)
+        for record in instance.get_run_records(dg.RunsFilter(run_ids=run_ids[start : start + _AT_ONCE]))
+    ]
+    return sorted(found, key=lambda each: each.record.create_timestamp, reverse=True)
+
+
+def _unmade(instance: dg.DagsterInstance, asset: PublishingAsset) -> Iterator[tuple[str | None, str]]:
+    """Yield partition and run of the latest builds that materialised nothing."""
+    storage, key = instance.event_log_storage, dg.AssetKey(asset.path)
+    if asset.partitions.definition is not None:
+        found: Mapping[str, tuple[str, int]] = (
+            storage.get_latest_asset_partition_materialization_attempts_without_materializations(key)
+        )
+        yield from ((partition, run_id) for partition, (run_id, _) in found.items() if partition is not None)
+        return
+    latest = storage.get_latest_planned_materialization_info(key)
+    made = instance.fetch_materializations(key, limit=1).records
+    if latest is not None and not (made and made[0].storage_id > latest.storage_id):
+        yield None, latest.run_id
+
+
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something that needs a look, or time.
-
-    Attributes
-    ----------
-    subject
-        Partition, job, sensor or check.
-    reason
-        One line; empty if it was not read, because there are many.
-    since
-        Seconds since 1970; None if it is not known.
-    artefacts
-        Partitions that it concerns.
-    """
+    """Something that needs a look, or time."""
 
     kind: Kind
+    #: Partition, job, sensor or check.
     subject: str
+    #: One line; empty if it was not read, because there are many.
     reason: str = ""
+    #: Seconds since 1970; None if it is not known.
     since: float | None = None
     run_id: str | None = None
+    #: Partitions that it concerns.
     artefacts: tuple[ArtefactId, ...] = ()
 
 
@@ -217,13 +265,7 @@ def missing_partitions(
     published: set[tuple[str, str | None]],
     tried: set[ArtefactId],
 ) -> Iterator[Trouble]:
-    """Yield the expected partitions that nothing is published of, one line per asset.
-
-    Parameters
-    ----------
-    tried
-        Partitions that a failed or an unfinished run was to build: they are not told again.
-    """
+    """Yield the expected partitions that nothing is published of, one line per asset."""
     for asset in assets:
         keys = [key for key in expected[asset.key] if (asset.key, key) not in published]
         absent = tuple(each for key in keys if (each := ArtefactId(asset.key, key)) not in tried)

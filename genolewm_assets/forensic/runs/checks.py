@@ -31,20 +31,53 @@ from genolewm_assets.forensic.runs.tables import (
     LADDER_TRACES_FILE,
 )
 from genolewm_assets.forensic.sizing import standard_of
-from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.store.tables import check_schema
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, check_schema
 
-#: Names of the checks of :func:`check_run`, in its order.
+#: Checks of :func:`check_run`, in its order.
 RUN_CHECKS = (
-    "schema_as_declared",
-    "every_file_accounted_for",
-    "annotations_reach_injections",
-    "size_standard_fits",
-    "ladder_complete",
-    "negative_clean",
-    "control_has_its_genotype",
-    "saturation_flagged",
+    SCHEMA_AS_DECLARED,
+    Check(
+        "every_file_accounted_for",
+        "Every file of the run folder has one row: a profile of the store, a ladder or an allele report that was "
+        "used, or left out with a reason.",
+        "A file appeared or disappeared while the run was built. Materialise again; report rows that come back.",
+    ),
+    Check(
+        "annotations_reach_injections",
+        "Every line of the run's allele reports names an injection, by file or sample, and a locus of the panel.",
+        "The allele report of the rows names samples or loci otherwise than the instrument files and the panel, or is "
+        "of another run or kit. Rename them in the report, or take the lines out.",
+    ),
+    Check(
+        "size_standard_fits",
+        "In every profile the size standard has a top at the scan that the scaler gives to each fragment that was "
+        "found, and no fragment is further from the smooth curve than the catalogue allows.",
+        "Look at the trace of the size standard in the files of the rows; take files of failed injections out of the "
+        "folder, or state the fragments with forensic.size_standard_bp.",
+    ),
+    Check(
+        "ladder_complete",
+        "Every ladder that was used has each allele of the kit's panel file, at its distance from its neighbours.",
+        "Put a ladder of the kit into the folder, and check forensic.panels and forensic.ladder_names. An allele that "
+        "is missing in every ladder may be none of the kit's version.",
+    ),
+    Check(
+        "negative_clean",
+        "No peak of a negative control is called.",
+        "The run may be contaminated: look at the file of the rows before its samples are used. Without a negative "
+        "control, check forensic.negative_names or declare forensic.negative_control: optional.",
+    ),
+    Check(
+        "control_has_its_genotype",
+        "Every positive control has the alleles that the panel file states of it.",
+        "Look at the file of the rows; check forensic.positive_names and that the panel files are those of the kit.",
+    ),
+    Check(
+        "saturation_flagged",
+        "In every profile, peaks are flagged as off scale exactly where the file marks the detector as saturated.",
+    ),
 )
 
 #: Largest difference of the distance of two neighbouring ladder alleles from that in the panel, in base pairs.

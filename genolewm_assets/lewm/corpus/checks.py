@@ -19,20 +19,40 @@ from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus.placement_checks import PlacementAudit, Row
 from genolewm_assets.lewm.corpus.records import FAULTS, CorpusRecord
 from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
-from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.lewm.windows import WINDOW_HASHES_RIGHT, WINDOWS_HOLD_ONLY_ACGT
+from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.store.tables import TableSchema
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
+from genolewm_assets.variants import RECORDS_ACCOUNTED_FOR
 
-#: Names of the checks of :func:`check_corpus_windows`, in the order of the results.
+#: Checks of :func:`check_corpus_windows`, in the order of the results.
 CORPUS_CHECKS = (
-    "schema_as_declared",
-    "windows_follow_tiling",
-    "windows_cut_from_records",
-    "windows_hold_only_acgt",
-    "window_hashes_right",
-    "placements_hold",
-    "every_record_accounted_for",
-    "faulty_records_rare",
+    SCHEMA_AS_DECLARED,
+    Check("windows_follow_tiling", "Every record has exactly the windows that the tiling rules give."),
+    Check(
+        "windows_cut_from_records",
+        "Every window and its flanks equal the same interval of the source record, and only a record that states "
+        "another organism is called non-human.",
+        "The corpus file changed while it was read, or the code is wrong. Materialise again; report rows that come "
+        "back.",
+    ),
+    WINDOWS_HOLD_ONLY_ACGT,
+    WINDOW_HASHES_RIGHT,
+    Check(
+        "placements_hold",
+        "Every placement has the columns that its kind requires, rests on stated coordinates exactly where the bases "
+        "of the reference agree with them, and is marked exact only if the reference has the same bases.",
+        "Look up the records in the corpus file. If their coordinates are of another assembly, do not declare them as "
+        "coordinates of this genome in the catalogue; otherwise report the rows.",
+    ),
+    RECORDS_ACCOUNTED_FOR,
+    Check(
+        "faulty_records_rare",
+        "The share of rows of the source that are at fault (no id, invalid coordinates, unknown strand, ...), and are "
+        "left out, is within the catalogue's bound.",
+        "Correct the rows in the corpus file: each names its record, what is expected and what is there. If they are "
+        "to be left out, raise corpus.max_faulty_fraction in the catalogue.",
+    ),
 )
 
 _RUN = re.compile(rb"[ACGT]+")

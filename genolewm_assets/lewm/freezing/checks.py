@@ -15,13 +15,31 @@ from genolewm_assets.lewm.frozen import FrozenEpochs, Thawed
 from genolewm_assets.lewm.states import WindowEncoder
 from genolewm_assets.lewm.training import LiveEncoder, TrainingBatch, encode_targets
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.artefacts import NOT_RUN, Check, CheckResult, RowsAtFault, stating_compared
 
 if TYPE_CHECKING:
     from genolewm_assets.lewm.training import GenoLeWMDataset
 
-#: Names of the checks, in the order of :func:`check_frozen`.
-FROZEN_CHECKS: Final = ("every_visit_frozen", "frozen_states_finite", "frozen_tuples_recomputed")
+#: The checks, in the order of :func:`check_frozen`.
+FROZEN_CHECKS: Final = (
+    Check(
+        "every_visit_frozen",
+        "The store has exactly one row per visit of every frozen epoch, in the order of the visits.",
+    ),
+    Check(
+        "frozen_states_finite",
+        "Every state of every frozen tuple, of the window and of the edited window, is finite.",
+        "Numbers overflowed in edited windows, or a write was cut. Materialise again; if the rows come back, state "
+        "encoder.compute: float32 in the catalogue, or report them.",
+    ),
+    Check(
+        "frozen_tuples_recomputed",
+        "Up to 4 batches, drawn again, have the stored edits, tokens and states of windows, bit for bit; their edited "
+        "windows, encoded again, give the stored states within 1 % of the largest absolute value.",
+        "Of target_states: another device, library or model than that which wrote the rows; materialise again on one "
+        "kind of device. Of other arrays: the code is wrong; report the rows.",
+    ),
+)
 
 #: Batches that are drawn and encoded again.
 RECOMPUTED_BATCHES: Final = 4

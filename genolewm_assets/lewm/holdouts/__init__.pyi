@@ -1,9 +1,9 @@
 from .build import HoldoutInputs as HoldoutInputs
 from .build import SequenceInputs as SequenceInputs
 from .build import build_holdouts as build_holdouts
-from .checks import HOLDOUT_CHECKS as HOLDOUT_CHECKS
 from .checks import check_holdouts as check_holdouts
 from .corpus import CORPUS_COLUMNS as CORPUS_COLUMNS
+from .declared_checks import HOLDOUT_CHECKS as HOLDOUT_CHECKS
 from .index import HoldoutIndex as HoldoutIndex
 from .overlap import meets as meets
 from .phased import PhasedGenotypes as PhasedGenotypes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -9,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import DECIDED, Holdout, Split
+from genolewm_assets.genome import DECIDED, HARMFUL, Holdout, Split
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents
 from genolewm_assets.lewm.holdouts.held_intervals import HeldIntervals
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
@@ -202,3 +203,15 @@ def _rows(
         given["gene_ids"] = pa.array([[]] * n, pa.list_(pa.int64()))
     columns = [given[name] if name in given else taken[name] for name in HOLDOUT_ALLELES.columns]
     return pa.table(columns, schema=HOLDOUT_ALLELES.arrow)
+
+
+def count_new_labels(later: Mapping[str, pa.Table], earlier: Mapping[str, pa.Table]) -> Counter[str]:
+    """Count newly labelled alleles with any number of review stars: ``new_labels.<reason>.<pathogenic|benign>``."""
+    counts: Counter[str] = Counter()
+    for contig, table in later.items():
+        newly, is_new = find_newly_labelled(table, earlier.get(contig, table.slice(0, 0)))
+        pathogenic = as_bools(pc.is_in(table["label"], value_set=pa.array(HARMFUL)))
+        for reason, among in ((AlleleReason.BECAME_LABELLED, ~is_new), (AlleleReason.NEW, is_new)):
+            for name, labels in (("pathogenic", pathogenic), ("benign", ~pathogenic)):
+                counts[f"new_labels.{reason}.{name}"] += int(np.count_nonzero(newly & among & labels))
+    return counts

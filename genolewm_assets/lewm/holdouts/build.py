@@ -13,12 +13,17 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import GRCH38, PROFILES, Bases, ContigSet, Holdout, WindowProfile
-from genolewm_assets.lewm.holdouts.alleles import list_in_genes, list_in_intervals, list_newly_labelled
+from genolewm_assets.genome import EVALUATION, GRCH38, PROFILES, Bases, ContigSet, Holdout, WindowProfile
+from genolewm_assets.lewm.holdouts.alleles import (
+    count_new_labels,
+    list_in_genes,
+    list_in_intervals,
+    list_newly_labelled,
+)
 from genolewm_assets.lewm.holdouts.corpus import CONCLUSIVE_SHARE, assembled_shares, hold_out_corpus
-from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
 from genolewm_assets.lewm.holdouts.held_intervals import (
@@ -28,10 +33,16 @@ from genolewm_assets.lewm.holdouts.held_intervals import (
     hold_genes,
     keep_intervals,
 )
-from genolewm_assets.lewm.holdouts.overlap import merge_intervals
+from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_intervals
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, VariantOrigin
+from genolewm_assets.lewm.holdouts.schema import (
+    HOLDOUT_ALLELES,
+    HOLDOUT_CORPUS,
+    AlleleReason,
+    CorpusReason,
+    VariantOrigin,
+)
 from genolewm_assets.lewm.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles
 from genolewm_assets.lewm.holdouts.similar import (
     Held,
@@ -298,3 +309,47 @@ def _counted(corpus: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Ta
     for table in corpus:
         counts["corpus_windows"] += table.num_rows
         yield table
+
+
+def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> Counter[str]:
+    """Count the windows that the intervals of each holdout, and of each of its roles, exclude from training.
+
+    A window may count for several holdouts and roles. ``footprints`` are starts and ends by contig, 0-based half-open.
+    """
+    counts: Counter[str] = Counter()
+    for holdout in Holdout:
+        ours = intervals.filter(pc.equal(intervals["holdout"], holdout))
+        counts[f"windows.{holdout}"] = _count_overlapping(ours, footprints)
+        for role in EVALUATION:
+            with_role = ours.filter(pc.equal(ours["role"], role))
+            counts[f"windows.{holdout}.{role}"] = _count_overlapping(with_role, footprints)
+    counts["windows"] = sum(len(start) for start, _ in footprints.values())
+    counts["windows.held_out"] = _count_overlapping(intervals, footprints)
+    return counts
+
+
+def count_rows(intervals: pa.Table, alleles: pa.Table, corpus: pa.Table) -> Counter[str]:
+    """Count units, alleles and corpus windows by holdout and role or reason, zeros included."""
+    counts: Counter[str] = Counter()
+    for holdout in Holdout:
+        for role in EVALUATION:
+            ours = pc.and_(pc.equal(intervals["holdout"], holdout), pc.equal(intervals["role"], role))
+            counts[f"units.{holdout}.{role}"] = len(pc.unique(intervals["unit"].filter(ours)))
+        for noun, table, reasons in (("alleles", alleles, AlleleReason), ("corpus_windows", corpus, CorpusReason)):
+            found = Counter(table["reason"].filter(pc.equal(table["holdout"], holdout)).to_pylist())
+            counts.update({f"{noun}.{holdout}.{reason}": found[reason] for reason in reasons})
+    counts["corpus_windows.held_out"] = (
+        corpus.select(["source", "record_id", "window_index"])
+        .group_by(["source", "record_id", "window_index"])
+        .aggregate([])
+        .num_rows
+    )
+    return counts
+
+
+def _count_overlapping(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> int:
+    merged = merge_intervals(intervals)
+    return sum(
+        int(np.count_nonzero(meets(merged.get(contig, NO_INTERVALS), start, end)))
+        for contig, (start, end) in footprints.items()
+    )

@@ -16,11 +16,12 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import GRCH38, Holdout
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
 from genolewm_assets.lewm.holdouts.corpus import CONCLUSIVE_SHARE, GRCH38_BASES
+from genolewm_assets.lewm.holdouts.declared_checks import HOLDOUT_CHECKS
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, TABLES, AlleleReason, IntervalReason
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.store.tables import TableSchema
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
 from genolewm_assets.variants import ALLELE_KEY
 
 _CORPUS_KEY = ("holdout", "source", "record_id", "window_index")
@@ -47,11 +48,11 @@ def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPol
         One result per name in :data:`HOLDOUT_CHECKS`; the figures give the number of problems and the first five. If
         the schemas are wrong, the other checks are not run and fail.
     """
-    schemas = _result("schema_as_declared", _schemas(held))
+    schemas = _result(SCHEMA_AS_DECLARED, _schemas(held))
     if not schemas.passed:
         missed: dict[str, JsonValue] = {NOT_RUN: "not run: a table does not have its schema"}
         return (schemas, *(CheckResult(name, passed=False, figures=missed) for name in HOLDOUT_CHECKS[1:]))
-    found = (_result(name, find(held, given, policy)) for name, find in _CHECKS.items())
+    found = (_result(name, find(held, given, policy)) for name, find in zip(HOLDOUT_CHECKS[1:], _FIND, strict=True))
     return (schemas, *(_stating(check, held, given, policy) for check in found))
 
 
@@ -356,21 +357,18 @@ def _moves(held: HoldoutTables, _given: HoldoutInputs, policy: HoldoutPolicy) ->
     ]
 
 
-_CHECKS: dict[str, Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Problems]] = {
-    "rows_sorted_and_unique": _keys,
-    "units_have_one_role": _roles,
-    "contigs_held_out_whole": _contigs,
-    "alleles_in_stretches_named": _alleles,
-    "similar_windows_excluded": _similar,
-    "corpus_windows_in_doubt_named": _corpus,
-    "haplotype_share_in_bounds": _haplotypes,
-    "haplotypes_as_carried": _carriers,
-    "evaluated_stays_held_out": _sides,
-    "moves_in_bounds": _moves,
-}
-
-#: Names of the checks, in the order of :func:`check_holdouts`.
-HOLDOUT_CHECKS = ("schema_as_declared", *_CHECKS)
+_FIND: tuple[Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Problems], ...] = (
+    _keys,
+    _roles,
+    _contigs,
+    _alleles,
+    _similar,
+    _corpus,
+    _haplotypes,
+    _carriers,
+    _sides,
+    _moves,
+)
 
 
 def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:

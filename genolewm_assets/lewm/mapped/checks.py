@@ -30,10 +30,14 @@ from genolewm_assets.lewm.packages import (
     variants_path,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import CheckResult, Finding, FindingKind, RowsAtFault
+from genolewm_assets.store.artefacts import Check, CheckResult, Finding, FindingKind, RowsAtFault
 from genolewm_assets.store.files import JsonValue
 
-MAPPED_FORM_RIGHT: Final = "mapped_form_right"
+MAPPED_FORM_RIGHT = Check(
+    "mapped_form_right",
+    "The mapped form that trainers open (folder `arrays`) has every window, with its bases, place and states, and "
+    "every allele that edits are drawn from or may not make, as the tables state them, read by other code.",
+)
 _FIGURES: Final = ("windows", "alleles", "held_out_alleles", "kmers", "windows_that_spell_held_alleles")
 _READ_ROWS: Final = 512
 _TEXTS: Final = ("left_flank", "sequence", "right_flank")

@@ -51,28 +51,105 @@ from genolewm_assets.lewm.packages import (
     variants_path,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.artefacts import NOT_RUN, Check, CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.store.tables import TableSchema
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
 
-#: Names of the checks, in the order of the results of :func:`check_package`.
+_LEAK = (
+    "Do not train on this package: it is not published, and the former one stays in use. Materialise "
+    "holdouts/manifest and then packages/split of the release; if the same rows come back, report them."
+)
+
+#: The checks, in the order of the results of :func:`check_package`.
 PACKAGE_CHECKS = (
-    "schema_as_declared",
-    "sequences_right",
+    SCHEMA_AS_DECLARED,
+    Check(
+        "sequences_right",
+        "Every window has the SHA-256 of its row, consists of ACGT only and, if it is a reference window, equals the "
+        "genome, flanks included.",
+        "Materialise windows/index and corpus/windows of the contigs and sources of the rows, then packages/split; "
+        "report rows that come back.",
+    ),
     MAPPED_FORM_RIGHT,
-    "no_holdout_window_in_train",
-    "no_holdout_allele_in_train",
-    "no_holdout_corpus_row_in_train",
-    "splits_disjoint",
-    "held_out_contexts_right",
-    "labels_as_declared",
-    "training_stars_sufficient",
-    "counts_add_up",
-    "mix_served",
-    "visits_bounded",
-    "caches_match_windows",
-    "bench_alleles_scored",
-    "training_alleles_present",
+    Check(
+        "no_holdout_window_in_train",
+        "The footprint of no reference window of the training split overlaps a held-out interval.",
+        _LEAK,
+    ),
+    Check(
+        "no_holdout_allele_in_train",
+        "The training split contains no allele that is listed as held out or overlaps a held-out interval.",
+        _LEAK,
+    ),
+    Check(
+        "no_holdout_corpus_row_in_train",
+        "The training split contains no corpus window that is listed as held out or may overlap a held-out interval.",
+        _LEAK,
+    ),
+    Check(
+        "splits_disjoint",
+        "No allele is in two splits, no reference window is in both validation and test, and no training window "
+        "equals an evaluation window of a holdout with intervals on either strand.",
+        _LEAK,
+    ),
+    Check(
+        "held_out_contexts_right",
+        "Every held-out allele has one row with the 30 bases of the genome before and behind it, by which training "
+        "refuses edits that make it in windows without an exact place.",
+    ),
+    Check(
+        "labels_as_declared",
+        "Every ClinVar allele in training has the class and stars of the release that `knowledge` declares, and every "
+        "one in validation and test those of the package's release.",
+        "Materialise clinvar/shard of the release and of T0, then packages/split. If the fault is that there is no "
+        "T0, set packages.knowledge: newest in the catalogue, or name a release for the temporal holdout.",
+    ),
+    Check(
+        "training_stars_sufficient",
+        "No ClinVar allele of the training split has fewer review stars than the catalogue asks for "
+        "(`packages.min_training_stars`).",
+        "Materialise packages/split again; if the same rows come back, report them.",
+    ),
+    Check(
+        "counts_add_up",
+        "For every source, the windows and alleles read equal those in the training split plus those held out, and "
+        "the counts equal the rows of the files.",
+        "Materialise packages/split again; if the same rows come back, report them.",
+    ),
+    Check(
+        "mix_served",
+        "A simulated epoch of training serves the declared shares of origins of windows and of sources of edits, each "
+        "within 2 percentage points.",
+        "The sources are too small for the shares that the catalogue wants. Change packages.mix, or declare what can "
+        "be served with packages.mix_declared.",
+    ),
+    Check(
+        "visits_bounded",
+        "A simulated epoch visits no window more often than the catalogue allows, and visits windows of every stratum.",
+        "Lower the share of the named windows in packages.mix, raise packages.max_visits, or give the source more "
+        "windows.",
+    ),
+    Check(
+        "caches_match_windows",
+        "Every cache key and cache row of a window refers to the states of exactly that window.",
+        "The states belong to other windows than the package has. Materialise embeddings/cache and embeddings/corpus "
+        "for the sources of the rows, then packages/split.",
+    ),
+    Check(
+        "bench_alleles_scored",
+        "Read from the written package, every ClinVar allele of an evaluation labelled P, LP, B or LB with the review "
+        "stars of the policy is shown exactly once, or stated with the reason why no window shows it, and no label "
+        "has fewer stars.",
+        "The bench would miss or repeat the alleles of the rows. Materialise holdouts/manifest, then packages/split; "
+        "report rows that come back.",
+    ),
+    Check(
+        "training_alleles_present",
+        "Training windows contain a gnomAD allele and a P or LP ClinVar allele, if the sources have alleles, or the "
+        "catalogue declares that they may not (`packages.without_alleles`).",
+        "Change holdouts or window tracks of the catalogue so that alleles are left for training, or declare that "
+        "there are none with packages.without_alleles: true.",
+    ),
 )
 
 
@@ -169,7 +246,7 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     missing = sorted(set(declared) - {entry.path for entry in info.files})
     figures: dict[str, JsonValue] = {"files": len(info.files), "problems": [*problems], "missing": [*missing]}
     rows += [{"file": path, "table": declared[path].name, "problem": "the file is missing"} for path in missing]
-    return CheckResult("schema_as_declared", passed=not problems and not missing, figures=figures, rows=rows)
+    return CheckResult(SCHEMA_AS_DECLARED, passed=not problems and not missing, figures=figures, rows=rows)
 
 
 def check_sequences(

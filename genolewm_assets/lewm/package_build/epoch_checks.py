@@ -20,11 +20,17 @@ from genolewm_assets.lewm.packages import (
     epoch_visits,
     present_shares,
 )
-from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.artefacts import Check, CheckResult
 from genolewm_assets.store.files import JsonValue
 
-#: Name of the check that foretells :func:`check_visits`; it blocks nothing.
-WINDOWS_SUFFICE = "windows_suffice_for_mix"
+#: Foretells :func:`check_visits`; it blocks nothing.
+WINDOWS_SUFFICE = Check(
+    "windows_suffice_for_mix",
+    "With the windows outside the holdouts and the catalogue's mix, an epoch visits no window more often than "
+    "packages.max_visits allows: `visits_bounded` of packages/split, told before states are computed. Blocks nothing.",
+    "Do one of what the rows say before states are computed: packages/split would fail its check visits_bounded. The "
+    "shares are those of packages.mix in the catalogue.",
+)
 
 
 def check_mix(info: PackageInfo) -> CheckResult:

@@ -19,13 +19,28 @@ from genolewm_assets.errors import (
     MissingResourceError,
     RejectedResourceError,
 )
-from genolewm_assets.store.artefacts import Manifest, Root, read_manifest
+from genolewm_assets.store.artefacts import Check, Manifest, Root, read_manifest
 from genolewm_assets.store.files import resolve_generation
 
 #: Folder of the audits in a root, and the asset that writes them.
 AUDITS, AUDIT_ASSET = "audits", "packages/audit"
 #: Checks of an audit that must have passed.
-NO_LEAK_FOUND, PLANTED_LEAKS_FOUND = "no_leak_found", "planted_leaks_found"
+NO_LEAK_FOUND = Check(
+    "no_leak_found",
+    "Code that shares nothing with the filters read the package and the FASTA, drew the training stream, and found no "
+    "held-out interval, record, sequence or allele, no window of an evaluation and no wrong label.",
+    "Do not train on this package: packages/current does not move to it. The rows name what leaks, and "
+    "findings.parquet in the folder rejected of the root names all. Hold it out (holdouts in the catalogue), or take "
+    "its records out of the corpus, then materialise holdouts/manifest, packages/split and packages/audit. If the "
+    "catalogue should have kept it out, report the rows: a filter is wrong.",
+)
+PLANTED_LEAKS_FOUND = Check(
+    "planted_leaks_found",
+    "Of each kind of leak that was planted in a copy of the package, the audit found at least the stated share.",
+    "The audit would miss leaks of the kinds of the rows, so its result says too little: packages/current does not "
+    "move. Raise packages.audit_planted if chance may be the reason, and packages.audit_tuples if two_snvs is among "
+    "the rows; otherwise report them.",
+)
 
 _PACKAGE_ASSET = "packages/split"
 

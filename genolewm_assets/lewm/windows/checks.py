@@ -11,11 +11,23 @@ import pyarrow as pa
 
 from genolewm_assets.genome import Bases, WindowProfile
 from genolewm_assets.lewm.windows.schema import WINDOWS
-from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
-from genolewm_assets.store.tables import check_schema, not_run
+from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, check_schema, not_run
 
-#: Names of the checks of :func:`check_window_table`, in the order of the results.
-WINDOW_CHECKS = ("schema_as_declared", "windows_tile_contig", "windows_hold_only_acgt", "window_hashes_right")
+WINDOWS_HOLD_ONLY_ACGT = Check("windows_hold_only_acgt", "Every window consists of the bases A, C, G and T only.")
+WINDOW_HASHES_RIGHT = Check(
+    "window_hashes_right", "The SHA-256 and the id of every row equal those computed again from its window."
+)
+#: Checks of :func:`check_window_table`, in the order of the results.
+WINDOW_CHECKS = (
+    SCHEMA_AS_DECLARED,
+    Check(
+        "windows_tile_contig",
+        "The contig has exactly the windows that RFC-0006 section 3.2 defines, in every run of A, C, G and T.",
+    ),
+    WINDOWS_HOLD_ONLY_ACGT,
+    WINDOW_HASHES_RIGHT,
+)
 
 _RUN = re.compile(rb"[ACGT]+")
 _PIECE_BP = 1 << 20
@@ -111,6 +123,6 @@ def check_content(table: pa.Table, sequence: Bases) -> tuple[CheckResult, CheckR
             )
     figures = {"windows_with_other_bases": len(other), "other_bases": foreign}
     return (
-        CheckResult("windows_hold_only_acgt", not other, figures, tuple(other)),
-        CheckResult("window_hashes_right", not wrong, {"wrong_hashes": len(wrong)}, tuple(wrong)),
+        CheckResult(WINDOWS_HOLD_ONLY_ACGT, not other, figures, tuple(other)),
+        CheckResult(WINDOW_HASHES_RIGHT, not wrong, {"wrong_hashes": len(wrong)}, tuple(wrong)),
     )

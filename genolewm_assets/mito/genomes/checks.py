@@ -17,16 +17,30 @@ from genolewm_assets.mito.genomes.records import GenomeReject
 from genolewm_assets.mito.genomes.rotation import canonical_rotation
 from genolewm_assets.mito.genomes.split import SplitPolicy, near_pairs
 from genolewm_assets.mito.genomes.table import MITO_GENOME_REJECTS, MITO_GENOMES
-from genolewm_assets.store.artefacts import SHOWN_ROWS, CheckResult
-from genolewm_assets.store.tables import check_schema, not_run
+from genolewm_assets.store.artefacts import SHOWN_ROWS, Check, CheckResult
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, check_schema, not_run
 
-#: Names of the checks of :func:`check_genomes`, in its order.
+#: Checks of :func:`check_genomes`, in its order.
 GENOME_CHECKS = (
-    "schema_as_declared",
-    "every_genome_accounted_for",
-    "genomes_are_their_sources",
-    "differences_spell_genomes",
-    "near_copies_on_one_side",
+    SCHEMA_AS_DECLARED,
+    Check(
+        "every_genome_accounted_for",
+        "Every record of the collections has a row among the genomes or the rejects, and the counts equal these rows.",
+        "A record is lost or read twice, for example because a collection changed while it was read. Materialise "
+        "again; report rows that come back.",
+    ),
+    Check("genomes_are_their_sources", "Every genome equals its source record, apart from rotation and strand."),
+    Check(
+        "differences_spell_genomes",
+        "The reference with a genome's differences applied gives the sequence of the genome.",
+    ),
+    Check(
+        "near_copies_on_one_side",
+        "Two genomes in different splits differ at more positions than the catalogue's bound (all pairs are "
+        "compared), and no haplogroup is divided if the policy keeps haplogroups together.",
+        "Genomes of the rows are near copies in two splits. Materialise again; if the same rows come back, report "
+        "them: training would have seen a genome of the test.",
+    ),
 )
 
 

@@ -21,16 +21,28 @@ from genolewm_assets.mito.tokens.rows import N_TOKENS, SPLIT, StoredTokens, stor
 from genolewm_assets.mito.tokens.tokenize import decode_tokens, tokenize_sequence
 from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, KmerVocabulary
 from genolewm_assets.store.arrays import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
-from genolewm_assets.store.artefacts import CheckResult, RowsAtFault
+from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import TableSchema, column, one_of
 
-#: Names of the checks of :func:`check_tokens`, in its order.
+#: Checks of :func:`check_tokens`, in its order.
 TOKEN_CHECKS = (
-    "rows_are_the_genomes",
-    "tokens_spell_genomes",
-    "positions_are_the_references",
-    "levels_within_bounds",
+    Check(
+        "rows_are_the_genomes",
+        "Every row has the name and the split of its genome.",
+        "Materialise mito/genomes, then mito/tokens.",
+    ),
+    Check(
+        "tokens_spell_genomes",
+        "The decoded tokens of every genome give its sequence, and a token is unknown exactly if one of its bases is.",
+    ),
+    Check("positions_are_the_references", "Every token has the reference position of its first base."),
+    Check(
+        "levels_within_bounds",
+        "Every heteroplasmy level is between 0 and 1.",
+        "The heteroplasmy file states levels outside 0 to 1, such as percentages. Look up the genomes of the rows in "
+        "it.",
+    ),
 )
 
 #: Columns and arrays of the store, for the documentation. The last three are arrays; the others are in

@@ -9,16 +9,25 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
-from genolewm_assets.store.artefacts import CheckResult, RowsAtFault, stating_compared
-from genolewm_assets.store.tables import check_schema, not_run
+from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, check_schema, not_run
+from genolewm_assets.variants import ALLELES_SORTED, REF_AGREES
 
-#: Names of the checks of :func:`check_variants`, in its order.
+#: Checks of :func:`check_variants`, in its order.
 VARIANT_CHECKS = (
-    "schema_as_declared",
-    "alleles_sorted_and_unique",
-    "ref_agrees_with_genome",
-    "every_row_joined",
-    "sites_agree_with_alleles",
+    SCHEMA_AS_DECLARED,
+    ALLELES_SORTED,
+    REF_AGREES,
+    Check(
+        "every_row_joined",
+        "The rows of each shard equal its joined alleles plus merged spellings, and every substitution was joined.",
+        "Materialise gnomad/shard of chrM and clinvar/shard, then this; report rows that come back.",
+    ),
+    Check(
+        "sites_agree_with_alleles",
+        "The level of every site is at least that of its substitutions, and no higher than that of its substitutions "
+        "and the indels nearby.",
+    ),
 )
 
 
@@ -58,8 +67,8 @@ def check_variants(
     unordered = [{**_allele(b), "after": ":".join(map(str, a))} for a, b in pairwise(keys) if a >= b]
     differing = [{**_allele(key), "expected": circle[key[0] - 1 : key[0] - 1 + len(key[1])]} for key in wrong_ref]
     checks = (
-        (CheckResult("alleles_sorted_and_unique", not unordered, {"alleles": len(keys)}, unordered), len(keys)),
-        (CheckResult("ref_agrees_with_genome", not wrong_ref, {"differing": len(wrong_ref)}, differing), len(keys)),
+        (CheckResult(ALLELES_SORTED, not unordered, {"alleles": len(keys)}, unordered), len(keys)),
+        (CheckResult(REF_AGREES, not wrong_ref, {"differing": len(wrong_ref)}, differing), len(keys)),
         (_check_joined(rows, gnomad, clinvar, counts), gnomad.num_rows + clinvar.num_rows),
         (_check_sites(rows, sites, reference), sum(row["filter"] == "PASS" for row in rows)),
     )

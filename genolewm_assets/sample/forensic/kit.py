@@ -20,24 +20,16 @@ _COLOURS = ("blue", "green", "yellow", "red")
 
 @dataclass(frozen=True, slots=True)
 class KitLocus:
-    """One locus of the kit.
-
-    Attributes
-    ----------
-    channel
-        Channel of its dye, 1 to 4.
-    base_bp
-        Size in base pairs of no repeats.
-    repeat_bp
-        Length of the repeat.
-    ladder, virtual
-        Alleles of the ladder, and alleles that have a bin only.
-    """
+    """One locus of the kit."""
 
     name: str
+    #: Channel of its dye, 1 to 4.
     channel: int
+    #: Size in base pairs of no repeats.
     base_bp: int
+    #: Length of the repeat.
     repeat_bp: int
+    #: ``ladder``, ``virtual``: alleles of the ladder, and alleles that have a bin only.
     ladder: tuple[str, ...]
     virtual: tuple[str, ...] = ()
 

@@ -22,23 +22,15 @@ _KEY = 43
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What was simulated in one file.
+    """What was simulated in one file."""
 
-    Attributes
-    ----------
-    role
-        Role of the file, as ``forensic.runs`` names it.
-    genotype
-        Alleles of the person by locus; empty for a negative control.
-    dropped
-        Alleles that are too low to be called, by locus.
-    saturated
-        Loci in which the detector is saturated.
-    """
-
+    #: Role of the file, as ``forensic.runs`` names it.
     role: str
+    #: Alleles of the person by locus; empty for a negative control.
     genotype: Genotype
+    #: Alleles that are too low to be called, by locus.
     dropped: Mapping[str, tuple[str, ...]]
+    #: Loci in which the detector is saturated.
     saturated: tuple[str, ...]
 
     def expected(self) -> dict[str, tuple[str, ...]]:
@@ -55,23 +47,15 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRun:
-    """A run.
+    """A run."""
 
-    Attributes
-    ----------
-    files
-        Bytes of every file of the run folder, by name.
-    kit_files
-        Bytes of the kit's panel and bin file, by name.
-    truth
-        What was simulated, by name of the file; files that cannot be used are not among them.
-    unusable
-        Reason why a file cannot be used, by name.
-    """
-
+    #: Bytes of every file of the run folder, by name.
     files: Mapping[str, bytes]
+    #: Bytes of the kit's panel and bin file, by name.
     kit_files: Mapping[str, bytes]
+    #: What was simulated, by name of the file; files that cannot be used are not among them.
     truth: Mapping[str, Truth]
+    #: Reason why a file cannot be used, by name.
     unusable: Mapping[str, str]
 
 

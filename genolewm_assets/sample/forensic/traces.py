@@ -28,20 +28,13 @@ _NAMES = ("SIM-B", "SIM-G", "SIM-Y", "SIM-R", "SIM-O")
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One peak that is put into a trace.
+    """One peak that is put into a trace."""
 
-    Attributes
-    ----------
-    channel
-        Channel of its dye, from 1.
-    panel_bp
-        Size as the panel file would state it.
-    rfu
-        Height; more than the full scale saturates the detector.
-    """
-
+    #: Channel of its dye, from 1.
     channel: int
+    #: Size as the panel file would state it.
     panel_bp: float
+    #: Height; more than the full scale saturates the detector.
     rfu: float
 
 
@@ -60,17 +53,7 @@ def measured_bp(panel_bp: float) -> float:
 def simulate_traces(
     signals: list[Signal], injection: int, *, standard: bool = True
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
-    """Return the raw and the analysed traces of an injection, each int16, shape (dyes, scans).
-
-    Parameters
-    ----------
-    signals
-        Peaks of the dyes of the kit. The share :data:`PULL_UP` of each appears in the next of them.
-    injection
-        Number of the injection, the key of its noise.
-    standard
-        Whether the size standard was added.
-    """
+    """Return the raw and the analysed traces of an injection, each int16, shape (dyes, scans)."""
     clean = np.zeros((N_DYES, N_SCANS))
     for channel in range(1, N_DYES + 1):
         _add(clean[channel - 1], scans_of(12.0, injection), _PRIMER_RFU, 4 * _HALF_WIDTH)
@@ -113,17 +96,7 @@ def injection_bytes(
     sample: str,
     kind: str,
 ) -> bytes:
-    """Return the file of an injection.
-
-    Parameters
-    ----------
-    raw, analysed
-        Traces, int16, shape (dyes, scans).
-    injection
-        Its number, which gives well and lane.
-    sample, kind
-        Name and type of the sample, as the operator would enter them.
-    """
+    """Return the file of an injection."""
     off_scale = saturated_scans(raw)
     sizes = ",".join(f"{size:.1f}" for size in STANDARD_BP)
     tags: list[Tag] = []

@@ -45,11 +45,6 @@ def write_gene(codes: Codes, contig: str, plan: GenePlan, draws: Draws) -> Gene:
     """Write the exons of a gene into a contig in place, and return the gene.
 
     Exons consist of whole codons and are spread over the gene without its tails of 5 kb.
-
-    Parameters
-    ----------
-    codes
-        Base codes of the contig (A 0, C 1, G 2, T 3), uint8, shape (bases,); changed in place.
     """
     size = plan.end - plan.start
     count = 8 + size // 10_000

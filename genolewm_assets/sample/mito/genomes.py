@@ -129,14 +129,8 @@ def _substitute(base: str, draws: Draws) -> str:
 def _grow_tree(places: Iterator[int]) -> tuple[list[set[int]], list[str], tuple[int, ...]]:
     """Join lineages in pairs back to the root (Kingman 1982); every mutation has its own site.
 
-    Returns
-    -------
-    carried
-        Substituted sites of each leaf.
-    labels
-        Haplogroup of each leaf: a letter for one of six clades, a number for a clade inside it.
-    clade
-        Leaves of the smallest numbered clade with at least three leaves.
+    Returns the substituted sites of each leaf; its haplogroup, a letter for one of six clades and a number for a clade
+    inside it; and the leaves of the smallest numbered clade with at least three.
     """
     draws = Draws(_KEY, 2)
     lineages = [(leaf,) for leaf in range(_TREE)]

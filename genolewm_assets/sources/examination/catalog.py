@@ -57,7 +57,7 @@ def examine_catalog(
         results = pool.map(lambda each: each.run(catalog.resolve_url(each.url, root=root or Path())), known)
         found += [finding for findings in results for finding in findings]
     if later:
-        why = "give --root" if root is None else "the simulated sources are written by the first build"
+        why = "give --root" if root is None else "the simulated sources are written by genolewm demo or ui"
         places = len({each.url for each in later})
         found.append(Finding("{root}", f"not looked at: {counted(places, 'place')} under it ({why})"))
     return found

@@ -14,6 +14,7 @@ from .remote import ask_remote as ask_remote
 from .remote import fetch_error as fetch_error
 from .remote import is_absent as is_absent
 from .remote import read_remote as read_remote
+from .source import CHECKSUM_MATCHES as CHECKSUM_MATCHES
 from .source import PUBLISHED as PUBLISHED
 from .source import SourceFile as SourceFile
 from .urls import SCHEME as SCHEME

@@ -6,7 +6,6 @@ Local files are read in place. Remote files are downloaded first, into a folder 
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,35 +19,38 @@ from genolewm_assets.sources.files.fetch import fetch, published_md5
 from genolewm_assets.sources.files.local import check_local_file
 from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, read_stamp
 from genolewm_assets.sources.files.urls import SCHEME
-from genolewm_assets.store.artefacts import CheckResult, stating_compared
+from genolewm_assets.store.artefacts import Check, CheckResult, stating_compared
 
 #: Value of a catalogue's ``md5`` key that means: read the MD5 from the ``.md5`` file beside the source.
 PUBLISHED = "published"
 
 
+_PIECE_BYTES = 1 << 20
+
+CHECKSUM_MATCHES = Check(
+    "checksum_matches_published",
+    "Every downloaded source file has the MD5 that its publisher or the catalogue states, if one is stated.",
+    "The download is broken, or the publisher replaced the file: materialise again to fetch it anew. If the publisher "
+    "states another MD5 now, write that one in the catalogue.",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class LocalCopy:
-    """A source as a local file.
+    """A source as a local file."""
 
-    Attributes
-    ----------
-    path
-        Path of the file.
-    md5
-        MD5 of the file, lower-case hex.
-    expected_md5
-        MD5 that the catalogue pins or the publisher states, hex; None if there is none.
-    """
-
+    #: Path of the file.
     path: Path
+    #: MD5 of the file, lower-case hex.
     md5: str
+    #: MD5 that the catalogue pins or the publisher states, hex; None if there is none.
     expected_md5: str | None
 
     def checksum_check(self) -> CheckResult:
         """Compare the file's MD5 with the expected one; states that nothing was compared if there is none."""
         figures = {"md5": self.md5, "published_md5": self.expected_md5 or "none"}
         rows = [{"file": self.path.name, "expected": self.expected_md5, "got": self.md5}]
-        check = CheckResult("checksum_matches_published", self.expected_md5 in (None, self.md5), figures, rows)
+        check = CheckResult(CHECKSUM_MATCHES, self.expected_md5 in (None, self.md5), figures, rows)
         nothing = "neither the catalogue nor the publisher states an MD5"
         return stating_compared(check, int(self.expected_md5 is not None), nothing, declared=True)
 
@@ -161,8 +163,7 @@ class SourceFile:
         """
         target, expected = folder / self.name, self._expected_md5()
         if not self.is_remote:
-            shutil.copyfile(self._local_path(), target)
-            return LocalCopy(target, _md5_of(target), expected)
+            return LocalCopy(target, _copy(self._local_path(), target), expected)
         if expected and target.is_file() and _md5_of(target) == expected:
             return LocalCopy(target, expected, expected)
         part = self._download_folder() / f"{self.name}.part"
@@ -200,6 +201,16 @@ class SourceFile:
     def _local_path(self) -> Path:
         check_local_file(self._path)
         return self._path
+
+
+def _copy(path: Path, target: Path) -> str:
+    """Copy a file; return the MD5 of the bytes written, hex."""
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as source, target.open("wb") as copy:
+        while piece := source.read(_PIECE_BYTES):
+            digest.update(piece)
+            copy.write(piece)
+    return digest.hexdigest()
 
 
 def _md5_of(path: Path) -> str:

@@ -33,11 +33,18 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.mito.genomes import CollectionFormat, read_genomes
 from genolewm_assets.sources.mito.heteroplasmy import read_heteroplasmy
 from genolewm_assets.sources.mito.sample_names import closest_name, show_names
-from genolewm_assets.store.artefacts import BuildReport, CheckResult, RowsAtFault, stating_compared
+from genolewm_assets.store.artefacts import BuildReport, Check, CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
 
-#: Name of the check of :meth:`SampleLevels.check`.
-SAMPLE_CHECK = "samples_reach_genomes"
+#: Check of :meth:`SampleLevels.check`.
+SAMPLE_CHECK = Check(
+    "samples_reach_genomes",
+    "Every sample of the heteroplasmy files has a genome of its name, or one that was rejected, and calls of every "
+    "file count.",
+    "Samples of the rows are named otherwise than their genomes. Rename them with bcftools reheader -s, or take "
+    "samples without a genome out of the file with bcftools view -s. Where no call counts, look at its filters and "
+    "levels.",
+)
 GENOMES_FILE, REJECTS_FILE = "genomes.parquet", "rejects.parquet"
 
 

@@ -10,6 +10,7 @@ from .check_result import NOT_COMPARED as NOT_COMPARED
 from .check_result import NOT_RUN as NOT_RUN
 from .check_result import REMEDY as REMEDY
 from .check_result import SHOWN_ROWS as SHOWN_ROWS
+from .check_result import Check as Check
 from .check_result import CheckResult as CheckResult
 from .check_result import Row as Row
 from .check_result import RowsAtFault as RowsAtFault

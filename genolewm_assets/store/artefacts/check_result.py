@@ -28,6 +28,35 @@ COMPARED, NOT_COMPARED = "compared", "not_compared"
 Row: TypeAlias = Mapping[str, str | int | float | bool | None]
 
 
+#: Remedy of checks that compare what this code wrote with its inputs: nobody's data can make them fail.
+_FAULT_OF_THE_CODE = (
+    "Materialise the partition again: if it fails with the same rows, the code that built it is wrong. Report it with "
+    "these rows, the code version and the catalogue; the last good version stays in use."
+)
+
+
+class Check(str):
+    """Name of a content check: the fact that must hold.
+
+    Attributes
+    ----------
+    means
+        The fact in one sentence, which the UI shows with the check.
+    remedy
+        What to do if the fact does not hold: one or two sentences, which the UI shows beside the rows at fault.
+    """
+
+    __slots__ = ("means", "remedy")
+    means: str
+    remedy: str
+
+    def __new__(cls, name: str, means: str, remedy: str = _FAULT_OF_THE_CODE) -> Check:
+        """Declare a check; without ``remedy`` only a fault of the code can make it fail."""
+        check = super().__new__(cls, name)
+        check.means, check.remedy = means, remedy
+        return check
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """Result of one content check.
@@ -51,6 +80,7 @@ class CheckResult:
     rows: Sequence[Mapping[str, object]] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", str(self.name))  # without the texts of a `Check`
         object.__setattr__(self, "rows", () if self.passed else first_rows(self.rows))
 
 

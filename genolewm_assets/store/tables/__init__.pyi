@@ -24,6 +24,7 @@ from .parquet import read_table as read_table
 from .parquet import reading_parquet as reading_parquet
 from .parquet import write_table as write_table
 from .parquet import write_tables as write_tables
+from .schema import SCHEMA_AS_DECLARED as SCHEMA_AS_DECLARED
 from .schema import TableSchema as TableSchema
 from .schema import check_schema as check_schema
 from .schema import column as column

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store.artefacts import NOT_RUN, SHOWN_ROWS, CheckResult, Row
+from genolewm_assets.store.artefacts import NOT_RUN, SHOWN_ROWS, Check, CheckResult, Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,15 +118,22 @@ def nullable(name: str, kind: pa.DataType, description: str) -> pa.Field:
     return column(name, kind, description, nullable=True)
 
 
+SCHEMA_AS_DECLARED = Check(
+    "schema_as_declared",
+    "Every table has the declared columns, types and nullability.",
+    "The rows name each column that differs. If an older version of the code wrote the file, materialise the "
+    "partition again; otherwise report it with the rows.",
+)
+
+
 def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:
     """Check a table: columns, types and nullability as declared, valid values, no null in a non-nullable column."""
-    name = "schema_as_declared"
     try:
         schema.check(table.schema, where=schema.name)
         table.validate(full=True)
     except (CorruptResourceError, pa.ArrowInvalid) as err:
         differing = schema.differences(table.schema) or ({"table": schema.name, "problem": str(err)},)
-        return CheckResult(name, passed=False, figures={"error": str(err)}, rows=differing)
+        return CheckResult(SCHEMA_AS_DECLARED, passed=False, figures={"error": str(err)}, rows=differing)
     nulls = {field.name: table[field.name].null_count for field in schema.arrow if not field.nullable}
     figures = {"rows": table.num_rows, "forbidden_nulls": sum(nulls.values())}
     rows = [
@@ -134,7 +141,7 @@ def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:
         for column in (column for column, n in nulls.items() if n)
         for row in table.filter(pc.is_null(table[column])).select(list(schema.key)).slice(0, SHOWN_ROWS).to_pylist()
     ]
-    return CheckResult(name, passed=not figures["forbidden_nulls"], figures=figures, rows=rows)
+    return CheckResult(SCHEMA_AS_DECLARED, passed=not figures["forbidden_nulls"], figures=figures, rows=rows)
 
 
 def not_run(name: str) -> CheckResult:

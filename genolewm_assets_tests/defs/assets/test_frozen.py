@@ -18,7 +18,6 @@ import yaml
 from genolewm_assets import lewm
 from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.assets.packages.frozen import tuples_frozen
-from genolewm_assets.defs.display.entry_descriptions import ENTRY_DESCRIPTIONS
 from genolewm_assets.defs.runtime.partitions import BY_FROZEN_RELEASE, BY_PACKAGED_RELEASE
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.lewm.freezing.checks import FROZEN_CHECKS
@@ -87,7 +86,7 @@ def test_a_trainer_reads_from_the_root_what_it_would_draw(world: BuiltWorld) -> 
 
     # What the page says, and that every entry has a meaning.
     (event,) = result.asset_materializations_for_node("tuples__frozen")
-    names = [name for key in ENTRY_DESCRIPTIONS["tuples/frozen"] for name in key.split(", ")]
+    names = [name for key in tuples_frozen.entry_meanings for name in key.split(", ")]
     assert set(names) <= set(event.metadata)
     assert event.metadata["epochs"].value == "1"
     assert event.metadata["dagster/partition_row_count"].value == published.manifest.counts["visits"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
 import dagster as dg
-import pytest
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED, platform_status
@@ -22,6 +22,7 @@ from genolewm_assets.encoders import PRECISION_SUFFICIENT
 from genolewm_assets.lewm.package_build import WINDOWS_SUFFICE
 from genolewm_assets.variants import CONTIGS_KNOWN
 from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 SPECS = sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())
@@ -128,18 +129,26 @@ def test_conditions_know_every_source_outside_the_root() -> None:
     assert SOURCES.resolve(graph) == graph.observable_asset_keys
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.key.to_user_string())
+@each_row("spec", SPECS)
 def test_asset_states_what_people_need(spec: dg.AssetSpec) -> None:
-    assert spec.description is not None
-    assert spec.description.startswith("One row per ")
+    said, _, entries = str(spec.description).partition("\n\nMetadata:\n\n")
+    first, *more = said.split("\n\n")
+    assert re.match(r"One row per [a-z]", first, re.IGNORECASE)
+    assert any(not each.startswith("[![") for each in more), "what it is, and why it exists"
+    assert all(re.match("- `[^`]+`.*: [^ ]", line) for line in entries.splitlines())
+    # The UI hides what is below 260 pixels, and a picture has up to 190.
+    assert [each.startswith("[![") for each in more].index(True) == 0 if "[![" in said else True
     assert spec.owners
     assert spec.group_name == spec.key.path[0]
     assert spec.code_version
     assert 0 < len(spec.kinds) <= 3
+    assert ("h100" in spec.kinds) is (spec.tags.get("genolewm/accelerator") == "h100")
     for dep in spec.deps:
         assert dep.partition_mapping is not None, f"the mapping to {dep.asset_key} is inferred"
-    if spec.key != dg.AssetKey(["clinvar", "release"]):
-        assert "dagster/column_schema" in spec.metadata
+    columns = spec.metadata["dagster/column_schema"].columns
+    assert len({column.name for column in columns}) == len(columns) > 0
+    # The UI would show it as the storage of the asset, in place of the files.
+    assert not {"dagster/table_name", "dagster/uri"} & spec.metadata.keys()
 
 
 def test_every_check_of_contents_blocks_and_is_partitioned_like_its_asset() -> None:

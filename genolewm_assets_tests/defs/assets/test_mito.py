@@ -21,10 +21,10 @@ from genolewm_assets.mito.genomes.records import GenomeReject
 from genolewm_assets.mito.tokens.store import TOKEN_CHECKS
 from genolewm_assets.mito.variants.checks import VARIANT_CHECKS
 from genolewm_assets.sample.bgzip import write_bgzip
-from genolewm_assets.sample.facts import SAMPLE_FACTS
 from genolewm_assets.sources.mito.collection import SAMPLE_CHECK
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.pictures import parse
+from genolewm_assets_tests.referees.census import SAMPLE_FACTS
 from genolewm_assets_tests.worlds.graph.mito_world import (
     CALLS,
     FASTA,

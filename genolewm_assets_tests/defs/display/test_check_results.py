@@ -8,22 +8,14 @@ import re
 import dagster as dg
 
 from genolewm_assets.defs.assets.graph import PUBLISHING
-from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
 from genolewm_assets.defs.display.check_results import check_description, check_metadata, check_pages
 from genolewm_assets.defs.operations import JOBS
 from genolewm_assets.sources.catalog import Catalog
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, RowsAtFault
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.referees.shown_rows import watched_checks
-from genolewm_assets_tests.rows import each_row
 
-CHECKS = sorted(
-    {
-        name
-        for asset in PUBLISHING.values()
-        for name in (*getattr(asset, "check_names", asset.checks), *asset.advisory_names)
-    }
-)
+CHECKS = sorted({check for asset in PUBLISHING.values() for check in (*asset.check_names, *asset.advisory_names)})
 RESULT = CheckResult("ref_mismatches_rare", passed=False, figures={"fraction": 0.5, "examined": 20_000})
 _MODULES = sorted((REPOSITORY / "genolewm_assets").rglob("*.py"))
 
@@ -89,42 +81,52 @@ def test_rows_at_fault_are_all_counted_and_ten_are_kept() -> None:
     assert (len(wrong), [row["n"] for row in wrong], asked) == (25, list(range(10)), [True] * 10 + [False] * 15)
 
 
-def test_every_check_of_the_graph_has_a_remedy() -> None:
-    assert set(CHECK_REMEDIES) == set(CHECKS)
-    for name, remedy in CHECK_REMEDIES.items():
-        assert re.fullmatch(r"[A-Z].{20,}\.", remedy), name
+def test_every_check_says_what_it_guarantees_and_what_to_do() -> None:
+    assert len(CHECKS) > 80
+    for check in CHECKS:
+        assert re.fullmatch(r"[A-Z].{20,}\.", check.means), check
+        assert re.fullmatch(r"[A-Z].{20,}\.", check.remedy), check
+
+
+def test_a_check_has_one_meaning() -> None:
+    declared = {id(check): check for asset in PUBLISHING.values() for check in asset.check_names}
+    assert len(declared) == len(set(declared.values()))
 
 
 def test_a_remedy_names_only_what_exists() -> None:
     sections, jobs = Catalog.model_fields, {job.name for job in JOBS}
-    for name, remedy in CHECK_REMEDIES.items():
-        for section, key in re.findall(r"\b([a-z]+)\.([a-z_]+)\b", remedy):
+    for check in CHECKS:
+        for section, key in re.findall(r"\b([a-z]+)\.([a-z_]+)\b", check.remedy):
             if section in sections:
-                assert key in sections[section].annotation.model_fields, (name, f"{section}.{key}")
-        for key in re.findall(r"\b[a-z]+/[a-z]+\b", remedy):
-            assert key in PUBLISHING, (name, key)
-        for job in re.findall(r"\brun ([a-z]+_[a-z_]+)", remedy):
-            assert job in jobs, (name, job)
+                assert key in sections[section].annotation.model_fields, (check, f"{section}.{key}")
+        for key in re.findall(r"\b[a-z]+/[a-z]+\b", check.remedy):
+            assert key in PUBLISHING, (check, key)
+        for job in re.findall(r"\brun ([a-z]+_[a-z_]+)", check.remedy):
+            assert job in jobs, (check, job)
 
 
-@each_row("name", CHECKS)
-def test_a_failed_check_shows_rows_or_why_there_are_none_and_what_to_do_first(name: str) -> None:
+def test_a_failed_check_shows_rows_or_why_there_are_none_and_what_to_do_first() -> None:
     figures = {"figure": 3, "remedy_of": "none"}
-    shown = check_metadata(CheckResult(name, passed=False, figures=figures, rows=[{"contig": "chr17", "pos": 3}]))
+    shown = check_metadata(CheckResult("sorted", False, figures, [{"contig": "chr17", "pos": 3}]), "Sort it.")
     assert list(shown)[:2] == ["offending", "remedy"]
     assert isinstance(shown["offending"], dg.TableMetadataValue)
-    assert shown["remedy"].value == CHECK_REMEDIES[name]
-    bare = check_metadata(CheckResult(name, passed=False, figures={NOT_RUN: "not run: no table"}))
+    assert shown["remedy"].value == "Sort it."
+    bare = check_metadata(CheckResult("sorted", passed=False, figures={NOT_RUN: "not run: no table"}), "Sort it.")
     assert bare["offending"].value == "none: not run: no table"
-    assert check_metadata(CheckResult(name, passed=True, figures=figures, rows=[{"contig": "chr17"}])) == figures
+    assert check_metadata(CheckResult("sorted", True, figures, [{"contig": "chr17"}]), "Sort it.") == figures
+
+
+def test_a_result_has_the_plain_name_of_its_check() -> None:
+    assert type(CheckResult(CHECKS[0], passed=True).name) is str
+    assert PUBLISHING["gnomad/shard"].remedy("ref_mismatches_rare").startswith("The file is most likely of another")
 
 
 def test_a_check_without_rows_or_reason_says_that_it_compares_totals() -> None:
-    assert check_metadata(RESULT)["offending"].value.startswith("none: ")
+    assert check_metadata(RESULT, "Look.")["offending"].value.startswith("none: ")
 
 
 def test_the_remedy_of_a_result_replaces_that_of_its_check() -> None:
-    shown = check_metadata(CheckResult("mix_served", passed=False, figures={"remedy": "Do this", "served": 1}))
+    shown = check_metadata(CheckResult("mix_served", passed=False, figures={"remedy": "Do this", "served": 1}), "Look.")
     assert (shown["remedy"].value, list(shown)) == ("Do this", ["offending", "remedy", "served"])
 
 
@@ -136,7 +138,7 @@ def test_no_figure_of_a_check_is_raw() -> None:
         "served": {"edits": {"snv": 0.5}, "windows": 3},
         "ratio": 0.1234567891,
     }
-    shown = check_metadata(CheckResult("mix_served", passed=True, figures=figures))
+    shown = check_metadata(CheckResult("mix_served", passed=True, figures=figures), "Look.")
     assert (shown["problems"], shown["first"], shown["ratio"]) == ("none", "a; b", 0.123457)
     assert "error" not in shown
     table = shown["served"]
@@ -149,7 +151,7 @@ def test_no_figure_of_a_check_is_raw() -> None:
 
 def test_rows_with_other_columns_share_a_table() -> None:
     rows = [{"pos": 3, "level": 1}, {"problem": "a", "pos": None, "level": 0.5}]
-    table = check_metadata(CheckResult("mix_served", passed=False, rows=rows))["offending"]
+    table = check_metadata(CheckResult("mix_served", passed=False, rows=rows), "Look.")["offending"]
     assert [(column.name, column.type) for column in table.schema.columns] == [
         ("pos", "int"),
         ("level", "string"),

@@ -11,23 +11,14 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from genolewm_assets.definitions import defs
-from genolewm_assets.defs.assets.graph import DECLARATIONS, GATED
-from genolewm_assets.defs.display.check_descriptions import CHECK_DESCRIPTIONS
+from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.column_lineage import column_lineage
 from genolewm_assets.defs.display.metadata import HEADLINE, in_reading_order, list_files, megabytes, plotted, share
-from genolewm_assets.defs.runtime.declaration import Declaration
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.graph.built_world import STEPS, everything_built
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES
-
-GRAPH = defs.resolve_asset_graph()
-SPECS = {
-    spec.key.to_user_string(): spec
-    for spec in sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())
-}
 
 #: Figures that the UI plots, besides rows and bytes.
 PLOTTED = {
@@ -88,74 +79,6 @@ _AMOUNT = r"[\d,.]+(?: (?:bytes?|[kMG]B))?"
 PROGRESS = re.compile(
     rf"{_AMOUNT}(?: of {_AMOUNT})? ([A-Za-z ]+?)(?: \(\d+ %\))?(?:, {_AMOUNT}/s(?:, [\d,]+ s left)?)?"
 )
-
-
-@each_row("asset", SPECS)
-def test_an_asset_says_what_it_is_whose_and_of_what_kind(asset: str) -> None:
-    spec = SPECS[asset]
-    said, _, entries = str(spec.description).partition("\n\nMetadata:\n\n")
-    first, *more = [part for part in said.split("\n\n") if not part.startswith("[![")]
-    assert re.match(r"One row per [a-z]", first, re.IGNORECASE)
-    assert more, "what it is, and why it exists"
-    assert all(paragraph.rstrip().endswith(".") for paragraph in (first, *more))
-    assert all(re.match("- `[^`]+`.*: [^ ]", line) for line in entries.splitlines())
-    assert spec.owners == ["team:genolewm"]
-    assert spec.group_name == spec.key.path[0]
-    assert spec.kinds
-
-
-@each_row("asset", SPECS)
-def test_an_asset_is_tagged_with_what_it_is_partitioned_by(asset: str) -> None:
-    spec = SPECS[asset]
-    match spec.partitions_def:
-        case None:
-            expected = "nothing"
-        case dg.DynamicPartitionsDefinition():
-            expected = "forensic_run" if asset.startswith("forensic/") else "clinvar_release"
-        case static if not static.get_partition_keys():
-            expected = "no_release"
-        case static:
-            expected = "contig" if "chr21" in static.get_partition_keys() else "corpus_source"
-    assert spec.tags["genolewm/partitioned_by"] == expected
-
-
-@each_row("asset", SPECS)
-def test_every_column_has_a_type_and_a_description(asset: str) -> None:
-    schema = SPECS[asset].metadata["dagster/column_schema"]
-    assert isinstance(schema, dg.TableSchema)
-    assert schema.columns
-    assert len({column.name for column in schema.columns}) == len(schema.columns)
-    for column in schema.columns:
-        assert column.type, column.name
-        assert column.description, column.name
-
-
-def test_no_definition_claims_a_table_of_a_database() -> None:
-    # The UI would show it as the storage of the asset, in place of the files.
-    assert not any({"dagster/table_name", "dagster/uri"} & spec.metadata.keys() for spec in SPECS.values())
-
-
-def test_what_needs_an_h100_shows_it_in_the_graph() -> None:
-    with_kind = {asset for asset, spec in SPECS.items() if "h100" in spec.kinds}
-    with_tag = {asset for asset, spec in SPECS.items() if spec.tags.get("genolewm/accelerator") == "h100"}
-    assert with_kind == with_tag == {"embeddings/cache", "embeddings/corpus", "tuples/frozen"}
-
-
-def test_every_check_says_what_it_guarantees() -> None:
-    names = {key.name for key in GRAPH.asset_check_keys}
-    assert names
-    for key in GRAPH.asset_check_keys:
-        description = str(GRAPH.get_check_spec(key).description)
-        assert re.fullmatch(r"[A-Z].{20,}\.", description), key
-    assert set(CHECK_DESCRIPTIONS) == names, "a description of no check"
-
-
-@each_row("asset", [asset for asset in DECLARATIONS if asset.pictured], ids=lambda asset: asset.key)
-def test_a_description_shows_the_picture_after_its_first_paragraph(asset: Declaration) -> None:
-    # The UI hides what is below 260 pixels, and a picture has up to 190.
-    _, second, *_ = str(SPECS[asset.key].description).split("\n\n")
-    address = f"/genolewm/pictures/{asset.key}"
-    assert second == f"[![The first picture of the latest materialisation]({address})]({address}?size=full)"
 
 
 def test_files_beyond_a_screenful_are_counted() -> None:

@@ -29,7 +29,7 @@ from genolewm_assets.errors import (
     GenoLeWMError,
 )
 from genolewm_assets.store.artefacts import Damage
-from genolewm_assets.variants.checks import CONTIGS_KNOWN, GNOMAD_CHECKS
+from genolewm_assets.variants.declared_checks import CONTIGS_KNOWN, GNOMAD_CHECKS
 from genolewm_assets_tests.worlds.graph.tiny_world import (
     CONTIGS,
     TinyWorld,

@@ -12,7 +12,6 @@ import pytest
 
 from genolewm_assets.defs.assets import GATED, windows
 from genolewm_assets.defs.assets.graph import ASSETS
-from genolewm_assets.defs.display.check_remedies import CHECK_REMEDIES
 from genolewm_assets.defs.operations.demo import Demo
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
@@ -44,7 +43,7 @@ def test_wrong_reference_bases_are_shown_with_their_lines_and_the_bases_expected
     world.write_gnomad("chr17", world.gnomad_records("chr17", wrong_ref=12))
     result = world.materialize(GNOMAD, partition="chr17")
     check, rows = shown(result, "ref_mismatches_rare")
-    assert check.metadata["remedy"].value == CHECK_REMEDIES["ref_mismatches_rare"]
+    assert check.metadata["remedy"].value.startswith("The file is most likely of another assembly.")
     assert check.description is not None
     assert check.description.startswith("ref_mismatches_rare does not hold: examined 45, fraction 0.1333, ")
     lines = gzip.decompress((world.folder / "gnomad.chr17.vcf.bgz").read_bytes()).decode().splitlines()

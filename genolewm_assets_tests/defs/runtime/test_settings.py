@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -20,8 +21,11 @@ from genolewm_assets.defs.runtime.settings import (
     configured_executor,
     configured_resources,
 )
+from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.encoders import Compute
-from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.errors import ConfigurationError, MissingResourceError
+from genolewm_assets.sources.catalog import load_catalog
+from genolewm_assets.store.artefacts import Root
 from genolewm_assets_tests.servers.programs import needs_extra
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
@@ -147,3 +151,16 @@ def test_an_unknown_executor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("GENOLEWM_EXECUTOR", "dask")
     with pytest.raises(ConfigurationError, match="in_process or multiprocess or ray or k8s or slurm, got 'dask'"):
         configured_executor()
+
+
+def test_a_url_is_only_resolved(tmp_path: Path) -> None:
+    workspace = Workspace(Root(tmp_path), load_catalog("sample"))
+    with pytest.raises(MissingResourceError, match=r"simulated sources are not there\. Run genolewm demo"):
+        workspace.url(workspace.catalog.genome.fasta)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.nightly
+def test_the_simulated_sources_are_there_once_a_root_is_opened(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path, "sample")
+    assert Path(workspace.url(workspace.catalog.genome.fasta)).is_file()

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
-from genolewm_assets.lewm.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
+from genolewm_assets.lewm.holdouts.checks import check_holdouts
+from genolewm_assets.lewm.holdouts.declared_checks import HOLDOUT_CHECKS
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets_tests.rows import each_row

@@ -10,8 +10,9 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 from genolewm_assets.genome import GRCH38, Split
+from genolewm_assets.lewm.holdouts.alleles import count_new_labels
+from genolewm_assets.lewm.holdouts.build import count_rows, count_windows
 from genolewm_assets.lewm.holdouts.corpus import CONCLUSIVE_SHARE, GRCH38_BASES, assembled_shares
-from genolewm_assets.lewm.holdouts.counts import count_new_labels, count_rows, count_windows
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, TABLES
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS

@@ -18,7 +18,7 @@ from genolewm_assets.audit import (
     measure_power,
     open_files,
 )
-from genolewm_assets.defs.assets import clinvar_release, reference_genome
+from genolewm_assets.defs.assets import clinvar_release, reference_genome, vcf_of
 from genolewm_assets.defs.assets.packages.audit_table import (
     AUDIT_FINDINGS,
     PACKAGE_AUDIT,
@@ -44,14 +44,18 @@ from genolewm_assets.lewm.packages import (
     audit_location,
 )
 from genolewm_assets.progress import Progress
-from genolewm_assets.store.artefacts import CAUSE, BuildReport, CheckResult, Published, stating_compared
+from genolewm_assets.store.artefacts import CAUSE, BuildReport, Check, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue, canonical_json, read_document, write_atomic
-from genolewm_assets.store.tables import TableSchema, check_schema, read_table, write_table
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema, check_schema, read_table, write_table
 
-#: Check that blocks nothing.
-IS_CONCLUSIVE = "audit_is_conclusive"
-
-_SCHEMA_AS_DECLARED = "schema_as_declared"
+#: Blocks nothing.
+IS_CONCLUSIVE = Check(
+    "audit_is_conclusive",
+    "Every search of the audit had all that it needs, such as whole held-out contigs in the FASTA. Blocks nothing: a "
+    "search that is not certain found no leak in what it could search.",
+    "Give the audit what the rows name: a FASTA with whole contigs, the ClinVar VCF of the release, or more tuples "
+    "(packages.audit_tuples). Nothing needs doing if the genome is meant to be partial.",
+)
 _TABLE, _FINDINGS, _REPORT = "audit.parquet", "findings.parquet", "report.json"
 
 
@@ -72,7 +76,7 @@ def plan_audit(workspace: Workspace, key: str, progress: Progress) -> Plan:
 
     def write(work: Path) -> BuildReport:
         package, fasta = split.directory, genome.file("genome.fa.gz")
-        vcfs = {release: _vcf_of(published) for release, published in clinvar.items()}
+        vcfs = {release: vcf_of(published) for release, published in clinvar.items()}
         report = audit_package(
             package,
             fasta,
@@ -96,11 +100,6 @@ def plan_audit(workspace: Workspace, key: str, progress: Progress) -> Plan:
         return write_audit(work, replace(report.with_power(power), package=place))
 
     return Plan(recipe=recipe, inputs=(split, genome, *clinvar.values()), write=write)
-
-
-def _vcf_of(release: Published) -> Path:
-    (entry,) = release.manifest.files
-    return release.file(entry.path)
 
 
 def write_audit(work: Path, report: AuditReport) -> BuildReport:
@@ -239,9 +238,21 @@ packages_audit: GatedAsset = GatedAsset(
         **dict.fromkeys(("findings", "findings.what"), _WINDOWS + _ALLELES),
         **made_here("findings.kind"),
     },
-    checks=(_SCHEMA_AS_DECLARED, NO_LEAK_FOUND, PLANTED_LEAKS_FOUND),
+    checks=(SCHEMA_AS_DECLARED, NO_LEAK_FOUND, PLANTED_LEAKS_FOUND),
     advisories=(IS_CONCLUSIVE,),
     plan=plan_audit,
+    entries={
+        "headline": "what is guaranteed, and how sure that is",
+        "power": "share of the planted leaks that the audit finds, 0 to 1",
+        "tuples_drawn": "tuples of the training stream that were searched",
+        "training_windows": "windows of training; all were searched, and each was drawn",
+        "power_and_findings": "planted leaks and findings by kind of leak, as a picture",
+        "searches": "by kind of leak: the verdict, in how much was searched, planted leaks found",
+        "planted_leaks": "planted leaks by kind of plant, and how many of them were found",
+        "measured": "what the package shares with its holdouts by design",
+        "methods": "how each kind of leak was looked for",
+        "package": "the package that was audited",
+    },
     describe=describe_audit,
     pictured=True,
     advise=advise_on_audit,

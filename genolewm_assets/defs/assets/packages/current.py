@@ -9,7 +9,7 @@ import dagster as dg
 
 from genolewm_assets.defs.assets.packages.audit import packages_audit
 from genolewm_assets.defs.assets.packages.move_report import Report, report_move
-from genolewm_assets.defs.assets.packages.split import describe_card, packages_split
+from genolewm_assets.defs.assets.packages.split import CARD_ENTRIES, describe_card, packages_split
 from genolewm_assets.defs.display import check_description, check_metadata, check_pages
 from genolewm_assets.defs.runtime import (
     FOLLOWING,
@@ -26,7 +26,7 @@ from genolewm_assets.defs.runtime import (
     post,
     webhook_url,
 )
-from genolewm_assets.defs.status import read_release_table, release_metadata
+from genolewm_assets.defs.status import RELEASE_ENTRIES, read_release_table, release_metadata
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError
 from genolewm_assets.lewm.packages import (
     CARD,
@@ -41,7 +41,7 @@ from genolewm_assets.lewm.packages import (
     write_current_version,
     write_move,
 )
-from genolewm_assets.store.artefacts import ArtefactId, CheckResult
+from genolewm_assets.store.artefacts import ArtefactId, Check, CheckResult
 from genolewm_assets.variants import is_before
 
 #: Fields of ``packages/current.json``.
@@ -53,7 +53,13 @@ _COLUMNS = dg.TableSchema(
     ]
 )
 
-_VERIFIES = "package_verifies"
+_VERIFIES = Check(
+    "package_verifies",
+    "The latest audit of the package in use passed. Names and sizes of all its files and of its caches are as "
+    "recorded; files modified since have the recorded SHA-256.",
+    "Do what the row says: materialise packages/split of its release again, then packages/audit, or pin another "
+    "release: genolewm package pin RELEASE.",
+)
 
 #: Figures of a move that are posted to the webhook; null where they are not known.
 POSTED = ("clinvar_added", "clinvar_removed", "clinvar_reclassified", "bench_labels_changed", "train_labels_changed")
@@ -122,7 +128,8 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         row = {"where": err.where, "problem": err.problem, "expected": err.expected, "got": err.got}
         check = CheckResult(_VERIFIES, passed=False, figures={"error": str(err)}, rows=[row])
         said = check_description(check)
-        yield dg.AssetCheckResult(check_name=_VERIFIES, passed=False, metadata=check_metadata(check), description=said)
+        shown = check_metadata(check, _VERIFIES.remedy)
+        yield dg.AssetCheckResult(check_name=check.name, passed=False, metadata=shown, description=said)
         yield from packages_current.advice(opened, packages_current.currency(opened, None), context.instance)
         raise dg.Failure(str(err), metadata=check_pages(packages_current.key, [check]), allow_retries=False) from err
     context.log.info("package in use: release %s, %s", ref.release, ref.path)
@@ -136,7 +143,7 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         metadata={**_describe(root, move, report), **release_metadata(read_release_table(opened, context.instance))},
         data_version=dg.DataVersion(f"sha256:{ref.manifest_sha256}"),
         check_results=[
-            dg.AssetCheckResult(check_name=_VERIFIES, passed=True, metadata=facts),
+            dg.AssetCheckResult(check_name=str(_VERIFIES), passed=True, metadata=facts),
             *packages_current.advice(opened, packages_current.currency(opened, None), context.instance),
         ],
     )
@@ -255,5 +262,18 @@ packages_current = PointerAsset(
     columns=_COLUMNS,
     checks=(_VERIFIES,),
     pictured=True,
+    entries={
+        "release, path, manifest_sha256": "the package in use",
+        **RELEASE_ENTRIES,
+        "pinned": "whether a person chose it",
+        "before": "the package that was in use before",
+        "clinvar_added, clinvar_removed, clinvar_reclassified": "alleles of ClinVar that differ since then",
+        "bench_alleles_added, bench_alleles_removed, bench_labels_changed": "alleles of all benches that differ",
+        "train_labels_changed": "ClinVar alleles of training with another label than before",
+        "train_*, validation_*, test_*": "rows of each split that the move added and removed",
+        "report, report_file": "what changed since the package before",
+        "open": "code that opens the package",
+        **CARD_ENTRIES,
+    },
     body=_move_pointer,
 )

@@ -134,6 +134,19 @@ tuples_frozen = GatedAsset(
     },
     checks=FROZEN_CHECKS,
     plan=plan_frozen,
+    entries={
+        "tuples, epochs": "tuples of all epochs, and the number of epochs",
+        "tuple_bytes": "bytes on disk divided by the number of tuples",
+        "shift_p1, shift_median, shift_p99": (
+            "1st, 50th and 99th percentile of the Euclidean distance between the states of a tuple, over at most 64 "
+            "visits"
+        ),
+        "tuples_encoded, encoding_s": "edited windows that the run encoded itself, seconds that it took with writing",
+        "device, compute, dtype, torch, transformers": (
+            "what the run that built the rows computed states on, in which precision, stored as what, with which "
+            "libraries"
+        ),
+    },
     describe=describe_frozen,
     h100=True,
     shelf=FROZEN,

@@ -46,35 +46,20 @@ _NOT_READ = (GenoLeWMError, OSError, ValueError)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of a move.
+    """The report of a move."""
 
-    Attributes
-    ----------
-    path
-        The Markdown file, relative to the root.
-    figures
-        As ``display.move_figures`` returns them.
-    markdown
-        The text.
-    problems
-        What could not be compared, and why, by name.
-    """
-
+    #: The Markdown file, relative to the root.
     path: str
+    #: As ``display.move_figures`` returns them.
     figures: Mapping[str, int]
+    #: The text.
     markdown: str
+    #: What could not be compared, and why, by name.
     problems: Mapping[str, str]
 
 
 def report_move(workspace: Workspace, move: Move, progress: Progress) -> Report:
-    """Return the report of a move; a report that was kept is read, others are made and kept.
-
-    Raises
-    ------
-    GenoLeWMError, OSError, ValueError
-        If the package in use cannot be read, or the files cannot be written. What cannot be read of the package or the
-        release before is no error: the report says so, and is made again by the next call.
-    """
+    """Return the report of a move; a report that was kept is read, others are made and kept."""
     kept = _read_kept(workspace, move)
     if kept is not None:
         return kept

@@ -62,6 +62,12 @@ from genolewm_assets.store.files import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import ALLELE_KEY
 
+#: Meaning of the entries of the dataset card.
+CARD_ENTRIES = {
+    "card": "the dataset card of the package",
+    "card_yaml": "its head, which the Hugging Face Hub reads",
+}
+
 
 def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
     """Plan the package of one release; the name of its folder is a digest of code version, inputs and recipe."""
@@ -282,6 +288,16 @@ packages_split = GatedAsset(
     },
     checks=PACKAGE_CHECKS,
     plan=plan_package,
+    entries={
+        "*_windows, *_alleles": "rows of each split",
+        "distance_from_mix": "greatest difference of a share served in a simulated epoch from the declared one, 0 to 1",
+        "distance_from_rfc_0006": "the same from the shares of RFC-0006, 0 to 1",
+        "unseen_windows": "training windows that the simulated epoch does not show",
+        "temporal": "releases T0 and T1 of the temporal holdout, and why T0 is the one",
+        "knowledge": "release whose ClinVar labels training uses: `newest` is the package's, `T0` the earlier one",
+        "splits, source_mix, edit_mix": "the splits, and shares served and declared of origins and of edits",
+        **CARD_ENTRIES,
+    },
     describe=describe_package,
     pictured=True,
     after=record_latest,

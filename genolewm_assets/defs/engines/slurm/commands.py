@@ -31,20 +31,7 @@ class NoAnswerError(DeviceError):
 
 
 def submit(options: Sequence[str], script: Path, command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Submit a batch script with arguments, and return the number of the job.
-
-    Parameters
-    ----------
-    environment
-        All of the job's environment besides what Slurm adds.
-
-    Raises
-    ------
-    ConfigurationError
-        If Slurm refuses the job as it is, or is not installed.
-    NoAnswerError
-        If it cannot be told whether there is a job now.
-    """
+    """Submit a batch script and return the number of the job; :class:`NoAnswerError` if there may be a job or not."""
     # With names in place of ALL, Slurm would run the login shell of the user on the node, which a service has none of.
     arguments = ["--parsable", *options, "--export=ALL", str(script), *command]
     done = _run("sbatch", arguments, {**_own("SLURM_CONF", "PATH"), **environment})
@@ -62,13 +49,7 @@ def submit(options: Sequence[str], script: Path, command: Sequence[str], environ
 
 
 def look(job_id: int, name: str) -> JobView | None:
-    """Return a job; None if Slurm knows none of this number and name.
-
-    Raises
-    ------
-    NoAnswerError
-        If there is no answer, or it names no state that is known.
-    """
+    """Return a job; None if Slurm knows none of this number and name."""
     done = _run("scontrol", ["show", "job", "--oneliner", str(job_id)])
     if done.returncode != 0 and _UNKNOWN_JOB in done.stderr:
         return None

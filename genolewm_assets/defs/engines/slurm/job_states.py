@@ -72,23 +72,16 @@ _JOB = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job as ``scontrol`` shows it.
-
-    Attributes
-    ----------
-    reason
-        Why a job waits or why it ended: ``Resources``, ``NodeDown``; ``None`` in Slurm's own spelling if there is none.
-    exit_code
-        Exit status and signal of the batch script, such as ``0:9``.
-    nodes
-        Nodes of the job; ``(null)`` or empty before it has any.
-    """
+    """A job as ``scontrol`` shows it."""
 
     job_id: int
     name: str
     state: str
+    #: Why a job waits or why it ended: ``Resources``, ``NodeDown``; ``None`` in Slurm's own spelling if there is none.
     reason: str
+    #: Exit status and signal of the batch script, such as ``0:9``.
     exit_code: str
+    #: Nodes of the job; ``(null)`` or empty before it has any.
     nodes: str
     restarts: int
 

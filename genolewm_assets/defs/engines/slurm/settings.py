@@ -64,23 +64,15 @@ _FORWARDED = (
 
 @dataclass(frozen=True, slots=True)
 class SlurmSettings:
-    """How builds become jobs.
+    """How builds become jobs."""
 
-    Attributes
-    ----------
-    options
-        Options of ``sbatch``: those of a person first, then the card.
-    environment
-        Environment of a job: what it takes from the step that submits it, and nothing else.
-    pending_s
-        Seconds that a job may wait before it is cancelled.
-    silence_s
-        Seconds without a usable answer of Slurm after which a job is given up.
-    """
-
+    #: Options of ``sbatch``: those of a person first, then the card.
     options: tuple[str, ...]
+    #: Environment of a job: what it takes from the step that submits it, and nothing else.
     environment: Mapping[str, str]
+    #: Seconds that a job may wait before it is cancelled.
     pending_s: float
+    #: Seconds without a usable answer of Slurm after which a job is given up.
     silence_s: float
 
 

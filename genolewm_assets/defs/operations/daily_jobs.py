@@ -1,7 +1,8 @@
-"""``observe_sources``: records the current version of each file outside the root, once a day.
+"""Jobs of every day: ``observe_sources``, and ``report_status``, which writes the page of the morning.
 
-The first versions are recorded before the first build (:func:`observe_new_sources`): automation takes the first one
-that it meets for a change, and would request every build again.
+``observe_sources`` records the current version of each file outside the root. The first versions are recorded before
+the first build (:func:`observe_new_sources`): automation takes the first one that it meets for a change, and would
+request every build again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 import dagster as dg
 
-from genolewm_assets.defs.assets import DECLARATIONS, ObservedSource, forensic_source
+from genolewm_assets.defs.assets import DECLARATIONS, ObservedSource, forensic_source, platform_status
 from genolewm_assets.defs.runtime import SOURCES, Workspace, report_failure
 
 observe_sources_job = dg.define_asset_job(
@@ -31,13 +32,7 @@ observe_sources_schedule = dg.ScheduleDefinition(
 
 
 def observe_new_sources(workspace: Workspace, instance: dg.DagsterInstance, say: Callable[[str], object]) -> None:
-    """Record the current version of each source that was never observed.
-
-    Parameters
-    ----------
-    say
-        Receives one line for a source whose files cannot be observed; what reads them will say more.
-    """
+    """Record the current version of each source that was never observed."""
     for source in DECLARATIONS:
         if not isinstance(source, ObservedSource):
             continue
@@ -48,3 +43,20 @@ def observe_new_sources(workspace: Workspace, instance: dg.DagsterInstance, say:
                 instance.report_runless_asset_event(observation)
         except dg.Failure as err:
             say(f"{source.key} was not observed: {' '.join(str(err.description).split())}")
+
+
+report_status_job = dg.define_asset_job(
+    "report_status",
+    selection=dg.AssetSelection.assets(dg.AssetKey(platform_status.path)),
+    hooks={report_failure},
+    description="Write the page of the morning: releases, what is failed, late or waiting, changes, sizes, costs.",
+)
+
+report_status_schedule = dg.ScheduleDefinition(
+    name="report_status_schedule",
+    job=report_status_job,
+    # After observe_sources and check_current.
+    cron_schedule="17 5 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Write the page of the morning daily. Nothing is built or downloaded.",
+)

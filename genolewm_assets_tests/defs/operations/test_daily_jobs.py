@@ -9,7 +9,7 @@ import pytest
 
 from genolewm_assets.defs.assets.graph import DECLARATIONS
 from genolewm_assets.defs.assets.observations import ObservedSource
-from genolewm_assets.defs.operations.observe_job import observe_new_sources
+from genolewm_assets.defs.operations.daily_jobs import observe_new_sources
 from genolewm_assets.defs.runtime.partitions import BY_RUN_FOLDER
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 
