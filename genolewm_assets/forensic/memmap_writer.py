@@ -108,17 +108,8 @@ class MemmapCacheWriter:
 
     @property
     def stamps(self) -> dict[str, RowStamp]:
-        """Stamps of the files that are known to the rows stored so far, by root-relative name."""
+        """Stamps of the files when the writer was opened, by root-relative name."""
         return self._cache.stamps
-
-    def add_stamps(self, stamps: Mapping[str, RowStamp]) -> None:
-        """Record the stamps of files that were just read; errors are those of :meth:`write`."""
-        self._cache.add_stamps(stamps)
-
-    def restart(self) -> None:
-        """Drop the profiles stored so far, because they no longer follow from the files; the lock is kept."""
-        self._cache.restart()
-        self.dropped_paths.clear()
 
     def write(self, image: PreprocessedProfile) -> bool:
         """Append one profile.
@@ -138,7 +129,7 @@ class MemmapCacheWriter:
         InputError
             If a shape or value does not fit, the sample's stamp is missing, or the path was written before.
         SourceChangedError
-            If a file has changed since earlier profiles were made from it.
+            If a file has changed since the writer was opened.
         ConfigurationError
             If a stamp belongs to a file that was not declared in ``files``.
         ResourceError
@@ -153,8 +144,7 @@ class MemmapCacheWriter:
                 remedy="Read files with read_stamped",
             )
         if image.annotation is None and not self._allow_missing:
-            # With these stamps, finalize detects an annotation that was added to one of the files meanwhile.
-            self._cache.add_stamps(image.stamps)
+            self._cache.check_stamps(image.stamps)
             self.dropped_paths.append(image.path)
             return False
         self._cache.write(**profile_row(image, self._shape), stamps=image.stamps)
@@ -165,7 +155,7 @@ class MemmapCacheWriter:
         self._cache.commit()
 
     def finalize(self) -> Path:
-        """Stamp the files that no profile was made from, publish the cache, and close; may be called again.
+        """Publish the cache, and close; may be called again.
 
         Returns
         -------
@@ -175,13 +165,11 @@ class MemmapCacheWriter:
         Raises
         ------
         SourceChangedError
-            If a file has changed since profiles were made from it; the next build starts with no profiles.
-        InputError
-            If a file cannot be read.
+            If a file has changed since the writer was opened; the next build starts with no profiles.
         ResourceError
             If writing to disk fails; committed profiles are kept.
         """
-        return self._cache.finalize(self._cache.fingerprint())
+        return self._cache.finalize()
 
     def close(self) -> None:
         """Release the lock; profiles after the last commit are lost."""

@@ -30,7 +30,6 @@ from .limits import MIN_AF as MIN_AF
 from .limits import MIN_AN_FRACTION as MIN_AN_FRACTION
 from .normal_form import AlleleNormaliser as AlleleNormaliser
 from .normal_form import NormalAllele as NormalAllele
-from .order import OutOfOrderError as OutOfOrderError
 from .release_key import ReleaseKey as ReleaseKey
 from .release_key import in_order as in_order
 from .release_key import is_before as is_before
@@ -43,7 +42,6 @@ from .schema import GNOMAD_VARIANTS as GNOMAD_VARIANTS
 from .schema import REJECTS as REJECTS
 from .schema import allele_fields as allele_fields
 from .settle import settle_alleles as settle_alleles
-from .settle import settle_sorted_alleles as settle_sorted_alleles
 from .shard import REJECTS_FILE as REJECTS_FILE
 from .shard import VARIANTS_FILE as VARIANTS_FILE
 from .shard import ShardReport as ShardReport

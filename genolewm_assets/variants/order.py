@@ -52,47 +52,6 @@ class LowMarks:
         return int(self._following[np.searchsorted(self._ends, rows, side="right")])
 
 
-class OutOfOrderError(Exception):
-    """A row came too late: its position, or its contig, was already treated as complete."""
-
-
-class SlidingMarks:
-    """Assumed lower bound of later positions: ``reach_bp`` before the largest position seen.
-
-    Unlike :class:`LowMarks` it needs no second pass over the rows; a row below the bound is an error.
-
-    Parameters
-    ----------
-    reach_bp
-        Distance of the bound from the largest position seen, in bp.
-    """
-
-    def __init__(self, reach_bp: int) -> None:
-        self._reach_bp = reach_bp
-        self._furthest = 0
-        self._bound = 0
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Record the next batch; it has a column ``pos``.
-
-        Raises
-        ------
-        OutOfOrderError
-            If a position is below a bound that :meth:`after` has returned.
-        """
-        if batch.num_rows:
-            pos = numbers_of(batch["pos"])
-            if int(pos.min()) < self._bound:
-                raise OutOfOrderError
-            self._furthest = max(self._furthest, int(pos.max()))
-
-    def after(self, rows: int) -> int:
-        """Return the assumed lower bound of the positions of later rows, 1-based; ``rows`` is ignored."""
-        del rows
-        self._bound = max(self._bound, self._furthest - self._reach_bp)
-        return self._bound
-
-
 class _Run(NamedTuple):
     """A sorted batch and its positions."""
 
@@ -108,7 +67,7 @@ class _Run(NamedTuple):
         return _Run(self.batch.slice(start, end - start), self.pos[start:end])
 
 
-def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks | SlidingMarks) -> Iterator[pa.RecordBatch]:
+def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks) -> Iterator[pa.RecordBatch]:
     """Yield the rows sorted by ``KEY``; all rows of one position are in one batch.
 
     Parameters
@@ -116,7 +75,7 @@ def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks | SlidingMa
     batches
         Batches with the columns ``KEY``, of any size.
     marks
-        Lower bounds of later positions; the same batches have been, or are being, added to it in the same order.
+        Lower bounds of later positions; the same batches have been added to it in the same order.
 
     Notes
     -----

@@ -27,7 +27,6 @@ from genolewm_assets.variants.normal_form import AlleleNormaliser, NormalAllele,
 from genolewm_assets.variants.order import (
     KEY,
     LowMarks,
-    SlidingMarks,
     columns_of,
     find_repeats,
     order_alleles,
@@ -55,8 +54,6 @@ class _Record(NamedTuple):
 
 #: Rows converted to Python objects at a time.
 _ROWS_AT_ONCE = 4_096
-# Bases that one-pass sorting allows an allele to move left: twice the longest allele. Longer repeats are rare.
-_REACH_BP = 20_000
 _RAW = [name for name, _ in RAW_FIELDS]
 
 
@@ -119,34 +116,6 @@ def settle_alleles(
         yield from _unique_tables(
             order_alleles(normal.batches(contig.name), marks), contig, ledger, preference, evidence
         )
-
-
-def settle_sorted_alleles(
-    batches: Iterable[pa.RecordBatch],
-    contig: Contig,
-    normaliser: AlleleNormaliser,
-    ledger: AlleleLedger,
-    preference: Preference,
-    *,
-    evidence: Evidence | None = None,
-) -> Iterator[pa.Table]:
-    """Do the same as :func:`settle_alleles` for nearly sorted rows, in one pass and with a few batches in memory.
-
-    Raises
-    ------
-    OutOfOrderError
-        If a row sorts before rows already yielded: the input is not sorted, or an allele moves left by more than
-        ``_REACH_BP``. The caller must then discard all tables yielded so far, and the ledger.
-    """
-    marks = SlidingMarks(_REACH_BP)
-
-    def normal() -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            settled = _normalise_batch(batch, contig, normaliser, ledger)
-            marks.add(settled)
-            yield settled
-
-    yield from _unique_tables(order_alleles(normal(), marks), contig, ledger, preference, evidence)
 
 
 def _unique_tables(

@@ -14,15 +14,12 @@ import pytest
 
 from genolewm_assets.errors import GenoLeWMError, ResourceError
 from genolewm_assets.store import is_complete
-from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets.store.artefacts.build import BuildReport, build
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults import file_layer
 from genolewm_assets_tests.faults.file_layer import SYNC_CALLS, Call
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
-from genolewm_assets_tests.worlds.store.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
-from genolewm_assets_tests.worlds.store.array_caches import write_rows as write_cache_rows
 from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, contents, open_writer, write_rows
 from genolewm_assets_tests.worlds.store.interrupted_store import ROWS, check_prefix, write_store
 from genolewm_assets_tests.worlds.store.plans import LOCATION, make_plan, new_root
@@ -175,41 +172,6 @@ def test_a_build_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: i
     assert 100 < number < 399
 
 
-@pytest.mark.parametrize(("code", "lasting"), [FAULTS[name] for name in REFUSALS], ids=REFUSALS)
-def test_a_cache_on_a_disk_that_refuses_any_call_goes_on(tmp_path: Path, code: int, *, lasting: bool) -> None:
-    files = write_sources(tmp_path / "data", 1)
-    build_cache(tmp_path / "old", files)
-    write_sources(tmp_path / "data", 2)
-    undisturbed = contents(build_cache(tmp_path / "undisturbed", files))
-    committed = [0]
-
-    def rebuild() -> None:
-        with open_cache(folder, files) as writer:
-            for row in range(writer.n_rows + 1, N_ROWS + 1):
-                committed[0] = writer.n_rows // 4 * 4
-                write_cache_rows(writer, files, stop=row)
-            writer.commit()
-            committed[0] = N_ROWS
-            writer.finalize(writer.fingerprint())
-
-    for number in range(400):
-        folder = Path(shutil.copytree(tmp_path / "old", tmp_path / str(number), symlinks=True))
-        committed[0] = 0
-        # A finished generation that cannot be read is built again.
-        spared = frozenset({"open"}) if code == errno.EIO else frozenset()
-        err = failing(rebuild, at=number, code=code, lasting=lasting, spared=spared)
-        if err is None:
-            break
-        assert isinstance(err, ResourceError), repr(err)
-        assert os.strerror(code) in str(err)
-        assert verify_array_store(folder / KEY) == []
-        with open_cache(folder, files) as writer:
-            assert writer.n_rows >= committed[0], f"the failure of call {number} cost committed rows"
-        assert contents(build_cache(folder, files)) == undisturbed
-        shutil.rmtree(folder)
-    assert 60 < number < 399
-
-
 @pytest.mark.parametrize(("code", "lasting"), FAULTS.values(), ids=FAULTS)
 def test_a_new_root_on_a_disk_that_refuses_any_call(tmp_path: Path, code: int, *, lasting: bool) -> None:
     for number in range(200):
@@ -314,17 +276,3 @@ def test_a_work_directory_that_vanishes(tmp_path: Path) -> None:
         build(root, lost)
     assert not root.is_rejected(LOCATION)
     assert not build(root, make_plan()).reused
-
-
-def test_a_folder_of_caches_that_vanishes(tmp_path: Path) -> None:
-    files = write_sources(tmp_path / "data", 1)
-    undisturbed = contents(build_cache(tmp_path / "undisturbed", files))
-    for number in range(400):
-        folder = tmp_path / str(number)
-        try:
-            error = vanishing(folder, lambda: build_cache(folder, files), at=number)  # noqa: B023
-        except StopIteration:
-            break
-        assert error is None or isinstance(error, ResourceError), repr(error)
-        assert contents(build_cache(folder, files)) == undisturbed
-    assert number > 150

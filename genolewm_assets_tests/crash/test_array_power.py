@@ -22,7 +22,14 @@ from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults.killing import start
 from genolewm_assets_tests.faults.lossy_disk import LossyDisk, Tree, lay, lossy_disk
-from genolewm_assets_tests.worlds.store.array_caches import KEY, N_ROWS, build_cache, open_cache, write_sources
+from genolewm_assets_tests.worlds.store.array_caches import (
+    KEY,
+    N_ROWS,
+    build_cache,
+    open_cache,
+    published_bytes,
+    write_sources,
+)
 from genolewm_assets_tests.worlds.store.array_caches import write_rows as write_cache_rows
 from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, contents, open_writer, values, write_rows
 from genolewm_assets_tests.worlds.store.interrupted_store import ROWS, check_prefix, write_store
@@ -163,30 +170,30 @@ def test_a_power_cut_while_a_build_writes_and_publishes(tmp_path: Path) -> None:
 def test_a_power_cut_while_a_cache_is_written_and_published(tmp_path: Path) -> None:
     folder, cuts = tmp_path / "disk" / "caches", Cuts(random.Random(13), share=0.3)
     files = write_sources(tmp_path / "data", 1)
-    old = contents(build_cache(folder, files))
+    old = published_bytes(build_cache(folder, files))
     write_sources(tmp_path / "data", 2)
-    new = contents(build_cache(tmp_path / "undisturbed", files))
+    new = published_bytes(build_cache(tmp_path / "undisturbed", files))
 
     def rebuild() -> None:
         with open_cache(folder, files) as writer:
             for row in range(len(writer.resume_keys()) + 1, N_ROWS + 1):
-                cuts.promised = writer.n_rows // 4 * 4
+                cuts.promised = len(writer.resume_keys()) // 4 * 4
                 write_cache_rows(writer, files, stop=row)
             writer.commit()
             cuts.promised = N_ROWS
-            writer.finalize(writer.fingerprint())
+            writer.finalize()
 
     cuts = followed(folder.parent, cuts, rebuild)
     shown, last = [], cuts.left[-1][0]
     for number, promised, tree in cuts.left:
         where = lay(tree, tmp_path / "cut") / "caches"
-        found = contents((where / KEY).resolve())
+        found = published_bytes((where / KEY).resolve())
         assert found in (old, new), f"a mix is shown after a cut before call {number}"
         assert found == new or number < last, "what was finished is not shown after a power cut"
         shown.append(found == new)
         with open_cache(where, files) as writer:
-            assert writer.n_rows >= promised, f"committed rows are lost by a cut before call {number}"
-        assert contents(build_cache(where, files)) == new, f"after a cut before call {number}"
+            assert len(writer.resume_keys()) >= promised, f"committed rows are lost by a cut before call {number}"
+        assert published_bytes(build_cache(where, files)) == new, f"after a cut before call {number}"
         shutil.rmtree(where.parent)
     assert set(shown) == {False, True}
     assert len(cuts.left) > 100

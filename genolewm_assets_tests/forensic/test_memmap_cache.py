@@ -26,6 +26,7 @@ from genolewm_assets.store.arrays.keys import (
 from genolewm_assets.store.arrays.layout import IndexEntry, is_complete
 from genolewm_assets.store.arrays.report import inspect_cache
 from genolewm_assets.store.arrays.stamps import SourceChangedError, stamp_files
+from genolewm_assets_tests.worlds.store.array_caches import published_bytes
 from genolewm_assets_tests.worlds.store.profiles import (
     CONFIG,
     PANEL_FILE,
@@ -135,8 +136,7 @@ def test_the_bytes_do_not_depend_on_the_hash_seed(cache: Path, files: dict[str, 
         found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
         orders.add(found.stdout)
         other = cache_key_dir(tmp_path / seed, cache.name)
-        for path in cache.iterdir():
-            assert (other / path.name).read_bytes() == path.read_bytes(), path.name
+        assert published_bytes(other) == published_bytes(cache)
     assert len(orders) == 2, "the processes hash differently"
 
 
@@ -165,7 +165,7 @@ def test_resuming(tmp_path: Path, files: dict[str, Path], cache: Path) -> None:
     with open_writer(other, files) as writer:
         assert writer.resume_paths() == {f"run/{row:03}.hid" for row in range(4)}
     resumed = build_cache(other, files)
-    assert {p.name: p.read_bytes() for p in resumed.iterdir()} == {p.name: p.read_bytes() for p in cache.iterdir()}
+    assert published_bytes(resumed) == published_bytes(cache)
     with open_writer(other, files) as writer:
         assert len(writer.resume_paths()) == 10
         assert writer.finalize() == writer.finalize() == resumed.resolve()
@@ -191,7 +191,7 @@ def test_a_sample_that_changes_during_the_build_is_refused(
     with open_writer(tmp_path / "caches", files, allow_missing_annotations=False) as writer:
         assert writer.write(make_profile(files, 4 if dropped else 0)) is not dropped
         files["run/004.hid" if dropped else "run/000.hid"].write_text("another content")
-        with pytest.raises(SourceChangedError, match=r"'run/00[04]\.hid' changed"):
+        with pytest.raises(SourceChangedError, match=r"changed since the build began \('run/00[04]\.hid'"):
             writer.finalize()
 
 
@@ -228,7 +228,7 @@ def test_what_a_profile_must_have(tmp_path: Path, files: dict[str, Path]) -> Non
     with open_writer(tmp_path / "caches", files) as writer:
         with pytest.raises(InputError, match="the sample has no stamp"):
             writer.write(replace(profile, stamps={PANEL_FILE: stamps[PANEL_FILE]}))
-        with pytest.raises(ConfigurationError, match="stamps of files that were not declared"):
+        with pytest.raises(ConfigurationError, match="a file was not declared"):
             writer.write(replace(profile, stamps={**stamps, "ladder.hid": stamps[PANEL_FILE]}))
         with pytest.raises(InputError, match="wrong shape"):
             writer.write(replace(profile, scaler=np.zeros(5)))
@@ -282,17 +282,3 @@ def test_a_writer_tells_whether_the_cache_is_finished(tmp_path: Path, files: dic
     with open_writer(tmp_path / "caches", files) as writer:
         assert writer.is_finished
         assert writer.resume_paths() == {"run/000.hid"}
-
-
-def test_a_restart_drops_profiles_and_stamps(tmp_path: Path, files: dict[str, Path]) -> None:
-    with open_writer(tmp_path / "caches", files) as writer:
-        writer.add_stamps(stamp_files({PANEL_FILE: files[PANEL_FILE]}))
-        writer.write(make_profile(files, 0))
-        assert writer.stamps.keys() == {PANEL_FILE, "run/000.hid"}
-    with open_writer(tmp_path / "caches", files) as writer:
-        assert writer.resume_paths() == {"run/000.hid"}
-        writer.restart()
-        assert (writer.resume_paths(), writer.stamps) == (set(), {})
-        writer.write(make_profile(files, 1))
-        reader = MemmapCacheReader(writer.finalize())
-    assert [entry.path for entry in reader.load_index()] == ["run/001.hid"]

@@ -16,7 +16,7 @@ from genolewm_assets.forensic.dataset.scaling import ScalingStrategy
 from genolewm_assets.forensic.dataset.strategies import DatasetEntry, DatasetStrategy
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store import read_stamped
-from genolewm_assets.store.arrays import RowStamp, stamp_files
+from genolewm_assets.store.arrays import RowStamp
 from genolewm_assets.store.files import JsonValue
 
 #: Folder of the panel files among the root-relative names.
@@ -117,7 +117,7 @@ def build_cache(
     files
         The files of the recipe.
     strict
-        Compare files by content when an interrupted build goes on.
+        Compare files by content at the end of the build.
 
     Raises
     ------
@@ -151,13 +151,8 @@ def _write_all(
 ) -> None:
     entries = list(recipe.dataset.collect_dataset_files(recipe.root, files))
     samples = {entry.name for entry in entries}
-    shared = {name: path for name, path in files.items() if name not in samples}
-    if writer.resume_paths() and not shared.keys() <= writer.stamps.keys():
-        # A table or ladder was added since the build was interrupted, and rows may depend on it.
-        writer.restart()
-    stamps = stamp_files(shared, known=writer.stamps)
-    writer.add_stamps(stamps)
-    ladders = _Ladders(recipe.scaling, files, {n: each for n, each in stamps.items() if n.startswith(_PANEL)}, report)
+    stamps = {name: stamp for name, stamp in writer.stamps.items() if name.startswith(_PANEL) and name not in samples}
+    ladders = _Ladders(recipe.scaling, files, stamps, report)
     done = writer.resume_paths()
     for number, entry in enumerate(entries, 1):
         if entry.name not in done:

@@ -46,17 +46,7 @@ _LINK = re.compile(r"""<a\s[^<>]*?href\s*=\s*["']?([^"'\s<>]+)""", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A ClinVar VCF in a listing.
-
-    Attributes
-    ----------
-    day
-        Date in the file's name, ISO format.
-    url
-        URL or path of the file.
-    identity
-        Identity of the content: the published MD5; if no checksums are published, the size with ETag or date.
-    """
+    """A ClinVar VCF in a listing: ISO date of its name, URL or path, and :func:`read_identity`."""
 
     day: str
     url: str
@@ -141,22 +131,9 @@ def read_listing(
 
 
 def read_identity(url: str, *, published: bool, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> str | None:
-    """Return the identity of a file's content; None if the file does not exist.
+    """Return what identifies a file's content; None if it does not exist.
 
-    Parameters
-    ----------
-    url
-        URL or path of the VCF.
-    published
-        Whether the publisher provides checksums. If so, the identity is the MD5 in ``<url>.md5``, None if there is no
-        such file; else it is the size with ETag or date.
-    attempts, wait
-        Number of attempts in case of transient failures, and the pause between them.
-
-    Raises
-    ------
-    FetchError
-        If the file cannot be reached, or its ``.md5`` file does not state an MD5.
+    The identity is the MD5 in ``<url>.md5`` if the publisher provides checksums, else the size with ETag or date.
     """
     if published:
         return published_md5(url, attempts=attempts, wait=wait)

@@ -23,19 +23,11 @@ _PAYLOAD = [CLINVAR_VARIANTS.arrow.field(name) for name in CLINVAR_VARIANTS.colu
 _CLASSES = ("CLNSIG", "CLNSIGCONF", "CLNSIGINCL", "CLNREVSTAT", "ONC", "SCI")
 _TEXTS = (*_CLASSES, "GENEINFO", "CLNVC", "MC", "CLNDN", "CLNHGVS")
 #: Schema of the rows.
-SPOOLED = pa.schema([*RAW_FIELDS, *((field.name, field.type) for field in _PAYLOAD)])
+ROWS = pa.schema([*RAW_FIELDS, *((field.name, field.type) for field in _PAYLOAD)])
 
 
 def read_rows(records: VcfBlock) -> pa.RecordBatch:
-    """Return one row per ALT allele, with the columns ``SPOOLED``.
-
-    Raises
-    ------
-    VcfError
-        If a field cannot be parsed; the message names the line.
-    UnknownTermError
-        If a classification or review status is not in the vocabulary; the message names the line.
-    """
+    """Return one row per ALT allele, with the columns ``ROWS``."""
     records.locate([*_TEXTS, "ALLELEID", "RS"])
     texts = {key: records.strings_of(key) for key in _TEXTS}
     labels, label_codes = _looked_up(records, "CLNSIG", _label)
@@ -72,7 +64,7 @@ def read_rows(records: VcfBlock) -> pa.RecordBatch:
         _check_size(records)
         columns = [None if column is None else column.take(number_column(alleles.record)) for column in columns]
     columns[4] = alleles.alts()
-    return pa.RecordBatch.from_arrays(columns, schema=SPOOLED)
+    return pa.RecordBatch.from_arrays(columns, schema=ROWS)
 
 
 def _check_size(records: VcfBlock) -> None:

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet, Label
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.clinvar.rows import SPOOLED, read_rows
+from genolewm_assets.sources.clinvar.rows import read_rows
 from genolewm_assets.sources.vcf import ContigNames, LocalVcf, VcfScanner, check_assembly
-from genolewm_assets.store.tables import BatchSpool, memory_given_back, write_table, write_tables
+from genolewm_assets.store.tables import memory_given_back, write_table, write_tables
 from genolewm_assets.variants import (
     CLINVAR_VARIANTS,
     REJECTS,
@@ -31,17 +31,15 @@ from genolewm_assets.variants import (
     AlleleLedger,
     AlleleNormaliser,
     FilterReason,
-    OutOfOrderError,
     ShardReport,
     evidence_of,
     preference_of,
     settle_alleles,
-    settle_sorted_alleles,
 )
 
 #: Batches of rows in the order of the file, each with its contig.
 ContigRows: TypeAlias = Iterator[tuple[Contig, pa.RecordBatch]]
-#: Contigs in the order of the genome, each with its tables in order of position.
+#: Contigs, each with its tables in order of position.
 Settled: TypeAlias = Iterator[tuple[Contig, Iterator[pa.Table]]]
 
 #: Number of rows from which their classes are counted together.
@@ -127,8 +125,9 @@ def build_clinvar_shard(
     Raises
     ------
     VcfError
-        If the file is malformed, on another assembly, has no record on a contig of the genome, or does not declare
-        ``CLNSIG``.
+        If the file is malformed, on another assembly, has no record on a contig of the genome, does not declare
+        ``CLNSIG``, or returns to a contig after another one; with ``single_file``, also if its contigs are not in the
+        order of the genome.
     UnknownTermError
         If a classification or review status is not in the closed vocabularies.
     UnknownContigError
@@ -136,38 +135,35 @@ def build_clinvar_shard(
 
     Notes
     -----
-    A file sorted by contig (in the order of ``contigs``) and position is processed in one pass. Any other file is read
-    again and its rows are spooled to ``out_dir``.
+    Records of one contig may come in any order. Rows of one contig at a time are held: the first 48 MiB of its batches
+    in memory, others in a temporary folder in ``out_dir``.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     recipe = {**origin, "release": release, "normal_form": "trimmed" if reference is None else "left-aligned"}
-    normaliser = AlleleNormaliser(reference)
-
-    def run(*, file_is_sorted: bool) -> ShardReport:
-        ledger, names = AlleleLedger(vcf.name), ContigNames(contigs)
-        for label in Label:
-            ledger.note(f"label_before_rejects.{label}", 0)
-            ledger.note(f"label.{label}", 0)
-        with memory_given_back(), VcfScanner(vcf, threads=threads, progress=progress) as scanner:
-            _check_clinvar(scanner, contigs, str(vcf))
-            rows = _contig_rows(scanner, names, ledger)
-            if file_is_sorted:
-                settled = _settle_sorted(rows, contigs, normaliser, ledger)
-            else:
-                settled = _settle_spooled(rows, contigs, normaliser, ledger, folder=out_dir)
-            written = _write(settled, contigs, ledger, out_dir, recipe, single_file=single_file)
-            names.check_met(contigs, where=str(vcf))
-        ledger.note("records", scanner.records)
-        for name, records in names.other_contigs().items():
-            ledger.note(name, records)
-        written[REJECTS_FILE] = write_table([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=recipe)
-        return ShardReport(ledger.counts(), written, scanner.alleles)
-
-    try:
-        return run(file_is_sorted=True)
-    except OutOfOrderError:
-        # No ClinVar file so far needed this second run, which spools rows to disk.
-        return run(file_is_sorted=False)
+    normaliser, ledger, names = AlleleNormaliser(reference), AlleleLedger(vcf.name), ContigNames(contigs)
+    for label in Label:
+        ledger.note(f"label_before_rejects.{label}", 0)
+        ledger.note(f"label.{label}", 0)
+    with memory_given_back(), VcfScanner(vcf, threads=threads, progress=progress) as scanner:
+        _check_clinvar(scanner, contigs, str(vcf))
+        settled: Settled = (
+            (
+                contig,
+                settle_alleles(
+                    batches, contig, normaliser, ledger, preference_of, evidence=evidence_of, folder=out_dir
+                ),
+            )
+            for contig, batches in _divide(
+                _contig_rows(scanner, names, ledger), contigs, where=str(vcf), in_order=single_file
+            )
+        )
+        written = _write(settled, contigs, ledger, out_dir, recipe, single_file=single_file)
+        names.check_met(contigs, where=str(vcf))
+    ledger.note("records", scanner.records)
+    for name, records in names.other_contigs().items():
+        ledger.note(name, records)
+    written[REJECTS_FILE] = write_table([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=recipe)
+    return ShardReport(ledger.counts(), written, scanner.alleles)
 
 
 def _contig_rows(scanner: VcfScanner, names: ContigNames, ledger: AlleleLedger) -> ContigRows:
@@ -188,45 +184,26 @@ def _contig_rows(scanner: VcfScanner, names: ContigNames, ledger: AlleleLedger) 
             del block
 
 
-def _settle_sorted(
-    rows: Iterable[tuple[Contig, pa.RecordBatch]],
-    contigs: ContigSet,
-    normaliser: AlleleNormaliser,
-    ledger: AlleleLedger,
-) -> Settled:
-    """Yield each contig that has rows with its tables, for a sorted file; consume the tables before the next contig.
+def _divide(
+    rows: ContigRows, contigs: ContigSet, *, where: str, in_order: bool
+) -> Iterator[tuple[Contig, Iterator[pa.RecordBatch]]]:
+    """Yield each contig with its batches, as the file has them; take the batches of one before the next contig.
 
-    Raises
-    ------
-    OutOfOrderError
-        If the file is not sorted by contig, in the order of the genome, and position.
+    A contig that comes back raises :class:`VcfError`; with ``in_order``, so does one that the genome has before another
+    that was yielded.
     """
     places = {contig.name: place for place, contig in enumerate(contigs)}
-    last = -1
+    met: dict[str, int] = {}
     for name, group in groupby(rows, key=lambda row: row[0].name):
-        if places[name] <= last:
-            raise OutOfOrderError
-        last = places[name]
-        batches = (batch for _, batch in group)
-        yield (
-            contigs[name],
-            settle_sorted_alleles(batches, contigs[name], normaliser, ledger, preference_of, evidence=evidence_of),
-        )
-
-
-def _settle_spooled(
-    rows: ContigRows, contigs: ContigSet, normaliser: AlleleNormaliser, ledger: AlleleLedger, *, folder: Path
-) -> Settled:
-    """Yield each contig with its tables, for a file in any order; rows are spooled to ``folder``."""
-    with BatchSpool(SPOOLED, folder) as spool:
-        for contig, batch in rows:
-            spool.append(contig.name, batch)
-        for contig in contigs:
-            batches = spool.batches(contig.name)
-            yield (
-                contig,
-                settle_alleles(batches, contig, normaliser, ledger, preference_of, evidence=evidence_of, folder=folder),
+        if name in met or (in_order and places[name] < max(met.values(), default=-1)):
+            raise VcfError(
+                where,
+                f"records of {name} come after those of {[*met][-1]}",
+                expected="all records of a contig together" + ", contigs in the order of the genome" * in_order,
+                remedy="Sort the file (bcftools sort; the order of contigs is that of the header's ##contig lines)",
             )
+        met[name] = places[name]
+        yield contigs[name], (batch for _, batch in group)
 
 
 def _write(

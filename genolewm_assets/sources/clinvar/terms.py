@@ -102,16 +102,6 @@ def label_of(clnsig: str | None, *, where: str) -> Label:
     A value may have several terms, joined by ``/``, ``|`` or (before 2022) ``,_``. Terms that are not about
     pathogenicity (``drug_response``, ``risk_factor``, ...) have no effect. Of the other terms, P with LP gives LP, and
     B with LB gives LB; a conflict, another combination, or no term gives OTHER.
-
-    Parameters
-    ----------
-    where
-        File and line, for errors.
-
-    Raises
-    ------
-    UnknownTermError
-        If a term is not in the vocabulary.
     """
     if clnsig is None:
         return Label.OTHER
@@ -127,13 +117,7 @@ def label_of(clnsig: str | None, *, where: str) -> Label:
 
 
 def stars_of(clnrevstat: str | None, *, where: str) -> int:
-    """Return the review stars, 0 to 4, of a ``CLNREVSTAT`` value; 0 if it is None.
-
-    Raises
-    ------
-    UnknownTermError
-        If the review status is not in the vocabulary.
-    """
+    """Return the review stars, 0 to 4, of a ``CLNREVSTAT`` value; 0 if it is None."""
     return 0 if clnrevstat is None else _look_up(_STARS, clnrevstat, "CLNREVSTAT", clnrevstat, where)
 
 
@@ -142,18 +126,7 @@ _SYMBOL, _GENE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@#-]*"), re.compile(r"[1
 
 
 def parse_genes(geneinfo: str | None, *, where: str) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
-    """Split ``GENEINFO`` (``BRCA1:672|LOC126862571:126862571``) into symbols and NCBI GeneIDs, in its order.
-
-    Returns
-    -------
-    tuple of (tuple of str, tuple of int or None)
-        Symbols and GeneIDs, of equal length; the GeneID is None if the value has none. Empty if ``geneinfo`` is None.
-
-    Raises
-    ------
-    VcfError
-        If a gene has no symbol of letters, digits and ``. _ - @ #``, or a GeneID that is not a positive number.
-    """
+    """Split ``GENEINFO`` (``BRCA1:672|LOC126862571:126862571``) into symbols and NCBI GeneIDs, None without one."""
     symbols: list[str] = []
     identifiers: list[int | None] = []
     for gene in geneinfo.split("|") if geneinfo else ():

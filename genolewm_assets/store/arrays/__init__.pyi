@@ -22,5 +22,4 @@ from .row_index import RowIndex as RowIndex
 from .row_index import publish_row_index as publish_row_index
 from .stamps import RowStamp as RowStamp
 from .stamps import read_stamped as read_stamped
-from .stamps import stamp_files as stamp_files
 from .writer import ArrayStoreWriter as ArrayStoreWriter

@@ -53,21 +53,7 @@ _THREADS = 4
 
 @dataclass(frozen=True, slots=True)
 class StoreChecksums:
-    """Layout, row count and checksums of a finished store.
-
-    Attributes
-    ----------
-    directory
-        Directory of the store.
-    layout
-        Layout of the store.
-    n_rows
-        Number of rows.
-    files
-        CRC-32C of each file other than arrays, by file name.
-    arrays
-        CRC-32C of each batch of rows, 8 hex digits, by array.
-    """
+    """Layout, row count and CRC-32C (8 hex digits) of each file and of each batch of an array, of a finished store."""
 
     directory: Path
     layout: ArrayLayout
@@ -80,17 +66,7 @@ class StoreChecksums:
         return batch * self.layout.batch_rows, min((batch + 1) * self.layout.batch_rows, self.n_rows)
 
     def batch_problem(self, name: str, batch: int, data: npt.NDArray[Any]) -> str | None:
-        """Compare the checksum of a batch of rows; return a description of the difference, or None.
-
-        Parameters
-        ----------
-        name
-            Name of the array.
-        batch
-            0-based number of the batch.
-        data
-            The rows of the batch, or their bytes as uint8.
-        """
+        """Compare the checksum of a batch of rows; return a description of the difference, or None."""
         found, wanted = f"{crc32c(data):08x}", self.arrays[name][batch]
         if found == wanted:
             return None
@@ -98,13 +74,7 @@ class StoreChecksums:
         return f"rows {first} to {stop - 1} differ from what was written: expected crc32c {wanted}, got crc32c {found}"
 
     def check_file(self, name: str) -> None:
-        """Compare the checksum of a file other than an array.
-
-        Raises
-        ------
-        MissingResourceError, CorruptResourceError
-            If the file is missing, cannot be read, or differs.
-        """
+        """Compare the checksum of a file other than an array."""
         path, wanted = self.directory / name, self.files[name]
         found = crc32c_file(path)
         if found != wanted:
@@ -117,13 +87,7 @@ class StoreChecksums:
             )
 
     def open_array(self, name: str) -> BinaryIO:
-        """Open the file of an array and compare its size with the number of rows.
-
-        Raises
-        ------
-        MissingResourceError, CorruptResourceError
-            If the file is missing, shorter or longer.
-        """
+        """Open the file of an array and compare its size with the number of rows."""
         (spec,) = (spec for spec in self.layout.arrays if spec.name == name)
         path, wanted = self.directory / spec.file_name, self.n_rows * spec.row_bytes
         handle = open_plain(path)
@@ -142,14 +106,7 @@ class StoreChecksums:
 
     @contextmanager
     def open_index(self) -> Iterator[pq.ParquetFile]:
-        """Open ``index.parquet`` as a context manager.
-
-        Raises
-        ------
-        MissingResourceError, CorruptResourceError
-            If the file is missing, its checksum differs, it is the index of another store, or Arrow cannot read it (in
-            the body of the ``with`` statement as well).
-        """
+        """Open ``index.parquet``; what Arrow cannot read inside the block is a CorruptResourceError too."""
         self.check_file(INDEX)
         path = self.directory / INDEX
         try:
@@ -163,15 +120,7 @@ class StoreChecksums:
             raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy=BUILD_AGAIN) from err
 
     def read_index(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read ``index.parquet``, or some columns of it.
-
-        Raises
-        ------
-        MissingResourceError, CorruptResourceError
-            As :meth:`open_index`.
-        MemoryLimitError
-            If the table would take more than half of the memory that this process may use.
-        """
+        """Read ``index.parquet``, or some columns of it, if it takes at most half of the usable memory."""
         with self.open_index() as file:
             groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
             check_fits_memory(sum(group.total_byte_size for group in groups), 0.5, str(self.directory / INDEX))
@@ -183,13 +132,6 @@ def read_checksums(directory: Path) -> StoreChecksums:
 
     Each file is checked with the checksum in the file before it: ``_COMPLETE``, then ``crc.json``, then
     ``shapes.json``.
-
-    Raises
-    ------
-    MissingResourceError
-        If the directory has no finished store.
-    CorruptResourceError
-        If one of these files was altered or has invalid content.
     """
     if not is_complete(directory):
         raise MissingResourceError(
@@ -215,15 +157,7 @@ def read_checksums(directory: Path) -> StoreChecksums:
 
 
 def find_differences(checksums: StoreChecksums, progress: Progress) -> Iterator[str]:
-    """Read every file of a store and yield one line for each file or batch of rows that differs.
-
-    Parameters
-    ----------
-    checksums
-        Checksums of the store.
-    progress
-        Receives the number of bytes of the arrays read.
-    """
+    """Read every file of a store and yield one line for each file or batch of rows that differs."""
     for name in sorted(checksums.files):
         try:
             checksums.check_file(name)
@@ -261,13 +195,7 @@ def _array_differences(checksums: StoreChecksums, spec: ArraySpec, count: ByteCo
 
 
 def rows_from_json(document: object, where: str) -> int:
-    """Return the row count in the document of ``shapes.json``.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the count is missing or not an integer in range.
-    """
+    """Return the row count in the document of ``shapes.json``."""
     n_rows = document.get("n_rows") if isinstance(document, dict) else None
     if type(n_rows) is not int or not 0 <= n_rows <= MOST:
         expected = f"0 to {MOST}"
@@ -278,13 +206,7 @@ def rows_from_json(document: object, where: str) -> int:
 
 
 def file_checksums_from_json(document: object, where: str) -> dict[str, int]:
-    """Return the CRC-32C of each file in the document of ``crc.json``; the file names are not checked.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the document has another layout version or is not valid.
-    """
+    """Return the CRC-32C of each file in the document of ``crc.json``; the file names are not checked."""
     version = document.get("layout_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != CACHE_VERSION:
         expected, got = f"layout version {CACHE_VERSION}", reprlib.repr(version)
@@ -298,13 +220,7 @@ def file_checksums_from_json(document: object, where: str) -> dict[str, int]:
 def batch_checksums_from_json(
     document: Mapping[str, Any], layout: ArrayLayout, n_rows: int, where: str
 ) -> dict[str, list[str]]:
-    """Return the CRC-32C of each batch, 8 hex digits, by array, from the document of ``crc.json``.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the document has other files, other arrays or another number of batches than the layout.
-    """
+    """Return the CRC-32C of each batch, 8 hex digits, by array, from the document of ``crc.json``."""
     if set(document["files"]) != set(layout.described_files):
         expected, got = str(sorted(layout.described_files)), reprlib.repr(sorted(document["files"]))
         raise CorruptResourceError(where, "describes other files", expected=expected, got=got, remedy=BUILD_AGAIN)
@@ -323,13 +239,7 @@ def batch_checksums_from_json(
 
 
 def sidecar_texts_from_json(document: object, where: str) -> list[str]:
-    """Return the texts in the document of a side-car, in the order of their keys 0, 1, 2, ...
-
-    Raises
-    ------
-    CorruptResourceError
-        If the keys are not 0 to n - 1, or a value is not text.
-    """
+    """Return the texts in the document of a side-car, in the order of their keys 0, 1, 2, ..."""
     texts = [document.get(str(key)) for key in range(len(document))] if isinstance(document, dict) else [None]
     if not all(isinstance(text, str) for text in texts):
         raise CorruptResourceError(

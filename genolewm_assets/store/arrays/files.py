@@ -16,18 +16,7 @@ from genolewm_assets.store.locks import lock_folder
 
 
 class WrittenFiles:
-    """Append-only files of one directory, with a lock that the operating system releases when the process ends.
-
-    Parameters
-    ----------
-    directory
-        Existing directory; its path must not be moved or replaced during the writing (:meth:`check_in_place`).
-
-    Raises
-    ------
-    BusyError
-        If another writer has the directory open.
-    """
+    """Append-only files of one directory, with a lock that the operating system releases when the process ends."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -46,13 +35,7 @@ class WrittenFiles:
         return bool(self._handles)
 
     def open_at(self, name: str, length: int) -> None:
-        """Open a file, made if missing, and truncate it to a length in bytes.
-
-        Raises
-        ------
-        ResourceError
-            If the path is not a regular file; through a link, another file would be truncated.
-        """
+        """Open a file, made if missing, and truncate it to a length in bytes."""
         path = self._directory / name
         handle = os.fdopen(open_to_write(path), "r+b")
         self._handles[name] = handle
@@ -99,18 +82,7 @@ class WrittenFiles:
 
 
 def open_to_write(path: Path) -> int:
-    """Open a regular file for reading and writing, made if missing; links are not followed, pipes do not block.
-
-    Returns
-    -------
-    int
-        File descriptor.
-
-    Raises
-    ------
-    ResourceError
-        If the path exists and is not a regular file.
-    """
+    """Open a regular file for reading and writing, made if missing; links are not followed, pipes do not block."""
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(path.lstat().st_mode):
             raise ResourceError(

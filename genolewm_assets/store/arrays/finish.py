@@ -39,26 +39,7 @@ def finish_store(
     n_rows: int,
     fingerprint: Mapping[str, JsonValue],
 ) -> None:
-    """Write the files of a finished store other than the arrays; the commit log is kept.
-
-    Parameters
-    ----------
-    directory
-        Directory of the store.
-    layout
-        Layout of the store.
-    crc
-        CRC-32C of every batch, by array.
-    n_rows
-        Number of committed rows.
-    fingerprint
-        Content of ``fingerprint.json``.
-
-    Raises
-    ------
-    CorruptResourceError
-        If an array or the commit log has another number of rows, because another process changed it meanwhile.
-    """
+    """Write the files of a finished store other than the arrays; ``crc``: CRC-32C of every batch, by array."""
     where = str(directory)
     for spec in layout.arrays:
         _check_equal(directory / spec.file_name, "bytes", n_rows * spec.row_bytes, _size_bytes(directory, spec))

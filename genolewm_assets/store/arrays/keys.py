@@ -102,15 +102,7 @@ def _digest(document: Mapping[str, JsonValue]) -> str:
 
 
 def read_fingerprint(directory: Path) -> dict[str, JsonValue]:
-    """Read ``fingerprint.json`` of a finished store.
-
-    Raises
-    ------
-    MissingResourceError
-        If the file does not exist.
-    CorruptResourceError
-        If the file is not JSON, or its digest does not match its content.
-    """
+    """Read ``fingerprint.json`` of a finished store."""
     path = directory / FINGERPRINT
     document = parse_json(read_plain(path), str(path))
     try:

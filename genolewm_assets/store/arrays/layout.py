@@ -119,28 +119,7 @@ def _dimensions(shape: Sequence[int], where: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ArrayLayout:
-    """Properties of a store that are fixed before its first row.
-
-    Attributes
-    ----------
-    key
-        :func:`compute_key` of the configuration that the rows depend on.
-    arrays
-        The arrays, in order.
-    batch_rows
-        Rows per batch; a batch has one checksum and starts at a multiple of this number.
-    key_column
-        Name of the column of row keys in ``index.parquet``, such as ``key``, or ``path`` if keys are file names.
-    columns
-        Name and type of the caller's columns of ``index.parquet``, in order.
-    sidecars
-        Names of the side-cars, in order.
-
-    Raises
-    ------
-    ConfigurationError
-        If a name or type is not allowed, two names collide, or there is no array.
-    """
+    """Properties of a store that are fixed before its first row; a batch of ``batch_rows`` rows has one checksum."""
 
     key: str
     arrays: tuple[ArraySpec, ...]
@@ -197,13 +176,7 @@ class ArrayLayout:
 
 
 def layout_from_json(document: object, where: str) -> ArrayLayout:
-    """Parse the document of :meth:`ArrayLayout.as_json`; other fields in it are ignored.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the document has another layout version or is not a valid layout.
-    """
+    """Parse the document of :meth:`ArrayLayout.as_json`; other fields in it are ignored."""
     try:
         record = cast("dict[str, Any]", document)
         if (version := record["layout_version"]) != CACHE_VERSION:
@@ -231,13 +204,7 @@ def layout_from_json(document: object, where: str) -> ArrayLayout:
 
 
 def _check_types(layout: ArrayLayout, record: Mapping[str, Any]) -> None:
-    """Compare a layout with its JSON source: the constructors also accept True for 1 and a text for a list of letters.
-
-    Raises
-    ------
-    ConfigurationError
-        If a field has another type than :meth:`ArrayLayout.as_json` writes.
-    """
+    """Compare a layout with its JSON source: the constructors also accept True for 1 and a text for a list."""
     written = layout.as_json()
     read = {name: record[name] for name in written}
     if json.dumps(written, sort_keys=True) != json.dumps(read, sort_keys=True):
@@ -312,11 +279,6 @@ def complete_text(checksums: bytes) -> bytes:
 
     If the two numbers are not complements of each other, ``_COMPLETE`` was altered; otherwise a difference from the
     file's CRC-32C shows that ``crc.json`` was altered.
-
-    Parameters
-    ----------
-    checksums
-        Content of ``crc.json``.
     """
     crc = crc32c(checksums)
     return f"{crc:08x} {crc ^ 0xFFFFFFFF:08x}\n".encode()
@@ -328,22 +290,7 @@ def is_complete(directory: Path) -> bool:
 
 
 def read_json(path: Path, crc: int | None) -> Any:
-    """Read a JSON file of a finished store and compare its checksum.
-
-    Parameters
-    ----------
-    path
-        The file.
-    crc
-        CRC-32C of the file; None: not compared.
-
-    Raises
-    ------
-    MissingResourceError
-        If the file does not exist.
-    CorruptResourceError
-        If the checksum differs, the content is not JSON, or the path is not a regular file.
-    """
+    """Read a JSON file of a finished store and compare its CRC-32C, if one is given."""
     data = read_plain(path)
     if crc is not None and crc32c(data) != crc:
         raise CorruptResourceError(

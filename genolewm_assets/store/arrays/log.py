@@ -34,20 +34,7 @@ Entry: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One commit.
-
-    Attributes
-    ----------
-    rows
-        Number of rows committed so far, including those of this commit.
-    crc
-        CRC-32C of each batch that contains rows of this commit, by array; that of the last batch covers rows below
-        ``rows``.
-    sidecar_bytes, sidecar_crc
-        Length of the side-car log in bytes, and CRC-32C of the whole log.
-    columns
-        Index values of the rows of this commit, by column in the order of an :data:`Entry`.
-    """
+    """One commit: rows so far, CRC-32C of each batch with rows of this commit, side-car log, index values by column."""
 
     rows: int
     crc: Mapping[str, Sequence[int]]
@@ -69,19 +56,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """State of a store after its last valid commit.
-
-    Attributes
-    ----------
-    keys
-        Keys of the committed rows, in order.
-    crc
-        CRC-32C of every batch, by array; the last batch may have fewer rows.
-    log_bytes, sidecar_bytes
-        Lengths of commit log and side-car log in bytes.
-    sidecar_crc
-        CRC-32C of the side-car log.
-    """
+    """State of a store after its last valid commit: keys, CRC-32C of every batch by array, lengths of both logs."""
 
     keys: list[str]
     crc: dict[str, list[int]]
@@ -103,19 +78,7 @@ class _Mark:
 
 
 def extend_checksums(crcs: list[int], rows: npt.NDArray[Any], first_row: int, batch_rows: int) -> None:
-    """Update the CRC-32C of each batch of an array with new rows.
-
-    Parameters
-    ----------
-    crcs
-        CRC-32C of each batch of the rows before ``first_row``; changed in place and extended.
-    rows
-        New rows, the first of which is row ``first_row``.
-    first_row
-        0-based number of the first new row.
-    batch_rows
-        Rows per batch.
-    """
+    """Update in place, and extend, the CRC-32C of each batch of the rows before ``first_row`` (0-based)."""
     at = 0
     while at < len(rows):
         in_batch = (first_row + at) % batch_rows
@@ -145,22 +108,7 @@ def read_entries(directory: Path) -> Iterator[Entry]:
 
 
 def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
-    """Find the last commit that agrees with all files; no file is changed.
-
-    Returns
-    -------
-    Committed or None
-        None if there is no log or its header is damaged; no row is committed then.
-
-    Raises
-    ------
-    VersionError
-        If another version of this code began the log.
-    ConfigurationError
-        If the log belongs to another layout, so that its rows cannot be continued.
-    CorruptResourceError
-        If a line has a valid checksum but invalid content.
-    """
+    """Find the last commit that agrees with all files; None if there is no log or its header is damaged."""
     header = read_header(directory)
     if header is None:
         return None
@@ -196,18 +144,7 @@ def _check_versions(directory: Path, header: Mapping[str, object]) -> None:
 
 
 def committed_rows(directory: Path) -> int:
-    """Return the number of rows committed according to the log of an unfinished store; the data are not read.
-
-    Returns
-    -------
-    int
-        Number of rows; 0 if there is no log or its header is damaged.
-
-    Raises
-    ------
-    VersionError
-        If another version of this code began the log.
-    """
+    """Return the number of rows committed according to the log of an unfinished store; 0 without a log."""
     rows, lines = 0, _lines(directory / COMMIT_LOG)
     for header, _ in islice(lines, 1):
         _check_versions(directory, header)
@@ -256,13 +193,7 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
 
 
 def _read_marks(path: Path, layout: ArrayLayout) -> tuple[list[_Mark], list[str]]:
-    """Read the records of a log up to the first one that does not continue its predecessor.
-
-    Returns
-    -------
-    tuple of list and list
-        Marks, the first of which is for zero rows; keys of all rows, in order.
-    """
+    """Read the records of a log up to the first one that does not continue its predecessor."""
     lines, keys = _lines(path), []
     _, offset = next(lines, (None, 0))
     marks = [_Mark(0, 0, {}, offset, 0, 0)]

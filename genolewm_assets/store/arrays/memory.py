@@ -30,13 +30,6 @@ def usable_memory_bytes(*, proc: Path = _PROC, cgroup: Path = _CGROUP) -> int:
     """Return the memory that this process may use, in bytes.
 
     This is the smaller of the physical memory and the lowest limit of the process's control groups.
-
-    Parameters
-    ----------
-    proc
-        File that lists the control groups of the process.
-    cgroup
-        Folder under which the hierarchies of control groups are mounted.
     """
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([physical, *_limits(proc, cgroup)])
@@ -63,17 +56,7 @@ def _read(path: Path) -> str:
 
 
 def check_fits_memory(size_bytes: int, max_fraction: float, where: str) -> None:
-    """Raise :class:`MemoryLimitError` if a size exceeds a share of the memory that this process may use.
-
-    Parameters
-    ----------
-    size_bytes
-        Size to load, in bytes.
-    max_fraction
-        Largest allowed share, 0 to 1.
-    where
-        Start of the error message, which states both sizes.
-    """
+    """Raise :class:`MemoryLimitError` if a size exceeds a share (0 to 1) of the memory that this process may use."""
     usable = usable_memory_bytes()
     if size_bytes > max_fraction * usable:
         raise MemoryLimitError(

@@ -28,29 +28,7 @@ class SidecarReport:
 
 @dataclass(frozen=True, slots=True)
 class ArrayStoreReport:
-    """Report on one store.
-
-    Attributes
-    ----------
-    directory
-        Path of the store as given.
-    complete
-        Whether the store is finished.
-    rows
-        Number of rows; of an unfinished store, of committed rows.
-    files
-        Size on disk in bytes, by file.
-    arrays
-        ``(rows, *shape) dtype``, by array; empty for an unfinished store.
-    index_schema
-        Arrow type by column of ``index.parquet``; empty for an unfinished store.
-    index_string_bytes
-        Memory of the text columns of the index in bytes, by column; empty for an unfinished store.
-    sidecars
-        Report by side-car; empty for an unfinished store.
-    realise_bytes
-        Memory that :meth:`ArrayStoreReader.load_in_memory` takes, in bytes; 0 for an unfinished store.
-    """
+    """Report on one store; of an unfinished one, ``rows`` are the committed ones and all but the files is empty."""
 
     directory: str
     complete: bool

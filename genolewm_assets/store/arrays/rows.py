@@ -21,29 +21,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False,
 
 
 def fit_rows(spec: ArraySpec, values: npt.ArrayLike, n_rows: int, where: str) -> npt.NDArray[Any]:
-    """Convert rows to the form of their file: C order, little-endian, the declared dtype; copy only if necessary.
-
-    Parameters
-    ----------
-    spec
-        Declaration of the array.
-    values
-        Shape (n_rows, *spec.shape), any boolean or numeric dtype; the declared dtype must represent each value exactly.
-    n_rows
-        Number of rows.
-    where
-        Start of the error message.
-
-    Returns
-    -------
-    ndarray
-        Shape (n_rows, *spec.shape), dtype ``spec.disk_dtype``.
-
-    Raises
-    ------
-    InputError
-        If the shape differs, the values are not numbers, or a value would overflow or be rounded.
-    """
+    """Return rows of shape (n_rows, *spec.shape) as ``spec.disk_dtype`` in C order; every value must fit exactly."""
     array = np.asarray(values)
     if array.shape != (n_rows, *spec.shape):
         raise InputError(
@@ -84,31 +62,7 @@ def _equal(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 def index_columns(
     layout: ArrayLayout, keys: Sequence[str], metas: Sequence[Mapping[str, JsonValue]] | None, where: str
 ) -> tuple[list[list[Any]], list[str]]:
-    """Distribute the metadata of rows to the caller's columns of the index and ``meta_json``.
-
-    Parameters
-    ----------
-    layout
-        Layout of the store; declares the columns.
-    keys
-        Key of every row.
-    metas
-        Metadata of every row; None: no row has any.
-    where
-        Start of the error message.
-
-    Returns
-    -------
-    tuple of list and list
-        Columns in the order of the index: keys, then the caller's columns. Canonical JSON, one text per row, of the
-        metadata that have no column.
-
-    Raises
-    ------
-    InputError
-        If a key is not text or is empty, a column has no value, a value has another type than its column, or a value
-        is not a JSON value.
-    """
+    """Return keys and the caller's columns, in the order of the index, and ``meta_json`` of what has no column."""
     for key in keys:
         if not isinstance(key, str) or not key:
             raise InputError(where, "invalid row key", expected="text", got=repr(key))
@@ -138,13 +92,7 @@ def _column_value(value: object, name: str, kind: str, where: str) -> object:
 
 
 def compact_json(value: object, where: str) -> str:
-    """Serialise a value as canonical JSON: sorted keys, no spaces, UTF-8, finite numbers.
-
-    Raises
-    ------
-    InputError
-        If the value is not a JSON value.
-    """
+    """Serialise a value as canonical JSON: sorted keys, no spaces, UTF-8, finite numbers."""
     try:
         return _ENCODER.encode(value)
     except (TypeError, ValueError) as err:
@@ -156,13 +104,6 @@ class SidecarTexts:
 
     Keys count from 0 in the order of first use. Two JSON texts that differ only in the order of object keys or in
     spaces are the same value.
-
-    Parameters
-    ----------
-    names
-        Names of the side-cars.
-    kept
-        Texts in the side-car log, by name of the side-car, in the order of their keys.
     """
 
     def __init__(self, names: Sequence[str], kept: Mapping[str, Sequence[str]]) -> None:
@@ -171,13 +112,7 @@ class SidecarTexts:
         self._new: list[bytes] = []
 
     def check(self, sidecars: Mapping[str, str], where: str) -> None:
-        """Check the side-car texts of one row without storing them.
-
-        Raises
-        ------
-        InputError
-            If a side-car was not declared, or a text is not JSON.
-        """
+        """Check the side-car texts of one row without storing them."""
         for name, text in sidecars.items():
             if name not in self._keys:
                 raise InputError(where, "side-car was not declared", expected=str(list(self._keys)), got=repr(name))
@@ -189,18 +124,7 @@ class SidecarTexts:
                 _canonical_text(text, f"{where} side-car {name!r}")
 
     def intern(self, sidecars: Sequence[Mapping[str, str]]) -> list[list[int | None]]:
-        """Store the side-car texts of rows and return their keys.
-
-        Parameters
-        ----------
-        sidecars
-            Texts of each row by side-car name; :meth:`check` has accepted them.
-
-        Returns
-        -------
-        list of list
-            One column per side-car: the key for each row, None if the row has no such text.
-        """
+        """Store the checked side-car texts of rows; return a column of keys per side-car, None for no text."""
         return [[self._key(name, texts[name]) if name in texts else None for texts in sidecars] for name in self._keys]
 
     def _key(self, name: str, text: str) -> int:
@@ -243,15 +167,7 @@ def _digest(text: str) -> bytes:
 
 
 class CommitGroup:
-    """Index values of the rows written since the last commit.
-
-    Attributes
-    ----------
-    n_rows
-        Number of rows.
-    columns
-        Index values, by column.
-    """
+    """Index values of the rows written since the last commit."""
 
     def __init__(self, layout: ArrayLayout) -> None:
         self.n_rows = 0

@@ -111,27 +111,7 @@ def _stamp(path: Path, before: os.stat_result, now_ns: int, sha256: str, size_by
 def stamp_files(
     files: Mapping[str, Path], *, known: Mapping[str, RowStamp] | None = None, strict: bool = False
 ) -> dict[str, RowStamp]:
-    """Stamp the current content of files; only files that may have changed are read.
-
-    Parameters
-    ----------
-    files
-        Paths by root-relative name.
-    known
-        Earlier stamps by name. A file with the size and modification time of its stamp keeps the stamp.
-    strict
-        Read every file.
-
-    Returns
-    -------
-    dict
-        Stamp by root-relative name.
-
-    Raises
-    ------
-    InputError, SourceChangedError
-        As :func:`read_stamped`.
-    """
+    """Stamp files; unless ``strict``, one with the size and modification time of its known stamp is not read."""
     known = {} if known is None or strict else known
     return {name: _stamp_again(path, known.get(name)) for name, path in files.items()}
 
@@ -145,17 +125,7 @@ def _stamp_again(path: Path, known: RowStamp | None) -> RowStamp:
 
 
 def changed_files(files: Mapping[str, Path], stamps: Mapping[str, RowStamp], *, strict: bool = False) -> Iterator[str]:
-    """Yield the name of every stamp whose file is missing, unreadable or changed; files are read one at a time.
-
-    Parameters
-    ----------
-    files
-        Paths by root-relative name; files without a stamp are ignored.
-    stamps
-        Stamps by root-relative name.
-    strict
-        Read every file, even if its size and modification time are those of its stamp.
-    """
+    """Yield the name of every stamp whose file is missing, unreadable or changed; files are read one at a time."""
     for name, stamp in stamps.items():
         try:
             now = None if name not in files else stamp_files({name: files[name]}, known=stamps, strict=strict)[name]
@@ -184,13 +154,7 @@ def stamps_as_json(stamps: Mapping[str, RowStamp]) -> dict[str, list[str | int |
 
 
 def stamps_from_json(document: object) -> dict[str, RowStamp]:
-    """Parse the document of :func:`stamps_as_json`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the document has another form.
-    """
+    """Parse the document of :func:`stamps_as_json`."""
     if not isinstance(document, dict):
         raise TypeError(f"expected stamps by name, got {type(document).__name__}")
     return {name: RowStamp(*values) for name, values in document.items()}

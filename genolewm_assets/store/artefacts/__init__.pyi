@@ -1,9 +1,11 @@
 from .build import BuildPlan as BuildPlan
 from .build import BuildRejectedError as BuildRejectedError
 from .build import BuildReport as BuildReport
+from .build import OpenBuild as OpenBuild
 from .build import build as build
 from .build import build_again as build_again
 from .build import is_current as is_current
+from .build import open_build as open_build
 from .build import reasons_to_build as reasons_to_build
 from .check_result import CAUSE as CAUSE
 from .check_result import NOT_COMPARED as NOT_COMPARED
@@ -21,8 +23,6 @@ from .gc import sweep_caches as sweep_caches
 from .inputs import open_input as open_input
 from .inventory import generations as generations
 from .inventory import links as links
-from .location import locked_location as locked_location
-from .location import resumable_name as resumable_name
 from .manifest import MANIFEST as MANIFEST
 from .manifest import STAMPS as STAMPS
 from .manifest import FileEntry as FileEntry

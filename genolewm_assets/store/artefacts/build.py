@@ -6,15 +6,13 @@ removes the remains and produces the same bytes as an undisturbed build.
 
 from __future__ import annotations
 
-import platform
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
-import genolewm_assets
 from genolewm_assets.errors import (
     BusyError,
     ChecksumError,
@@ -33,7 +31,6 @@ from genolewm_assets.store.artefacts.differences import find_differences
 from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.artefacts.manifest import (
     MANIFEST,
-    PROVENANCE,
     FileEntry,
     InputRef,
     Manifest,
@@ -50,6 +47,7 @@ from genolewm_assets.store.artefacts.published import (
     list_files,
     measure_file,
     total_bytes,
+    write_provenance,
 )
 from genolewm_assets.store.artefacts.rejected import (
     ROWS_AT_FAULT,
@@ -60,7 +58,7 @@ from genolewm_assets.store.artefacts.rejected import (
 )
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.surface import check_surface, hidden_files, lay_surface
-from genolewm_assets.store.files import JsonValue, canonical_json, is_linked, resolve_generation, write_atomic
+from genolewm_assets.store.files import JsonValue, is_linked, resolve_generation, write_atomic
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +157,70 @@ def build(
         The error that ``plan.write`` raised. If it blames the content, its text is in
         ``<root>/rejected/<location>/failure.json``.
     """
+    with open_build(root, plan, lock_wait_s=lock_wait_s, run_id=run_id, progress=progress) as begun:
+        return begun.finish()
+
+
+@contextmanager
+def open_build(
+    root: Root,
+    plan: BuildPlan,
+    *,
+    lock_wait_s: float | None = None,
+    run_id: str | None = None,
+    progress: Progress = NO_PROGRESS,
+) -> Iterator[OpenBuild]:
+    """Begin a build whose caller writes files before ``plan.write`` does; parameters and errors are of :func:`build`.
+
+    The lock of the location is held inside the block. :meth:`OpenBuild.finish` publishes.
+    """
     with locked_location(root, plan.location, resumed=_resumed_name(plan), wait_s=lock_wait_s) as site:
-        published = _finished(site, plan, progress) or _build_afresh(site, plan, run_id, progress)
-        with site.lease.fenced():
-            if plan.surface:
-                lay_surface(site.link)
+        published = _finished(site, plan, progress)
+        begun = OpenBuild(site, plan, published, site.root.path if published else site.work_dir(), run_id, progress)
+        try:
+            yield begun
+        finally:
+            # After publication or rejection the directory no longer exists; a resumable build keeps it otherwise.
+            if published is None and not plan.resumable:
+                shutil.rmtree(begun.work, ignore_errors=True)
+
+
+@dataclass(slots=True)
+class OpenBuild:
+    """A build whose lock is held: ``published`` if there is nothing to build, else files are written into ``work``."""
+
+    site: LockedLocation
+    plan: BuildPlan
+    published: Published | None
+    work: Path
+    run_id: str | None
+    progress: Progress
+    started_s: float = field(default_factory=time.monotonic)
+
+    def finish(self) -> Published:
+        """Call ``plan.write``, check and publish; raises as :func:`build`."""
+        published = self.published = self.published or self._publish()
+        with self.site.lease.fenced():
+            if self.plan.surface:
+                lay_surface(self.site.link)
             # Last: without its marker, a failed build would make the former version look current.
-            clear_rejected(root, plan.location)
-    return published
+            clear_rejected(self.site.root, self.plan.location)
+        return published
+
+    def _publish(self) -> Published:
+        site, plan, work = self.site, self.plan, self.work
+        manifest, facts = _write(site, plan, work, self.progress)
+        write_atomic(work / MANIFEST, manifest.to_bytes())
+        write_provenance(work, run_id=self.run_id, duration_s=time.monotonic() - self.started_s, facts=facts)
+        if manifest.failed_checks:
+            write_rows_at_fault(work, manifest)
+            err = _rejection(plan, manifest, site.root.rejected_path(plan.location))
+            _keep_rejected(site, plan, work, err, sha256=manifest.sha256)
+            raise err
+        if plan.surface:
+            check_surface(site.link, work)
+        directory = site.publish(work, manifest.sha256[:12])
+        return Published(plan.artefact, directory, manifest, reused=False)
 
 
 def build_again(
@@ -274,59 +328,6 @@ def _intact_manifest(directory: Path, plan: BuildPlan, progress: Progress) -> Ma
 def _resumed_name(plan: BuildPlan) -> str | None:
     """Return the work directory name that builds with equal plans share; None if the plan is not resumable."""
     return resumable_name(_manifest(plan, (), BuildReport()).sha256[:12]) if plan.resumable else None
-
-
-def _build_afresh(site: LockedLocation, plan: BuildPlan, run_id: str | None, progress: Progress) -> Published:
-    work = site.work_dir()
-    started = time.monotonic()
-    try:
-        manifest, facts = _write(site, plan, work, progress)
-        write_atomic(work / MANIFEST, manifest.to_bytes())
-        write_provenance(work, run_id=run_id, duration_s=time.monotonic() - started, facts=facts)
-        if manifest.failed_checks:
-            write_rows_at_fault(work, manifest)
-            err = _rejection(plan, manifest, site.root.rejected_path(plan.location))
-            _keep_rejected(site, plan, work, err, sha256=manifest.sha256)
-            raise err
-        if plan.surface:
-            check_surface(site.link, work)
-        directory = site.publish(work, manifest.sha256[:12])
-    finally:
-        # After publication or rejection the directory no longer exists; a resumable build keeps it otherwise.
-        if not plan.resumable:
-            shutil.rmtree(work, ignore_errors=True)
-    return Published(plan.artefact, directory, manifest, reused=False)
-
-
-def write_provenance(
-    directory: Path, *, run_id: str | None, duration_s: float, facts: Mapping[str, JsonValue] | None = None
-) -> None:
-    """Write ``directory/provenance.json``: when, where and by which run a directory was built.
-
-    No digest covers this file, and readers must not depend on it; everything that is equal in equal builds is in the
-    manifest.
-
-    Parameters
-    ----------
-    run_id
-        Identifier of the run from the orchestrator; None outside a run.
-    duration_s
-        Wall-clock seconds the build took.
-    facts
-        Further facts of the run, under the key ``run``.
-    """
-    record: dict[str, JsonValue] = {
-        "built_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "duration_s": round(duration_s, 3),
-        "host": platform.node(),
-        "platform": platform.platform(),
-        "python": platform.python_version(),
-        "run_id": run_id,
-        "version": genolewm_assets.__version__,
-    }
-    if facts:
-        record["run"] = dict(facts)
-    write_atomic(directory / PROVENANCE, canonical_json(record, PROVENANCE))
 
 
 def _write(

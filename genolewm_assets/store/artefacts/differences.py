@@ -17,20 +17,7 @@ _ABSENT = "nothing"
 
 
 def find_differences(wanted: Manifest, found: Manifest) -> Iterator[str]:
-    """Yield each difference of asset, partition, code version, recipe and inputs, and the checks that failed.
-
-    Parameters
-    ----------
-    wanted
-        Manifest that a build of now would begin with; its files, counts and checks are not compared.
-    found
-        Manifest of the published artefact.
-
-    Yields
-    ------
-    str
-        One line per difference, with both values. Nothing is yielded exactly if a build would keep the artefact.
-    """
+    """Yield each difference of asset, partition, code version, recipe, inputs, and failed checks; empty if current."""
     if (wanted.asset, wanted.partition) != (found.asset, found.partition):
         yield f"artefact: {found.where} is published, not {wanted.where}"
     if wanted.code_version != found.code_version:

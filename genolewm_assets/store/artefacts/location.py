@@ -1,8 +1,4 @@
-"""Steps of a build at a locked location: remove, adopt or resume the remains of killed builds, and publish.
-
-Artefacts of a root and array caches share these steps; they differ in how they decide that a generation is intact and
-current.
-"""
+"""Steps of a build at a locked location: remove, adopt or resume the remains of killed builds, and publish."""
 
 from __future__ import annotations
 
@@ -29,17 +25,7 @@ from genolewm_assets.store.locks import WriterLease
 
 @dataclass(frozen=True, slots=True)
 class LockedLocation:
-    """A location while this process holds its lock.
-
-    Attributes
-    ----------
-    name
-        Root-relative path of the link.
-    lease
-        The held lock.
-    resumed
-        Name of the work directory that this build may resume; None if every build starts anew.
-    """
+    """A location while this process holds its lock; ``resumed`` names the work directory that it may resume."""
 
     root: Root
     name: str
@@ -75,20 +61,7 @@ class LockedLocation:
         return self.root.work_dir(self.name, self.lease, name=self.resumed)
 
     def publish(self, work: Path, digest12: str) -> Path:
-        """Publish a finished work directory, remove other work directories, and return the generation.
-
-        Parameters
-        ----------
-        work
-            The directory that :meth:`work_dir` returned.
-        digest12
-            First 12 hex digits of the digest of its content.
-
-        Raises
-        ------
-        BusyError
-            If the lock was lost; nothing is published then.
-        """
+        """Publish a finished work directory, unless the lock was lost; return the generation."""
         if self.resumed is None or not generation_path(self.link, digest12).exists():
             generation = publish_generation(work, self.link, digest12, fenced=self.lease.fenced)
         else:
@@ -113,26 +86,7 @@ class LockedLocation:
 def locked_location(
     root: Root, name: str, *, resumed: str | None, wait_s: float | None = None
 ) -> Iterator[LockedLocation]:
-    """Hold the lock of a location, after removing the work directories that cannot be resumed.
-
-    Parameters
-    ----------
-    name
-        Root-relative path of the link.
-    resumed
-        As in :class:`LockedLocation`.
-    wait_s
-        Seconds to wait while another process holds the lock; None for the ``lock_wait_s`` of the root.
-
-    Raises
-    ------
-    BusyError
-        If another process still holds the lock after ``wait_s``.
-    CorruptResourceError
-        If a file or folder occupies the path of the link or of its ``.gen``.
-    ResourceError
-        If the storage fails, also inside the block.
-    """
+    """Hold the lock of a location, after removing the work directories that cannot be resumed."""
     with root.storage_errors(name), root.lock(name, wait_s=wait_s) as lease:
         check_publishable(root.link_of(name))
         root.sweep(name, lease, keep=resumed)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
+import genolewm_assets
 from genolewm_assets.errors import GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts.manifest import (
@@ -21,7 +24,15 @@ from genolewm_assets.store.artefacts.manifest import (
     Manifest,
     first_symlink,
 )
-from genolewm_assets.store.files import JsonValue, open_regular, read_document, split_generation_name, walk
+from genolewm_assets.store.files import (
+    JsonValue,
+    canonical_json,
+    open_regular,
+    read_document,
+    split_generation_name,
+    walk,
+    write_atomic,
+)
 
 MISSING_FILE = "file is missing"
 _BLOCK_BYTES = 1 << 20
@@ -123,17 +134,7 @@ def measure_file(path: Path, count: ByteCount) -> tuple[int, str]:
 
 
 def find_damage(directory: Path, manifest: Manifest, count: ByteCount, *, sizes_only: bool = False) -> Iterator[Damage]:
-    """Yield every difference between a directory and its manifest: directory name, file contents, unlisted files.
-
-    Parameters
-    ----------
-    manifest
-        The manifest in that directory.
-    count
-        Receives the bytes read.
-    sizes_only
-        Compare sizes only, and read no file.
-    """
+    """Yield every difference between a directory and its manifest: directory name, file contents, unlisted files."""
     parts = split_generation_name(directory.name)
     if parts is None or parts[1] != manifest.sha256[:12]:
         yield Damage(
@@ -216,3 +217,21 @@ def has_listed_sizes(directory: Path, manifest: Manifest) -> bool:
         return False
     pairs = zip(stats, manifest.files, strict=True)
     return all(stat.S_ISREG(s.st_mode) and s.st_size == entry.size_bytes for s, entry in pairs)
+
+
+def write_provenance(
+    directory: Path, *, run_id: str | None, duration_s: float, facts: Mapping[str, JsonValue] | None = None
+) -> None:
+    """Write ``directory/provenance.json``: when, where and by which run it was built; no digest covers this file."""
+    record: dict[str, JsonValue] = {
+        "built_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "duration_s": round(duration_s, 3),
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "run_id": run_id,
+        "version": genolewm_assets.__version__,
+    }
+    if facts:
+        record["run"] = dict(facts)
+    write_atomic(directory / PROVENANCE, canonical_json(record, PROVENANCE))

@@ -18,13 +18,6 @@ def check_surface(link: Path, directory: Path) -> None:
     """Raise :class:`CorruptResourceError` if the surface of a directory needs a name that is taken.
 
     A name is taken by a plain file, a folder or a published link. Any other link is replaced.
-
-    Parameters
-    ----------
-    link
-        The published link; the surface is beside it.
-    directory
-        The directory whose files the surface shows.
     """
     for path in directory.iterdir():
         name = link.parent / path.name
@@ -40,11 +33,6 @@ def lay_surface(link: Path) -> None:
     """Update the surface of a published link: add missing links, correct wrong ones, remove dangling ones.
 
     The caller holds the lock of the location.
-
-    Raises
-    ------
-    CorruptResourceError
-        As in :func:`check_surface`.
     """
     check_surface(link, link)
     hidden = list(hidden_files(link))

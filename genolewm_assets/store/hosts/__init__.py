@@ -1,7 +1,7 @@
-"""Check of a root that several machines mount: whether each sees, and waits for, what another one does.
+"""Check of a root that two machines mount: whether each sees, and waits for, what the other does.
 
-Belongs here: the meeting of two runs of the check, what they try on each other, and the verdicts. Does not belong here:
-what one machine alone can test (``artefacts.probe``), and the locks themselves (``locks``).
+Belongs here: the check. Does not belong here: what one machine alone can test (``artefacts.probe``), and the locks
+themselves (``locks``).
 """
 
 import lazy_loader

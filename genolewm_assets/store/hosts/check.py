@@ -1,61 +1,66 @@
-"""Check of a shared root by two runs on two machines: what each sees of the other, point by point, with a verdict.
+"""Check of a root that two machines mount: two runs meet in a folder of it, and each looks at what the other changes.
 
-Most points are tried in both directions: one run changes something and says so, then the other one looks. That is how a
-step on one machine finds what a step on another has published.
+::
+
+    <root>/work/.root-check/run.<token>.json   one per run: who it is, whom it has met, what it says
+    <root>/work/.root-check/try.<token>/       what that run changes
+
+A run rewrites its file in place while it waits and never replaces it, and the reader opens it anew for every look: a
+network file system shows that soon (close-to-open consistency), also where it keeps names and listings in a cache. What
+one machine alone can test is in ``artefacts.probe``.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from genolewm_assets.errors import BusyError, MissingResourceError
+from genolewm_assets.errors import BusyError, GenoLeWMError, MissingResourceError, ResourceError
 from genolewm_assets.progress import Progress
-from genolewm_assets.store.artefacts import WORK, check_file_system
-from genolewm_assets.store.files import write_atomic
-from genolewm_assets.store.hosts.looks import LOOKS, NAMES, Look
-from genolewm_assets.store.hosts.meeting import Meeting, meeting
-from genolewm_assets.store.locks import flock, guarded
+from genolewm_assets.store.artefacts import ROOT_FILE, WORK, check_file_system
+from genolewm_assets.store.files import (
+    check_plain_folder,
+    publish_generation,
+    read_document,
+    remove_tree,
+    resolve_generation,
+    write_atomic,
+)
+from genolewm_assets.store.locks import LeaseOwner, flock, guarded
 
-# Seconds after which a change is no longer waited for.
-_LIMIT_S = 90.0
-_TURNS, _FILES, _FILE_BYTES = 25, 20, 1 << 16
-# Seconds by which clocks may differ: those of two machines, and the times that the file system gives to files.
-_CLOCKS_S, _STAMPS_S = 2.0, 5.0
-_LOCK_WAIT_S = 30.0
+# Seconds after which a change counts as never seen; that clocks, and times that files get, may differ; of one look.
+_LIMIT_S, _CLOCKS_S, _STAMPS_S, _POLL_S = 90.0, 2.0, 5.0, 0.02
+# Seconds of waiting for a lock, after which a silent run counts as ended, and after which its files are removed.
+_LOCK_WAIT_S, _SILENT_S, _LEFT_S = 30.0, 45.0, 120.0
+_FILES, _FILE_BYTES, _NOTE_BYTES = 20, 1 << 16, 1 << 14
+_MACHINES = "Run the command once on each of two machines (--one-machine only tries it out)"
+_CLOCK = "Let both machines follow one time server (chrony, systemd-timesyncd)"
+_STAMPS = "Mount it so that the server sets modification times (NFS does, SMB does not)"
 _LOCKS = (
     "Mount it with locks that all machines share: NFS 4, or NFS 3 with lockd, without nolock and local_lock; Lustre "
     "with flock; FUSE with locks forwarded to the server"
 )
+_NAMES = (
+    "Mount it with a short cache of names: NFS lookupcache=none,acdirmin=0,acdirmax=1; FUSE entry_timeout=0,"
+    "negative_timeout=0,attr_timeout=0"
+)
+_CONTENTS = (
+    "Mount it with a short cache of attributes: NFS actimeo=1 or noac; FUSE attr_timeout=0, without kernel_cache"
+)
 _WHOLE = "Do not use this file system: it shows a renamed file before its content"
-_CLOCK = "Let both machines follow one time server (chrony, systemd-timesyncd)"
-_STAMPS = "Mount it so that the server sets modification times (NFS does, SMB does not)"
-_MACHINES = "Run the command once on each of two machines (--one-machine only tries it out)"
-
-#: What one run found at one point: what is wrong ("" for nothing), and what was seen.
-_Found = tuple[str, str]
+_OLD, _NEW = b"old\n", b"new\n"
 
 
 @dataclass(frozen=True, slots=True)
 class PointResult:
-    """Verdict of one point.
-
-    Attributes
-    ----------
-    point
-        What was tried.
-    verdict
-        ``ok``; ``late``: it holds after a time in which a step on another machine would fail; ``failed``.
-    here, there
-        What this run saw, and what the other one saw.
-    remedy
-        What to do; empty if ``ok``.
-    """
+    """Verdict of one point: ``ok``, ``late`` (seen, but not at once) or ``failed``, and what both runs saw."""
 
     point: str
     verdict: str
@@ -66,15 +71,7 @@ class PointResult:
 
 @dataclass(frozen=True, slots=True)
 class RootCheck:
-    """Result of a check.
-
-    Attributes
-    ----------
-    here, there
-        Host name and mount of each run.
-    points
-        Verdicts, in the order of the trials.
-    """
+    """Result of a check: host name and mount of both runs, and the verdicts."""
 
     here: str
     there: str
@@ -86,18 +83,10 @@ class RootCheck:
         return all(point.verdict == "ok" for point in self.points)
 
 
-@dataclass(frozen=True, slots=True)
-class _Point:
-    name: str
-    run: Callable[[Meeting], _Found]
-    remedy: str
-    needs_locks: bool = False
-
-
 def check_root(
     folder: Path, *, wait_s: float, one_machine: bool, limit_s: float = _LIMIT_S, progress: Progress
 ) -> RootCheck:
-    """Check with a second run on another machine whether a folder can be a root of both; leave nothing behind.
+    """Check with a second run on another machine whether a folder can be a root of both; leave nothing there.
 
     Parameters
     ----------
@@ -122,31 +111,89 @@ def check_root(
     if not folder.is_dir():
         raise MissingResourceError(str(folder), "no such folder", remedy="Create it, or mount it, and run this again")
     folder = folder.resolve()
-    with meeting(folder / WORK / ".root-check", wait_s, progress) as met:
-        met.say(None)
-        probe = met.place / met.owner.mark
-        probe.mkdir()
-        check_file_system(probe)
-        mount = str(met.say(mount_of(folder)))
-        points = _points(one_machine=one_machine, limit_s=limit_s)
-        results: list[PointResult] = []
-        for number, point in enumerate(points, 1):
-            progress.advance(number - 1, len(points), "points tried")
-            results.append(_try(met, point, after=results))
-        met.part()
-        return RootCheck(
-            f"{met.owner.host} ({mount_of(folder)})", f"{met.partner.owner['host']} ({mount})", tuple(results)
-        )
+    with joined(folder / WORK / ".root-check") as run:
+        run.meet(wait_s, progress)
+        own = run.folder / f"try.{run.token}"
+        own.mkdir()
+        (own / "probe").mkdir()
+        check_file_system(own / "probe")
+        said = run.say(mount_of(folder))
+        found = _try_all(run, own, one_machine=one_machine, limit_s=limit_s)
+        theirs = run.say({name: [fault, seen] for name, (fault, seen, _) in found.items()})
+        run.part()
+    points = []
+    for name, (fault, seen, remedy) in found.items():
+        verdict = max("ok", fault or "ok", theirs[name][0] or "ok", key=("ok", "late", "failed").index)
+        points.append(PointResult(name, verdict, seen, theirs[name][1], "" if verdict == "ok" else remedy))
+    here, there = f"{run.owner.host} ({mount_of(folder)})", f"{run.partner['owner']['host']} ({said})"
+    return RootCheck(here, there, tuple(points))
 
 
-def _try(met: Meeting, point: _Point, *, after: Sequence[PointResult]) -> PointResult:
-    # Both runs have the same verdicts, so both leave out the same points.
-    broken = point.needs_locks and any(each.remedy == _LOCKS for each in after)
-    fault, seen = ("failed", "not tried, because the locks failed") if broken else point.run(met)
-    other_fault, other_seen = met.say([fault, seen])
-    verdict = max("ok", fault or "ok", other_fault or "ok", key=("ok", "late", "failed").index)
-    remedy = "" if verdict == "ok" else _LOCKS if broken else point.remedy
-    return PointResult(point.name, verdict, seen, other_seen, remedy)
+#: What one run found at a point: ``failed``, ``late`` or nothing, what it saw, and what to do about a fault.
+_Found = tuple[str, str, str]
+
+
+def _try_all(run: Run, own: Path, *, one_machine: bool, limit_s: float) -> dict[str, _Found]:
+    """Try every point in both directions at once: each run changes its own folder and looks at the other's."""
+    theirs = run.folder / f"try.{run.partner['owner']['token']}"
+    found: dict[str, _Found] = {"two machines": (*_are_two(run, one_machine=one_machine), _MACHINES)}
+    found |= _compare_clocks(run, own)
+    prepare(own)
+    with guarded(own / "lock", _LOCK_WAIT_S):
+        run.say(None)
+        for name in LOOKS:
+            sees(name, theirs)
+        with (theirs / "lock").open("r+b") as shared, (theirs / "lock").open("r+b") as exclusive:
+            taken = flock(shared.fileno(), shared=True) | flock(exclusive.fileno())
+        run.say(None)
+        change(own)
+    run.say(None)
+    began, lock = time.monotonic(), "a lock held there is refused here"
+    try:
+        with guarded(theirs / "lock", _LOCK_WAIT_S):
+            waited_s = time.monotonic() - began
+            at_once = {name for name in LOOKS if sees(name, theirs)}
+            for name, (_, remedy) in LOOKS.items():
+                judged = ("", "seen at once") if name in at_once else _wait_until_seen(run, name, theirs, limit_s)
+                found[name] = (*judged, remedy)
+    except BusyError:
+        found[lock] = ("failed", f"still refused {_LOCK_WAIT_S:g} s after its release", _LOCKS)
+        return {**dict.fromkeys(LOOKS, ("failed", "not tried, because the locks failed", _LOCKS)), **found}
+    seen = "took a lock that is held" if taken else f"refused; taken {waited_s:.1f} s after its release"
+    return {**found, lock: ("failed" if taken else "", seen, _LOCKS)}
+
+
+def _wait_until_seen(run: Run, name: str, folder: Path, limit_s: float) -> tuple[str, str]:
+    began = time.monotonic()
+    while (waited_s := time.monotonic() - began) < limit_s:
+        time.sleep(_POLL_S)
+        run.beat()
+        if sees(name, folder):
+            return "late", f"seen after {waited_s:.1f} s"
+    return "failed", f"not seen in {limit_s:g} s"
+
+
+def _are_two(run: Run, *, one_machine: bool) -> tuple[str, str]:
+    theirs = run.partner["owner"]
+    if run.owner.boot_id and run.owner.boot_id == theirs["boot_id"]:
+        return ("" if one_machine else "failed", "the other run is on the same kernel")
+    return ("", "another kernel" + (", same host name" if run.owner.host == theirs["host"] else ""))
+
+
+def _compare_clocks(run: Run, own: Path) -> dict[str, _Found]:
+    run.say(None)
+    before, began = time.time(), time.monotonic()
+    (own / "stamp").touch()
+    stamp = (own / "stamp").stat().st_mtime
+    clock, other_stamp = run.say([before, stamp])
+    # The other run spoke at some time between; a turn takes up to a second.
+    apart = max(clock - time.time(), before - 1.0 - clock, 0.0)
+    stamps_apart = abs(other_stamp - stamp)
+    late = stamps_apart > time.monotonic() - began + _STAMPS_S
+    return {
+        "clocks of the machines": ("failed" if apart > _CLOCKS_S else "", f"{apart:.1f} s apart", _CLOCK),
+        "times of files": ("failed" if late else "", f"{stamps_apart:.1f} s apart", _STAMPS),
+    }
 
 
 def mount_of(folder: Path) -> str:
@@ -161,171 +208,192 @@ def mount_of(folder: Path) -> str:
     return found
 
 
-def _points(*, one_machine: bool, limit_s: float) -> tuple[_Point, ...]:
-    return (
-        _Point("two machines", lambda met: _are_two(met, one_machine=one_machine), _MACHINES),
-        _Point("clocks of the machines", _compare_clocks, _CLOCK),
-        _Point("times of files", _compare_stamps, _STAMPS),
-        _Point("a lock held there is refused here", _both_ways(_try_held_lock), _LOCKS),
-        _Point("a file changed by both in turn, under the lock", _count_together, _LOCKS, needs_locks=True),
-        *(_Point(look.name, _both_ways(_looking(look, limit_s)), look.remedy) for look in LOOKS),
-        _Point("names changed under a lock, once it is taken", _both_ways(_look_under_lock), NAMES, needs_locks=True),
-        _Point("renamed files are whole", _both_ways(_read_renamed), _WHOLE),
-    )
+class Run:
+    """One of two runs that take turns; each turn says a JSON value and returns what the other run says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.owner = folder, LeaseOwner.of_this_process("checks the root")
+        self.token, self.partner = self.owner.token, dict[str, Any]()
+        self._note: dict[str, Any] = {"owner": asdict(self.owner), "beat": 0, "partner": "", "step": 0, "said": {}}
+
+    def beat(self) -> None:
+        """Rewrite the file of this run in place: a run whose file stays the same has ended."""
+        self._note["beat"] += 1
+        raw = json.dumps(self._note).encode().ljust(_NOTE_BYTES)
+        descriptor = os.open(self.path_of(self.token), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            os.pwrite(descriptor, raw, 0)
+        finally:
+            os.close(descriptor)
+
+    def path_of(self, token: str) -> Path:
+        """Return the file of a run."""
+        return self.folder / f"run.{token}.json"
+
+    def meet(self, wait_s: float, progress: Progress) -> None:
+        """Wait for another run and agree with it; :class:`MissingResourceError` if none comes."""
+        began, first_beats = time.monotonic(), dict[str, int]()
+        while (waited := time.monotonic() - began) < wait_s:
+            self.beat()
+            self._sweep()
+            notes = {path.name: _read(path) for path in self.folder.glob("run.*.json")}
+            found = {note["owner"]["token"]: note for note in notes.values() if note}
+            for token, note in found.items():
+                first_beats.setdefault(token, note["beat"])
+            # The file of a killed run does not change.
+            if self._agree(
+                {t: note for t, note in found.items() if t != self.token and note["beat"] != first_beats[t]}
+            ):
+                self.say(None)
+                return
+            progress.advance(int(waited), int(wait_s), "s waited for the other run")
+            time.sleep(10 * _POLL_S)
+        raise MissingResourceError(
+            str(self.folder.parents[1]),
+            f"no second run of this check was seen within {wait_s:g} s",
+            remedy="Run the command on another machine that mounts this root while this one waits (--wait). If it was "
+            "running there, the two do not mount the same folder, or names are kept in a cache for longer than that",
+        )
+
+    def _agree(self, alive: Mapping[str, dict[str, Any]]) -> bool:
+        """Choose a partner, or see whether the chosen one has chosen this run; return whether both have."""
+        wanted = self._note["partner"]
+        if wanted in alive and alive[wanted]["partner"] in {self.token, ""}:
+            self.partner = alive[wanted]
+            return bool(self.partner["partner"])
+        # Those that have chosen this run come first. A choice is withdrawn only if the other one chose a third.
+        choosing = sorted(t for t, note in alive.items() if note["partner"] == self.token)
+        free = sorted(t for t, note in alive.items() if not note["partner"])
+        self._note["partner"] = next(iter([*choosing, *free]), "")
+        return False
+
+    def say(self, value: object) -> Any:
+        """Take one turn; :class:`ResourceError` if the other run has ended."""
+        answer = self._take_turn(value)
+        if answer is None:
+            owner = self.partner["owner"]
+            raise ResourceError(
+                str(self.folder.parents[1]),
+                f"the other run (process {owner['pid']} on {owner['host']}) ended in the middle of the check",
+                remedy="See what it said there, and run both again",
+            )
+        return answer["said"][str(self._note["step"])]
+
+    def part(self) -> None:
+        """Wait until the other run needs nothing more of this one."""
+        self._take_turn(None)
+
+    def _take_turn(self, value: object) -> dict[str, Any] | None:
+        """Return the other run's note once it has taken the same turn; None if it has ended."""
+        self._note["step"] = step = self._note["step"] + 1
+        self._note["said"] = {k: v for k, v in self._note["said"].items() if int(k) >= step - 1} | {str(step): value}
+        path, beat, changed = self.path_of(self.partner["owner"]["token"]), -1, time.monotonic()
+        while True:
+            self.beat()
+            note = _read(path)
+            if note is not None and note["step"] >= step:
+                return note
+            if note is not None and note["beat"] != beat:
+                beat, changed = note["beat"], time.monotonic()
+            if time.monotonic() - changed > (_SILENT_S if path.exists() else 1.0):
+                return None
+            time.sleep(_POLL_S)
+
+    def _sweep(self) -> None:
+        """Remove what killed runs left, judged by the clock of the file system."""
+        with suppress(OSError):
+            now = self.path_of(self.token).stat().st_mtime
+            for note in self.folder.glob("run.*.json"):
+                if now - note.stat().st_mtime > _LEFT_S:
+                    remove_tree(self.folder / f"try.{note.name.split('.')[1]}")
+                    note.unlink()
 
 
-def _both_ways(trial: Callable[[Meeting, Path, bool], _Found]) -> Callable[[Meeting], _Found]:
-    """Run a trial twice, each time in a folder of its own; the run that does not act in it returns what it found."""
-
-    def run(met: Meeting) -> _Found:
-        found: _Found = ("", "")
-        for acts in (met.leads, not met.leads):
-            met.say(None)
-            folder = met.place / str(met.turn)
-            if acts:
-                folder.mkdir()
-            met.say(None)
-            result = trial(met, folder, acts)
-            found = found if acts else result
-        return found
-
-    return run
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return what a run says; None if its file is missing, or was read while it was written."""
+    with suppress(GenoLeWMError, TypeError, LookupError):
+        note: dict[str, Any] = read_document(path, remedy="")
+        if isinstance(note["owner"]["token"], str):
+            return note
+    return None
 
 
-def _are_two(met: Meeting, *, one_machine: bool) -> _Found:
-    mine, theirs = met.owner, met.partner.owner
-    if mine.boot_id and mine.boot_id == theirs["boot_id"]:
-        return ("" if one_machine else "failed", "the other run is on the same kernel")
-    return ("", "another kernel" + (", same host name" if mine.host == theirs["host"] else ""))
-
-
-def _compare_clocks(met: Meeting) -> _Found:
-    before = time.time()
-    other = float(met.say(time.time()))
-    # The other one spoke at some time between; a turn takes up to a second.
-    apart = max(other - time.time(), before - 1.0 - other, 0.0)
-    return ("failed" if apart > _CLOCKS_S else "", f"{apart:.1f} s apart")
-
-
-def _compare_stamps(met: Meeting) -> _Found:
-    met.say(None)
-    path, began = met.place / f"stamp.{met.owner.mark}", time.monotonic()
-    path.touch()
-    mine = path.stat().st_mtime
-    apart = abs(float(met.say(mine)) - mine)
-    allowed = time.monotonic() - began + _STAMPS_S
-    return ("failed" if apart > allowed else "", f"{apart:.1f} s apart")
-
-
-def _try_held_lock(met: Meeting, folder: Path, acts: bool) -> _Found:
-    path, refused = folder / "lock", {"exclusive": True, "shared": True}
-    if acts:
-        with guarded(path, _LOCK_WAIT_S):
-            met.say(None)
-            met.say(None)
-        met.say(None)
-        return ("", "")
-    met.say(None)
-    for kind in refused:
-        with path.open("r+b") as handle:
-            refused[kind] = not flock(handle.fileno(), shared=kind == "shared")
-    met.say(None)
-    met.say(None)
-    if taken := [kind for kind, held in refused.items() if not held]:
-        return ("failed", f"took a lock that is held ({', '.join(taken)})")
-    began = time.monotonic()
+@contextmanager
+def joined(folder: Path) -> Iterator[Run]:
+    """Enter the folder of the runs, and remove every trace of this one at the end."""
+    run = Run(folder)
+    for part in (folder.parent, folder):
+        check_plain_folder(part)
     try:
-        with guarded(path, _LOCK_WAIT_S):
-            return ("", f"refused; taken {time.monotonic() - began:.1f} s after its release")
-    except BusyError:
-        return ("failed", f"still refused {_LOCK_WAIT_S:g} s after its release")
+        folder.mkdir(parents=True, exist_ok=True)
+        run.beat()
+        yield run
+    finally:
+        with suppress(OSError):
+            remove_tree(folder / f"try.{run.token}")
+            run.path_of(run.token).unlink(missing_ok=True)
+            folder.rmdir()
+            if not (folder.parents[1] / ROOT_FILE).exists():
+                folder.parent.rmdir()
 
 
-def _count_together(met: Meeting) -> _Found:
-    """Add to a number in a file, in turn with the other run; an addition is lost if both hold the lock at once."""
-    lock, count = met.place / "count.lock", met.place / "count"
-    if met.leads:
-        count.write_text("0")
-        lock.touch()
-    met.say(None)
-    try:
-        for _ in range(_TURNS):
-            with guarded(lock, _LOCK_WAIT_S):
-                number = int(count.read_text() or 0)
-                time.sleep(0.002)
-                count.write_text(str(number + 1))
-    except BusyError:
-        met.say(None)
-        return ("failed", f"waited {_LOCK_WAIT_S:g} s for the lock")
-    met.say(None)
-    with guarded(lock, _LOCK_WAIT_S):
-        total = int(count.read_text() or 0)
-    return ("" if total == 2 * _TURNS else "failed", f"{total} of {2 * _TURNS} additions")
+def prepare(folder: Path) -> None:
+    """Make the state before the changes."""
+    for name in ("replaced", "gone", "log"):
+        write_atomic(folder / name, _OLD)
+    _publish(folder, _OLD)
+    (folder / "record").touch()
+    os.utime(folder / "record", (1.0, 1.0))
+    (folder / "many").mkdir()
 
 
-def _looking(look: Look, limit_s: float) -> Callable[[Meeting, Path, bool], _Found]:
-    def trial(met: Meeting, folder: Path, acts: bool) -> _Found:
-        if acts:
-            look.prepare(folder)
-        met.say(None)
-        if not acts:
-            look.sees(folder)
-        met.say(None)
-        if acts:
-            look.change(folder)
-        met.say(None)
-        found: _Found = ("", "")
-        if not acts:
-            waited_s = look.seconds_until_seen(folder, limit_s)
-            if waited_s is None:
-                found = ("failed", f"not seen in {limit_s:g} s")
-            else:
-                found = ("late" if waited_s > look.soon_s else "", f"seen after {waited_s:.1f} s")
-        met.say(None)
-        return found
-
-    return trial
+def change(folder: Path) -> None:
+    """Change names, contents and times as builds do."""
+    write_atomic(folder / "replaced", _NEW)
+    write_atomic(folder / "new", _NEW)
+    (folder / "gone").unlink()
+    _publish(folder, _NEW)
+    with (folder / "log").open("ab") as handle:
+        handle.write(_NEW)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.utime(folder / "record")
+    for _ in range(_FILES):
+        data = os.urandom(_FILE_BYTES)
+        write_atomic(folder / "many" / hashlib.sha256(data).hexdigest(), data)
 
 
-def _look_under_lock(met: Meeting, folder: Path, acts: bool) -> _Found:
-    """Wait for a lock under which the other run makes every change; look once, as soon as the lock is taken."""
-    places = [folder / str(number) for number in range(len(LOOKS))]
-    if acts:
-        for look, place in zip(LOOKS, places, strict=True):
-            place.mkdir()
-            look.prepare(place)
-    met.say(None)
-    if acts:
-        with guarded(folder / "lock", _LOCK_WAIT_S):
-            met.say(None)
-            for look, place in zip(LOOKS, places, strict=True):
-                look.change(place)
-        met.say(None)
-        return ("", "")
-    for look, place in zip(LOOKS, places, strict=True):
-        look.sees(place)
-    met.say(None)
-    with guarded(folder / "lock", _LOCK_WAIT_S):
-        missed = [look.name for look, place in zip(LOOKS, places, strict=True) if not look.sees(place)]
-    met.say(None)
-    return (
-        ("late", f"{len(missed)} of {len(LOOKS)} not seen at once: {', '.join(missed)}") if missed else ("", "all seen")
-    )
+def _publish(folder: Path, version: bytes) -> None:
+    (folder / "work").mkdir()
+    (folder / "work" / "file").write_bytes(version)
+    digest12 = hashlib.sha256(version).hexdigest()[:12]
+    publish_generation(folder / "work", folder / "link", digest12, fenced=nullcontext)
 
 
-def _read_renamed(met: Meeting, folder: Path, acts: bool) -> _Found:
-    """Read each file as soon as its name is listed; the name is the digest of the content."""
-    met.say(None)
-    if acts:
-        for _ in range(_FILES):
-            data = os.urandom(_FILE_BYTES)
-            write_atomic(folder / hashlib.sha256(data).hexdigest(), data)
-        met.say(None)
-        return ("", "")
-    torn, read, began = 0, set[str](), time.monotonic()
-    while len(read) < _FILES and time.monotonic() - began < _LIMIT_S:
-        for name in {name for name in os.listdir(folder) if not name.startswith(".")} - read:  # noqa: PTH208
-            torn += hashlib.sha256((folder / name).read_bytes()).hexdigest() != name
-            read.add(name)
-    met.say(None)
-    return ("failed" if torn or len(read) < _FILES else "", f"{len(read)} of {_FILES} seen, {torn} torn")
+def _are_whole(folder: Path) -> bool:
+    """Whether each listed file has the content whose digest is its name."""
+    names = [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208
+    return bool(names) and all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == name for name in names)
+
+
+def sees(name: str, folder: Path) -> bool:
+    """Whether a change is seen now; the look before the change fills the caches."""
+    with suppress(OSError, GenoLeWMError):
+        return LOOKS[name][0](folder)
+    return False
+
+
+#: What must be seen: the look of another machine, and what to do where it is seen late or never.
+LOOKS: Mapping[str, tuple[Callable[[Path], bool], str]] = {
+    "new bytes of a replaced file": (lambda folder: (folder / "replaced").read_bytes() == _NEW, _NAMES),
+    "a new name": (lambda folder: (folder / "new").read_bytes() == _NEW, _NAMES),
+    "a new entry in a listing": (lambda folder: "new" in os.listdir(folder), _NAMES),  # noqa: PTH208
+    "that a name is gone": (lambda folder: not os.path.lexists(folder / "gone"), _NAMES),
+    "a published folder behind its link": (
+        lambda folder: (resolve_generation(folder / "link") / "file").read_bytes() == _NEW,
+        _NAMES,
+    ),
+    "appended bytes": (lambda folder: (folder / "log").read_bytes() == _OLD + _NEW, _CONTENTS),
+    "the renewal of a lock": (lambda folder: (folder / "record").stat().st_mtime > 1.0, _CONTENTS),
+    "renamed files are whole": (lambda folder: _are_whole(folder / "many"), _WHOLE),
+}

@@ -7,9 +7,7 @@ from .lease import WriterLease as WriterLease
 from .lease import is_held as is_held
 from .lease import while_free as while_free
 from .processes import is_running as is_running
-from .record import LEASE_S as LEASE_S
 from .record import RECORD as RECORD
-from .record import RENEW_S as RENEW_S
 from .record import FoundRecord as FoundRecord
 from .record import LeaseOwner as LeaseOwner
 from .record import Standing as Standing

@@ -221,17 +221,8 @@ def is_held(folder: Path) -> bool:
 class _Hold:
     """State of a held lock, with the thread that renews it.
 
-    Attributes
-    ----------
-    descriptor
-        The open, flocked record. Renewal through the descriptor cannot change another owner's record, and the flock
-        ends with the process.
-    pid
-        The process that acquired the lock; a forked child does not hold it.
-    stopped
-        Set to end the renewal.
-    renewing
-        Held during a renewal and while ``descriptor`` is closed.
+    Renewal through the descriptor of the open, flocked record cannot change another owner's record. ``renewing`` is
+    held during a renewal and while the descriptor is closed.
     """
 
     owner: LeaseOwner

@@ -51,11 +51,6 @@ def is_same_process(pid: int, ticks: int | None) -> bool:
     """Return whether the process with this id and start time still runs; True if that cannot be found out.
 
     A zombie does not run.
-
-    Parameters
-    ----------
-    ticks
-        Start time from :func:`started_ticks`; None compares the process id alone.
     """
     if not _exists(pid):
         return False

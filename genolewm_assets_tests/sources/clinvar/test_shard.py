@@ -101,7 +101,7 @@ def test_oncogenicity_and_inclusion_never_label(tmp_path: Path) -> None:
 
 
 def test_one_file_per_contig_or_one_for_all(tmp_path: Path) -> None:
-    records = [record(chrom="MT", alt="A"), record(pos=6, ref="T", alt="A"), record(chrom="chr17", alt="C")]
+    records = [record(pos=6, ref="T", alt="A"), record(chrom="chr17", alt="C"), record(chrom="MT", alt="A")]
     expected = [("chr17", 3, "C"), ("chr17", 6, "A"), ("chrM", 3, "A")]
     for single_file in (False, True):
         folder = tmp_path / str(single_file)

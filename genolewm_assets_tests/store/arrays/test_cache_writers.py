@@ -47,7 +47,7 @@ def test_another_writer_waits_or_fails(cache_dir: Path, files: dict[str, Path]) 
             # So long that the other one waits, unless it is slower.
             time.sleep(0.1)
             write_rows(writer, files)
-            writer.finalize(writer.fingerprint())
+            writer.finalize()
 
     child = start(slow)
     wait_for(ready)
@@ -55,7 +55,7 @@ def test_another_writer_waits_or_fails(cache_dir: Path, files: dict[str, Path]) 
         open_cache(cache_dir, files)
     refused.touch()
     with open_cache(cache_dir, files, lock_wait_s=30.0) as writer:
-        assert writer.n_rows == N_ROWS, "what the other built is opened as finished"
+        assert len(writer.resume_keys()) == N_ROWS, "what the other built is opened as finished"
     assert os.waitpid(child, 0)[1] == 0
 
 
@@ -68,7 +68,7 @@ def test_a_writer_that_lost_its_lock_publishes_nothing(cache_dir: Path, files: d
         record = cache_dir / "work" / KEY / "lock.json"
         record.write_bytes(record.read_bytes().replace(b'"token": "', b'"token": "0'))
         with pytest.raises(BusyError, match="this process lost the lock"):
-            writer.finalize(writer.fingerprint())
+            writer.finalize()
     assert cache_key_dir(cache_dir, KEY).resolve() == old
 
 
@@ -109,7 +109,7 @@ def test_killed_at_every_call(tmp_path: Path, kill_points: KillPoints) -> None:
         assert visible[-1] in (before, after), f"after the kill at call {point}"
         with open_cache(folder, files) as writer:
             written.append(len(write_rows(writer, files)))
-            generation = writer.finalize(writer.fingerprint())
+            generation = writer.finalize()
         assert published_bytes(generation) == undisturbed
         assert seen(folder) == after
         assert is_current(folder, files)

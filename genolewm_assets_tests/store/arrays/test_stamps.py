@@ -9,24 +9,19 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError
-from genolewm_assets.store import compute_fingerprint, is_complete, read_stamped, validate_fingerprint
+from genolewm_assets.store import compute_fingerprint, read_stamped, validate_fingerprint
 from genolewm_assets.store.arrays import stamps as stamps_module
 from genolewm_assets.store.arrays.keys import FINGERPRINT, validate_sources
-from genolewm_assets.store.arrays.report import verify_array_store
-from genolewm_assets.store.arrays.stamp_log import STAMP_LOG, StampedStoreWriter, StampLog
 from genolewm_assets.store.arrays.stamps import (
     RowStamp,
-    SourceChangedError,
     changed_files,
-    read_stamps,
     stamp_file,
     stamp_files,
     write_stamps,
 )
 from genolewm_assets.store.artefacts.manifest import check_file_path
 from genolewm_assets.store.artefacts.published import list_files
-from genolewm_assets_tests.worlds.store.array_stores import ARRAYS, CONFIG, contents, key, values
-from genolewm_assets_tests.worlds.store.plans import flip
+from genolewm_assets_tests.worlds.store.array_stores import CONFIG
 
 LONG_AGO_NS = 1_500_000_000 * 10**9
 
@@ -204,111 +199,3 @@ def test_no_manifest_lists_stamps(tmp_path: Path) -> None:
     assert list_files(tmp_path) == ["a.bin"]
     with pytest.raises(CorruptResourceError, match="not allowed in a manifest"):
         check_file_path("stamps.json", "x")
-
-
-def open_stamped(directory: Path) -> StampedStoreWriter:
-    writer = StampedStoreWriter(directory, ARRAYS, key_config=CONFIG, commit_rows=4, commit_ms=None)
-    writer.open_stamps()
-    return writer
-
-
-def stamp(text: str) -> RowStamp:
-    return RowStamp(hashlib.sha256(text.encode()).hexdigest(), len(text), LONG_AGO_NS)
-
-
-def write_stamped(writer: StampedStoreWriter, row: int) -> None:
-    """A row from a file of its own and from one that all share."""
-    writer.add_stamps({f"{row}.hid": stamp(f"{row}"), "panel.xml": stamp("panel")})
-    writer.write_batch(values(row, row + 1), keys=[key(row)])
-
-
-def test_committed_rows_keep_their_stamps_and_others_lose_them(tmp_path: Path) -> None:
-    writer = open_stamped(tmp_path)
-    for row in range(6):
-        write_stamped(writer, row)
-    writer.close()
-    with open_stamped(tmp_path) as again:
-        assert again.n_rows == 4
-        assert set(again.stamps) == {"0.hid", "1.hid", "2.hid", "3.hid", "panel.xml"}
-        again.add_stamps({"4.hid": stamp("other bytes now")})
-        with pytest.raises(SourceChangedError, match=r"3\.hid: was changed since rows were made from it"):
-            again.add_stamps({"3.hid": stamp("other bytes now")})
-        write_stamped_again = again.stamps
-    assert write_stamped_again["4.hid"] == stamp("other bytes now")
-
-
-def test_stamps_are_on_disk_before_the_rows_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    order: list[str] = []
-    real = os.fsync
-
-    def sync(descriptor: int) -> None:
-        order.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)  # noqa: PTH115
-        real(descriptor)
-
-    with open_stamped(tmp_path) as writer:
-        monkeypatch.setattr(os, "fsync", sync)
-        for row in range(4):
-            write_stamped(writer, row)
-        assert order.index(STAMP_LOG) < order.index("manifest.jsonl")
-
-
-def test_a_log_of_stamps_that_lost_some_is_known_by_it(tmp_path: Path) -> None:
-    with open_stamped(tmp_path) as writer:
-        for row in range(8):
-            write_stamped(writer, row)
-    log = tmp_path / STAMP_LOG
-    intact = log.read_bytes()
-    found = 0
-    for index in range(len(intact)):
-        flip(log, index, bit=index % 8)
-        with pytest.raises(CorruptResourceError, match="stamps of committed rows are missing"):
-            StampLog(log, 8)
-        found += 1
-        log.write_bytes(intact)
-    assert found == len(intact) > 500
-    log.unlink()
-    with pytest.raises(CorruptResourceError, match="expected stamps of 8 rows, got of 0"):
-        StampLog(log, 8)
-
-
-def test_a_torn_end_of_the_log_costs_nothing(tmp_path: Path) -> None:
-    with open_stamped(tmp_path) as writer:
-        for row in range(8):
-            write_stamped(writer, row)
-        expected = writer.stamps
-    log = tmp_path / STAMP_LOG
-    whole = log.stat().st_size
-    for torn in (b"x", b"deadbeef [8,{}]", b'0badc0de [8,{"9.hid":', b"\0" * 4096):
-        with log.open("ab") as handle:
-            handle.write(torn)
-        recovered = StampLog(log, 8)
-        recovered.close()
-        assert recovered.stamps == expected
-        assert log.stat().st_size == whole
-
-
-def test_finished_bytes_do_not_depend_on_when_files_were_touched(tmp_path: Path) -> None:
-    for number, directory in enumerate((tmp_path / "a", tmp_path / "b")):
-        with open_stamped(directory) as writer:
-            for row in range(6):
-                text = f"{row}"
-                taken = RowStamp(stamp(text).sha256, len(text), LONG_AGO_NS + number)
-                writer.add_stamps({f"{row}.hid": taken})
-                writer.write_batch(values(row, row + 1), keys=[key(row)])
-            stamps = writer.stamps
-            writer.finalize(compute_fingerprint(CONFIG, stamps))
-        assert is_complete(directory)
-        assert read_stamps(directory) == stamps
-        assert not (directory / STAMP_LOG).exists()
-        assert verify_array_store(directory) == []
-    first, second = contents(tmp_path / "a"), contents(tmp_path / "b")
-    assert first.pop("stamps.json") != second.pop("stamps.json")
-    assert first == second
-
-
-def test_stamps_without_having_been_asked_for_are_refused(tmp_path: Path) -> None:
-    with (
-        StampedStoreWriter(tmp_path, ARRAYS, key_config=CONFIG) as writer,
-        pytest.raises(ConfigurationError, match="the log of stamps is not open"),
-    ):
-        writer.add_stamps({"a.hid": stamp("a")})

@@ -9,7 +9,7 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
-from genolewm_assets.store.artefacts.build import BuildRejectedError, build, write_provenance
+from genolewm_assets.store.artefacts.build import BuildRejectedError, build
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories
 from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.artefacts.published import (
@@ -18,6 +18,7 @@ from genolewm_assets.store.artefacts.published import (
     has_listed_sizes,
     list_files,
     measure_file,
+    write_provenance,
 )
 from genolewm_assets.store.artefacts.rejected import clear_rejected, rejection_reason
 from genolewm_assets.store.artefacts.root import Root

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,20 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import MissingResourceError, ResourceError
+from genolewm_assets.errors import BusyError, MissingResourceError, ResourceError
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files import remove_tree
-from genolewm_assets.store.hosts import check as check_module
-from genolewm_assets.store.hosts import looks as looks_module
-from genolewm_assets.store.hosts import meeting as meeting_module
-from genolewm_assets.store.hosts.check import RootCheck, check_root
-from genolewm_assets.store.hosts.looks import LOOKS, Look
-from genolewm_assets.store.hosts.meeting import Meeting
+from genolewm_assets.store.hosts import check as hosts
+from genolewm_assets.store.hosts.check import LOOKS, RootCheck, change, check_root, joined, prepare, sees
 from genolewm_assets_tests.worlds.store.plans import new_root, picture
 
-LOCKS = ("a lock held there is refused here", "a file changed by both in turn, under the lock")
-UNDER_LOCK = "names changed under a lock, once it is taken"
+LOCK = "a lock held there is refused here"
 
 
 @pytest.fixture
@@ -34,12 +30,10 @@ def root(tmp_path: Path) -> Root:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorter pauses than on a network file system."""
-    for name, seconds in {"_BEAT_S": 0.1, "_POLL_S": 0.002, "_LOOK_S": 0.05}.items():
-        monkeypatch.setattr(meeting_module, name, seconds)
+    monkeypatch.setattr(hosts, "_POLL_S", 0.002)
 
 
-def both(folder: Path, *, one_machine: bool = True, limit_s: float = 0.3) -> tuple[RootCheck, RootCheck]:
+def both(folder: Path, *, one_machine: bool = True, limit_s: float = 0.3) -> RootCheck:
     """Run the check twice at once; the two runs see the same verdicts, each from its side."""
     with ThreadPoolExecutor(2) as pool:
         runs = [
@@ -47,93 +41,90 @@ def both(folder: Path, *, one_machine: bool = True, limit_s: float = 0.3) -> tup
             for _ in range(2)
         ]
         first, second = (run.result() for run in runs)
-    mirrored = tuple(replace(point, here=point.there, there=point.here) for point in second.points)
-    assert mirrored == first.points
-    return first, second
+    assert tuple(replace(point, here=point.there, there=point.here) for point in second.points) == first.points
+    return first
 
 
-def verdicts(check: RootCheck) -> dict[str, str]:
+def faults(check: RootCheck) -> dict[str, str]:
+    assert check.passed == all(point.verdict == "ok" for point in check.points)
     return {point.point: point.verdict for point in check.points if point.verdict != "ok"}
 
 
 def test_one_file_system_passes_and_nothing_is_left(root: Root, tmp_path: Path) -> None:
     before = sorted(root.path.rglob("*"))
-    check, _ = both(root.path)
-    assert verdicts(check) == {}
-    assert check.passed
-    assert len(check.points) == 7 + len(LOOKS)
+    check = both(root.path)
+    assert faults(check) == {}
+    assert len(check.points) == 4 + len(LOOKS)
     assert sorted(root.path.rglob("*")) == before
     empty = tmp_path / "no root yet"
     empty.mkdir()
-    assert both(empty)[0].passed
+    assert both(empty).passed
     assert list(empty.iterdir()) == []
+    assert faults(both(root.path, one_machine=False)) == {"two machines": "failed"}
 
 
-def test_two_runs_on_one_machine_prove_nothing(root: Root) -> None:
-    check, _ = both(root.path, one_machine=False)
-    assert verdicts(check) == {"two machines": "failed"}
-    assert not check.passed
+@contextmanager
+def excluding_nobody(path: Path, _: float) -> Iterator[None]:
+    path.touch()
+    yield
 
 
-def test_locks_of_one_machine_only(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def guarded(path: Path, _: float) -> Iterator[int]:
-        with path.open("a+b") as handle:
-            yield handle.fileno()
-
-    monkeypatch.setattr(check_module, "flock", lambda *_, **__: True)
-    monkeypatch.setattr(check_module, "guarded", guarded)
-    check, _ = both(root.path)
-    assert verdicts(check) == dict.fromkeys((*LOCKS, UNDER_LOCK), "failed")
-    held, *others = (point for point in check.points if point.verdict == "failed")
-    assert held.here == "took a lock that is held (exclusive, shared)"
-    assert "local_lock" in held.remedy
-    assert {point.here for point in others} == {"not tried, because the locks failed"}
+@contextmanager
+def never_free(path: Path, _: float) -> Iterator[None]:
+    path.touch()
+    if sees("a new name", path.parent):
+        raise BusyError(str(path), "busy")
+    yield
 
 
-def test_locks_that_exclude_nobody_lose_additions(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    @contextmanager
-    def guarded(path: Path, _: float) -> Iterator[int]:
-        with path.open("a+b") as handle:
-            yield handle.fileno()
-
-    monkeypatch.setattr(check_module, "guarded", guarded)
-    monkeypatch.setattr(check_module, "_try_held_lock", lambda *_: ("", ""))
-    assert verdicts(both(root.path)[0])[LOCKS[1]] == "failed"
-
-
-@pytest.mark.parametrize(("seen_after_s", "verdict"), [(None, "failed"), (8.0, "late"), (4.0, "ok")])
-def test_a_change_that_is_seen_late_or_never(
-    root: Root, monkeypatch: pytest.MonkeyPatch, seen_after_s: float | None, verdict: str
+@pytest.mark.parametrize(("guarded", "seen"), [(excluding_nobody, "took a lock that"), (never_free, "still refused")])
+def test_locks_of_one_machine_only(
+    root: Root, monkeypatch: pytest.MonkeyPatch, guarded: Callable[..., object], seen: str
 ) -> None:
-    real = Look.seconds_until_seen
-
-    def seconds(look: Look, folder: Path, limit_s: float) -> float | None:
-        return seen_after_s if look.name == "a new name" else real(look, folder, limit_s)
-
-    monkeypatch.setattr(Look, "seconds_until_seen", seconds)
-    check, _ = both(root.path)
-    assert verdicts(check) == ({} if verdict == "ok" else {"a new name": verdict})
-    if verdict != "ok":
-        (point,) = (point for point in check.points if point.verdict == verdict)
-        assert "lookupcache=none" in point.remedy
-        assert point.here == ("not seen in 0.3 s" if seen_after_s is None else "seen after 8.0 s")
+    monkeypatch.setattr(hosts, "guarded", guarded)
+    check = both(root.path)
+    assert faults(check) == dict.fromkeys([LOCK, *(LOOKS if guarded is never_free else ())], "failed")
+    (point,) = (point for point in check.points if point.point == LOCK)
+    assert point.here.startswith(seen)
+    assert "local_lock" in point.remedy
 
 
-@pytest.mark.parametrize("look", LOOKS, ids=[look.name for look in LOOKS])
-def test_a_look_sees_the_change_and_nothing_before_it(tmp_path: Path, look: Look) -> None:
-    look.prepare(tmp_path)
-    assert look.seconds_until_seen(tmp_path, 0.0) is None
-    look.change(tmp_path)
-    assert look.seconds_until_seen(tmp_path, 0.0) is not None
+@pytest.mark.parametrize(
+    ("name", "never"), [("a new name", True), ("appended bytes", False), ("renamed files are whole", False)]
+)
+def test_a_change_that_is_seen_late_or_never(
+    root: Root, monkeypatch: pytest.MonkeyPatch, name: str, *, never: bool
+) -> None:
+    real, first = sees, dict[Path, float]()
+
+    def see(each: str, folder: Path) -> bool:
+        seen = real(each, folder)
+        if each == name and seen:
+            seen = not never and time.monotonic() - first.setdefault(folder, time.monotonic()) > 0.05
+        return seen
+
+    monkeypatch.setattr(hosts, "sees", see)
+    check = both(root.path)
+    assert faults(check) == {name: "failed" if never else "late"}
+    (point,) = (point for point in check.points if point.verdict != "ok")
+    assert point.here.startswith("not seen in 0.3 s" if never else "seen after 0.")
+    assert point.remedy == LOOKS[name][1]
 
 
-def test_a_torn_file_is_found(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    def write(path: Path, data: bytes) -> None:
-        path.write_bytes(data[:-1])
+def test_a_look_sees_the_change_and_nothing_before_it(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    assert [name for name in LOOKS if sees(name, tmp_path)] == []
+    change(tmp_path)
+    assert [name for name in LOOKS if sees(name, tmp_path)] == list(LOOKS)
+    torn = next((tmp_path / "many").iterdir())
+    torn.write_bytes(torn.read_bytes()[:-1])
+    assert not sees("renamed files are whole", tmp_path)
 
-    monkeypatch.setattr(check_module, "write_atomic", write)
-    assert verdicts(both(root.path)[0]) == {"renamed files are whole": "failed"}
+
+@pytest.mark.parametrize(("skew", "point"), [("_CLOCKS_S", "clocks of the machines"), ("_STAMPS_S", "times of files")])
+def test_times_that_differ_too_much(root: Root, monkeypatch: pytest.MonkeyPatch, skew: str, point: str) -> None:
+    monkeypatch.setattr(hosts, skew, -3600.0)
+    assert faults(both(root.path)) == {point: "failed"}
 
 
 def test_alone_it_says_so(root: Root) -> None:
@@ -150,29 +141,27 @@ def test_alone_it_says_so(root: Root) -> None:
 def test_a_link_in_the_place_of_its_folder_is_not_followed(root: Root, tmp_path: Path, place: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "old").write_text("")
-    os.utime(elsewhere / "old", (0, 0))
+    (elsewhere / "run.old.json").write_text("")
+    os.utime(elsewhere / "run.old.json", (0, 0))
     remove_tree(root.path / place)
     (root.path / place).symlink_to(elsewhere)
     with pytest.raises(ResourceError, match=f"{place}: is a link or file in the place of a folder"):
         check_root(root.path, wait_s=0.2, one_machine=True, progress=NO_PROGRESS)
-    assert [path.name for path in elsewhere.iterdir()] == ["old"]
+    assert [path.name for path in elsewhere.iterdir()] == ["run.old.json"]
 
 
 @pytest.mark.parametrize("killed", [True, False])
 def test_a_run_that_ends_in_the_middle_is_missed(root: Root, monkeypatch: pytest.MonkeyPatch, *, killed: bool) -> None:
-    monkeypatch.setattr(meeting_module, "_SILENT_S", 1.5)
+    monkeypatch.setattr(hosts, "_SILENT_S", 1.5)
     folder = root.path / "work" / ".root-check"
 
     def vanish() -> None:
-        met = Meeting(folder)
-        met.__enter__()
-        met.meet(30.0, NO_PROGRESS)
+        with joined(folder) as run:
+            run.meet(30.0, NO_PROGRESS)
+            left = run.path_of(run.token).read_bytes()
         if killed:
-            # What a killed process leaves: its file, which nobody changes any more.
-            met._stopped.set()
-        else:
-            met.__exit__(RuntimeError, RuntimeError(), None)
+            run.path_of(run.token).write_bytes(left)
+            (folder / f"try.{run.token}").mkdir()
 
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(vanish)
@@ -180,29 +169,26 @@ def test_a_run_that_ends_in_the_middle_is_missed(root: Root, monkeypatch: pytest
             check_root(root.path, wait_s=30.0, one_machine=True, progress=NO_PROGRESS)
         other.result()
     left = [path.name for path in folder.iterdir()] if folder.exists() else []
-    assert [name.partition(".")[0] for name in left] == (["run"] if killed else [])
+    assert sorted(name.partition(".")[0] for name in left) == (["run", "try"] if killed else [])
     # The next two neither take it for a partner nor leave it.
-    monkeypatch.setattr(meeting_module, "_LEFT_S", 0.9)
-    assert both(root.path)[0].passed
+    monkeypatch.setattr(hosts, "_LEFT_S", 0.9)
+    assert both(root.path).passed
     assert not folder.exists()
 
 
 def test_of_three_runs_two_meet(root: Root) -> None:
     folder = root.path / "work" / ".root-check"
 
-    def meet() -> str:
-        with Meeting(folder) as met:
-            met.meet(2.0, NO_PROGRESS)
-            met.part()
-            return met.partner.token
+    def meet() -> None:
+        with joined(folder) as run:
+            run.meet(2.0, NO_PROGRESS)
+            run.part()
 
     with ThreadPoolExecutor(3) as pool:
-        runs = [pool.submit(meet) for _ in range(3)]
-        errors = [run.exception() for run in runs]
+        errors = [run.exception() for run in [pool.submit(meet) for _ in range(3)]]
     assert sorted(type(err).__name__ for err in errors) == ["MissingResourceError", "NoneType", "NoneType"]
     assert not folder.exists()
 
 
-def test_the_kind_of_the_mount_is_named(tmp_path: Path) -> None:
-    assert check_module.mount_of(Path("/proc")).startswith("proc ")
-    assert looks_module.NAMES
+def test_the_kind_of_the_mount_is_named() -> None:
+    assert hosts.mount_of(Path("/proc")).startswith("proc ")
