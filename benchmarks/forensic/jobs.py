@@ -15,9 +15,8 @@ import numpy as np
 
 from benchmarks.forensic.inputs import Runs, find_runs
 from benchmarks.stopwatch import serve_tasks
-from genolewm_assets.forensic import HIDDataset, call_alleles, fit_ladder, read_hid, size_run, to_arrays
-from genolewm_assets.forensic.dataset.profiles import LadderPanel, ProfileRules, make_profile, read_ladder
-from genolewm_assets.forensic.dataset.strategies import DatasetEntry
+from genolewm_assets.forensic import HIDDataset, call_alleles, fit_ladder, parse_hid, read_hid, size_run, to_arrays
+from genolewm_assets.forensic.dataset.profiles import BasePairGrid, ProfileRules, RunPanel, fit_run_ladder, make_profile
 from genolewm_assets.store import read_stamped
 
 ITEMS, REPEATS = 20_000, 5
@@ -35,7 +34,8 @@ def _file_tasks(runs: Runs) -> dict[str, Callable[[], int]]:
     ladder_name = next(name for name in paths if "ladder" in name.lower())
     samples = {name: path for name, path in paths.items() if name != ladder_name and "neg" not in name}
     data, stamp = read_stamped(paths[ladder_name])
-    moved = read_ladder(data, ladder_name, runs.scaling, {ladder_name: stamp})
+    stamps, grid = {ladder_name: stamp}, BasePairGrid(runs.scaling, ProfileRules())
+    moved = fit_run_ladder(ladder_name, parse_hid(data, ladder_name), runs.scaling.panel, grid, stamps).moved
     calls = {name: call_alleles(run, size_run(run), moved.panel) for name, run in _read(samples).items()}
 
     def parse() -> int:
@@ -45,11 +45,11 @@ def _file_tasks(runs: Runs) -> dict[str, Callable[[], int]]:
         return REPEATS * len(paths)
 
     def whole(strategy: Any) -> Callable[[], int]:
-        rules = ProfileRules(strategy)
+        grid = BasePairGrid(runs.scaling, ProfileRules(strategy))
 
         def run() -> int:
             for name, path in [*samples.items()] * REPEATS:
-                _preprocess(name, path, moved, runs, rules)
+                _preprocess(name, path, moved, grid)
             return REPEATS * len(samples)
 
         return run
@@ -73,12 +73,11 @@ def _read(samples: dict[str, Path]) -> dict[str, Any]:
     return {name: read_hid(path) for name, path in samples.items()}
 
 
-def _preprocess(name: str, path: Path, moved: LadderPanel, runs: Runs, rules: ProfileRules) -> None:
+def _preprocess(name: str, path: Path, moved: RunPanel, grid: BasePairGrid) -> None:
     """Read, parse, size, and put a sample on the grid, as the build of a cache does."""
     data, stamp = read_stamped(path)
-    entry = DatasetEntry(name, None, (), {})
-    profile = make_profile(data, stamp, entry, moved, scaling=runs.scaling, rules=rules)
-    assert np.shape(profile.data) == (len(runs.scaling.channels), runs.scaling.scanpoint_resolution)
+    profile = make_profile(name, parse_hid(data, name), moved, None, grid, stamps={name: stamp}).image
+    assert np.shape(profile.data) == (len(grid.scaling.channels), grid.scaling.scanpoint_resolution)
 
 
 def _item_tasks(runs: Runs, folder: Path) -> dict[str, Callable[[], int]]:

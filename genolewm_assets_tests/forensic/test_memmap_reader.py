@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import pickle
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError
+from genolewm_assets.errors import InputError, MissingResourceError
 from genolewm_assets.forensic import (
     MemmapCacheReader,
 )
 from genolewm_assets_tests.faults.killing import outcome
-from genolewm_assets_tests.worlds.store.plans import flip
 from genolewm_assets_tests.worlds.store.profiles import (
-    SHAPE,
     panel_of,
 )
 
@@ -57,24 +51,6 @@ def test_side_cars_are_read_when_asked_for_and_parsed_once(cache: Path, monkeypa
         reader.get_row(10)
 
 
-def test_the_memory_guard_names_both_figures(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genolewm_assets.store.arrays.memory.usable_memory_bytes", lambda: 10_000)
-    size = 10 * (6 * 32 * 2 + 6 * 32 + 32 * 4)
-    with pytest.raises(RuntimeError, match=f"would use {size} bytes, which exceeds 50% of the 10000 bytes"):
-        MemmapCacheReader(cache, load_in_memory=True)
-    reader = MemmapCacheReader(cache)
-    reader.load_in_memory(max_fraction=0.9)
-    (cache / "data.bin").unlink()
-    assert reader.get_row(3)[0].shape == SHAPE
-
-
-def test_damage_is_found_by_a_reader_that_checks(cache: Path) -> None:
-    flip(cache / "data.bin", 6 * 32 * 2 * 5)
-    reader = MemmapCacheReader(cache, check=True)
-    with pytest.raises(CorruptResourceError, match=r"data\.bin: rows 0 to 9 differ"):
-        reader.get_row(5)
-
-
 def files_in_use(cache: Path) -> list[str]:
     """Arrays of a cache that this process has mapped or open; earlier tests may have left it others."""
     names = [line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()]
@@ -99,21 +75,3 @@ def test_nothing_is_open_before_the_first_row_nor_in_a_pickle(cache: Path) -> No
         return f"{before} {after} {len(data) < 400} {same}"
 
     assert outcome(look) == "[] ['annotation.bin', 'data.bin', 'scaler.bin'] True True"
-
-
-def read_rows(reader: MemmapCacheReader, seed: int) -> tuple[int, bytes, str | None]:
-    rows = np.random.default_rng(seed).integers(0, len(reader), 200)
-    data = b"".join(part.tobytes() for row in rows for part in reader.get_row(int(row)))
-    return os.getpid(), data, reader.panel_json(reader.load_index()[int(rows[0])].panel_key)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_read_the_same_rows(cache: Path, method: str) -> None:
-    reader = MemmapCacheReader(cache, check=True)
-    wanted = [read_rows(reader, seed)[1:] for seed in range(4)]
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
-        found = list(pool.map(read_rows, [reader] * 4, range(4)))
-    assert [entry[1:] for entry in found] == wanted
-    assert all(entry[0] != os.getpid() for entry in found)

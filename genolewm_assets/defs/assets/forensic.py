@@ -37,6 +37,9 @@ def plan_profiles(workspace: Workspace, run: str, progress: Progress) -> Plan:
     settings = workspace.catalog.forensic
     if settings.runs is None:
         raise InputError(f"{workspace.catalog.file} (forensic.runs)", "names no folder of runs", got="none")
+    rules, config = settings.policy, {"rules": settings.policy.as_recipe(), "panel": settings.panel}
+    panels = [workspace.local_path(url) for url in settings.panels]
+    sources = {f"panels/{path.name}": workspace.sha256_of(path) for path in panels}
     folder = run_folder(workspace.local_path(settings.runs), run)
     found = list_run_files(folder)
     unfinished = None if workspace.surveyed else why_unfinished(folder, found, settling(workspace), time.time())
@@ -44,9 +47,6 @@ def plan_profiles(workspace: Workspace, run: str, progress: Progress) -> Plan:
         remedy = f"Wait, or put a file {settings.complete_marker} into the folder"
         raise InputError(f"run folder {run}", "is not complete", got=unfinished, remedy=remedy)
     files = [RunFile(file.name, file.path, workspace.sha256_of(file.path)) for file in found]
-    panels = [workspace.local_path(url) for url in settings.panels]
-    sources = {f"panels/{path.name}": workspace.sha256_of(path) for path in panels}
-    rules, config = settings.policy, {"rules": settings.policy.as_recipe(), "panel": settings.panel}
 
     def write(work: Path) -> BuildReport:
         panel = read_kit(panels, settings.panel, sources)

@@ -41,13 +41,7 @@ _COPY_AGAIN = "Copy the file from the instrument again"
 
 
 def read_main_directory(data: bytes, where: str) -> tuple[Entries, int, int]:
-    """Return the entries that the header points to, their offset, and the version of the format (101, 300).
-
-    Raises
-    ------
-    AbifError
-        If the bytes are no ABIF file, end early, or an entry lies outside them.
-    """
+    """Return the entries that the header points to, their offset, and the version of the format (101, 300)."""
     _check_magic(data, where)
     version = int.from_bytes(data[4:6], "big")
     root = np.frombuffer(data, ENTRY, 1, _ROOT_AT)[0]
@@ -73,12 +67,9 @@ def read_main_directory(data: bytes, where: str) -> tuple[Entries, int, int]:
 
 
 def check_entries(entries: Entries, file_bytes: int, where: str) -> None:
-    """Raise unless every value lies inside the file and all together are no longer than it.
+    """Raise AbifError unless every value lies inside the file and all together are no longer than it.
 
-    Raises
-    ------
-    AbifError
-        As said; two entries that share their bytes make a small file large in memory.
+    Two entries that share their bytes make a small file large in memory.
     """
     sizes = entries["n_bytes"].astype(np.int64)
     stored = np.where(sizes > INLINE_BYTES, sizes, 0)

@@ -58,12 +58,7 @@ class Dye:
 class RunFacts:
     """Facts about the instrument and the injection; None or empty where the file says nothing.
 
-    Attributes
-    ----------
-    sample
-        Name of the sample; it may name a person and is not printed.
-    size_standard, size_standard_sizes_bp, size_standard_channel
-        Name of the size standard, its fragments in base pairs, the channel of its dye.
+    ``sample`` may name a person and is not printed.
     """
 
     sample: str = field(repr=False)

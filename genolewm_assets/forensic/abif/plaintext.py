@@ -25,22 +25,10 @@ _TRACE = int.from_bytes(b"DATA", "big")
 
 
 def unscramble(data: bytes, entries: Entries, offset: int, where: str) -> Entries:
-    """Return the entries of a file with every enciphered one replaced by its plaintext counterpart.
+    """Return the entries of a file in order, every enciphered one replaced by its plaintext counterpart.
 
-    Parameters
-    ----------
-    entries, offset
-        The directory that the header points to.
-
-    Returns
-    -------
-    Entries
-        In the same order. Entries other than traces that have no counterpart stay as they are.
-
-    Raises
-    ------
-    AbifError
-        If no plaintext directory has all traces.
+    Entries other than traces that have no counterpart stay as they are; AbifError is raised if no plaintext directory
+    has all traces. ``entries`` at ``offset`` are those that the header points to.
     """
     scrambled = is_scrambled(entries)
     if not scrambled.any():

@@ -24,19 +24,9 @@ _Value = TypeVar("_Value", int, float, str, bytes)
 
 
 class AbifTags(Mapping[tuple[str, int], TagValue]):
-    """Tags of one file by name and number, such as ``tags["DATA", 1]``.
+    """Tags of one file by name and number, such as ``tags["DATA", 1]``, made anew from its bytes for each access.
 
-    The values are those of the file, made anew for each access; the bytes of the file are kept. What is printed names
-    no value, because a file holds names of samples and alleles.
-
-    Parameters
-    ----------
-    data
-        The bytes of the file.
-    entries
-        Its directory, every entry inside the file.
-    where
-        The file, for messages.
+    What is printed names no value, because a file holds names of samples and alleles.
     """
 
     def __init__(self, data: bytes, entries: Entries, where: str) -> None:
@@ -59,15 +49,7 @@ class AbifTags(Mapping[tuple[str, int], TagValue]):
         return self._row(key) is not None
 
     def __getitem__(self, key: tuple[str, int]) -> TagValue:
-        """Return a value, as :func:`~genolewm_assets.forensic.abif.values.decode` makes it.
-
-        Raises
-        ------
-        KeyError
-            If the file has no such tag.
-        AbifError
-            If the value is scrambled and has no plaintext counterpart, or its length is none of its type.
-        """
+        """Return a value as :func:`decode` makes it; AbifError if it is damaged, or scrambled without plaintext."""
         row = self._row(key)
         if row is None:
             raise KeyError(key)
@@ -101,13 +83,7 @@ class AbifTags(Mapping[tuple[str, int], TagValue]):
         return value if isinstance(value, kind) and not isinstance(value, bool) else None
 
     def trace(self, number: int) -> npt.NDArray[np.int16] | None:
-        """Return the trace ``DATA`` of a number: int16, shape (n_scans,), read-only; None if the file lacks it.
-
-        Raises
-        ------
-        AbifError
-            If the tag holds anything but 16-bit numbers.
-        """
+        """Return the trace ``DATA`` of a number, int16, shape (n_scans,), read-only; None if the file lacks it."""
         row = self._row(("DATA", number))
         if row is None:
             return None

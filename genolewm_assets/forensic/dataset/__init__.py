@@ -1,9 +1,9 @@
-"""A PyTorch data set of pre-processed profiles: instrument files and annotations in, images and masks out.
+"""Profiles of instrument files on a grid, and a PyTorch data set of them: images and masks.
 
-Belongs here: which files are samples, ladders and annotations (``strategies``), profiles on a grid of base pairs
-(``scaling``, ``signals``), masks (``masks``), and the data set that reads them from the cache. Does not belong here:
-reading an instrument file (``forensic.abif``), sizing, panels and calls (rooms of those names), the cache's files
-(``forensic.memmap_writer``). Rows come from the cache; files are parsed only to build it.
+Belongs here: the one way from a file to a profile (``profiles``), which files are samples, ladders and annotations
+(``strategies``), masks, the cache of a folder (``build``), and the data set that reads it. Does not belong here: the
+instrument file (``forensic.abif``), sizing, panels and calls (rooms of those names), the cache's files
+(``forensic.memmap_writer``), run folders (``forensic.runs``).
 """
 
 import lazy_loader

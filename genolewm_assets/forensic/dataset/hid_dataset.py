@@ -11,24 +11,16 @@ from typing import Any, SupportsIndex
 import numpy as np
 from torch.utils.data import Dataset, Subset
 
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError
+from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.forensic import MemmapCacheReader
-from genolewm_assets.forensic.dataset.build import BuildReport, CacheRecipe, build_cache
+from genolewm_assets.forensic.dataset.annotations import Adjustment
+from genolewm_assets.forensic.dataset.build import CacheRecipe, make_current
 from genolewm_assets.forensic.dataset.image import HIDImage
-from genolewm_assets.forensic.dataset.masks import Adjustment
 from genolewm_assets.forensic.dataset.profiles import ProfileRules
-from genolewm_assets.forensic.dataset.scaling import ScalingStrategy
-from genolewm_assets.forensic.dataset.signals import DataLoadingStrategy
+from genolewm_assets.forensic.dataset.scaling import DataLoadingStrategy, ScalingStrategy
 from genolewm_assets.forensic.dataset.strategies import DatasetStrategy
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.arrays import (
-    IndexEntry,
-    MemoryLimitError,
-    cache_key_dir,
-    compute_key,
-    is_complete,
-    validate_sources,
-)
+from genolewm_assets.store.arrays import IndexEntry, MemoryLimitError
 
 Transform = Callable[[HIDImage], Any]
 
@@ -122,11 +114,9 @@ class HIDDataset(Dataset[Any]):
         )
         self.transform, self.allow_missing_annotations = transform, allow_missing_annotations
         self.dataset_strategy, self.scaling_strategy = dataset_strategy, scaling_strategy
-        self.cache_directory = cache_key_dir(Path(cache_dir).absolute(), compute_key(recipe.config()))
-        self.build_report: BuildReport | None = None
-        files = recipe.files()
-        if not _is_current(self.cache_directory, recipe, files, strict=strict):
-            self.build_report = build_cache(Path(cache_dir), recipe, files, strict=strict, progress=progress)
+        self.cache_directory, self.build_report = make_current(
+            Path(cache_dir), recipe, strict=strict, progress=progress
+        )
         self._reader = _open(self.cache_directory, check=check, load_in_memory=load_in_memory)
         index = self._reader.load_index()
         self._entries = [index[row] for row in _drawn(len(index), limit, seed)]
@@ -200,13 +190,6 @@ class HIDDataset(Dataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         """Yield the profiles in order."""
         return (self[number] for number in range(len(self)))
-
-
-def _is_current(directory: Path, recipe: CacheRecipe, files: dict[str, Path], *, strict: bool) -> bool:
-    try:
-        return is_complete(directory) and validate_sources(directory, recipe.config(), files, strict=strict)
-    except CorruptResourceError:
-        return False
 
 
 def _open(directory: Path, *, check: bool, load_in_memory: bool) -> MemmapCacheReader:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from genolewm_assets.forensic import MemmapCacheReader
 from genolewm_assets.forensic.dataset.annotations import AlleleAnnotation
-from genolewm_assets.forensic.dataset.panel_json import panel_from_json
 from genolewm_assets.forensic.panels import Panel
 from genolewm_assets.store.arrays import IndexEntry
 
@@ -57,7 +56,7 @@ class HIDImage:
     def adjusted_panel(self) -> Panel | None:
         """The kit's panel, moved by the ladder that ``meta["ladder"]`` names; made anew for each access."""
         value = self._reader.panel(self.entry.panel_key)
-        return None if value is None else panel_from_json(value)
+        return None if value is None else Panel.from_json(value)
 
     @property
     def allele_annotation(self) -> AlleleAnnotation | None:

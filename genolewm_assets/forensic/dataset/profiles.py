@@ -1,57 +1,123 @@
-"""From an instrument file and what was said of it to a profile of the cache."""
+"""The way from an instrument file to a profile: read, sized, put on a grid, labelled. The grid is an option."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from genolewm_assets.errors import AbifError, PanelError, SizingError
+from genolewm_assets.errors import AbifError, InputError, PanelError, SizingError
 from genolewm_assets.forensic import PreprocessedProfile
 from genolewm_assets.forensic.abif import HidFile, parse_hid
-from genolewm_assets.forensic.dataset.annotations import AlleleAnnotation
-from genolewm_assets.forensic.dataset.masks import (
+from genolewm_assets.forensic.dataset.annotations import (
     Adjustment,
+    AlleleAnnotation,
+    Annotation,
+    Mask,
     check_adjustment,
     mask_of_bins,
     mask_of_peaks,
     mask_of_spans,
     place_alleles,
 )
-from genolewm_assets.forensic.dataset.panel_json import panel_as_json
-from genolewm_assets.forensic.dataset.scaling import ScalingStrategy, nearest_scans
-from genolewm_assets.forensic.dataset.signals import DataLoadingStrategy, check_data_loading_strategy, load_traces
-from genolewm_assets.forensic.dataset.strategies import DatasetEntry
-from genolewm_assets.forensic.panels import Panel, fit_ladder
-from genolewm_assets.forensic.sizing import Sizing, size_run
+from genolewm_assets.forensic.dataset.scaling import (
+    DataLoadingStrategy,
+    ScalingStrategy,
+    check_data_loading_strategy,
+    load_traces,
+    nearest_scans,
+)
+from genolewm_assets.forensic.panels import LadderFit, Panel, fit_ladder
+from genolewm_assets.forensic.signal import flatten
+from genolewm_assets.forensic.sizing import SizeStandard, Sizing, SizingRules, size_run
 from genolewm_assets.store.arrays import RowStamp
 from genolewm_assets.store.files import JsonValue
 
 #: Raised when profiles of the same files come out otherwise; it is part of every key.
 PREPROCESSING_VERSION = 1
-#: What makes a file unusable as a profile or ladder, which costs its row and not the data set.
-UNUSABLE = (AbifError, SizingError, PanelError)
+#: Scans of a row before the first fragment of the size standard.
+_MARGIN_SCANS = 32
+
+
+class Reason(StrEnum):
+    """Why a file was left out."""
+
+    NOT_AN_INSTRUMENT_FILE = "not_an_instrument_file"
+    UNREADABLE = "unreadable"
+    NOT_SIZED = "not_sized"
+    LADDER_NOT_FITTED = "ladder_not_fitted"
+    LADDER_INCOMPLETE = "ladder_incomplete"
+    NO_LADDER = "no_ladder"
+    OTHER_DYES = "other_dyes"
+    TOO_LONG = "too_long"
+
+
+class LeftOutError(InputError):
+    """A file cannot be used; ``reason`` says why, and the message what is wrong with it."""
+
+    reason: Reason
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"reason": self.reason})
+
+    @classmethod
+    def of(cls, reason: Reason, err: InputError) -> LeftOutError:
+        """Return an error about a file as the reason to leave the file out."""
+        found = cls(err.where, err.problem, expected=err.expected, got=err.got, remedy=err.remedy)
+        found.reason = reason
+        return found
+
+
+@contextmanager
+def leaving_out(reason: Reason, kind: type[InputError]) -> Iterator[None]:
+    """Raise LeftOutError in place of an error of some kind."""
+    try:
+        yield
+    except kind as err:
+        raise LeftOutError.of(reason, err) from err
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Points:
+    """A run on a grid.
+
+    ``data`` is fluorescence in relative fluorescence units, int16, shape (n_channels, n_points); ``scaler`` the size of
+    each point in base pairs, float32, ascending; ``first_scan`` the scan of the first point.
+    """
+
+    channels: Sequence[int]
+    data: npt.NDArray[np.int16]
+    scaler: npt.NDArray[np.float32]
+    first_scan: int
+
+
+class Grid(Protocol):
+    """Which scans of which dyes are the points of a profile, and how sizes come about."""
+
+    @property
+    def standard(self) -> SizeStandard | None:
+        """Size standard of every run; None: the one that each file names."""
+
+    @property
+    def sizing(self) -> SizingRules:
+        """Rules of sizing."""
+
+    @property
+    def decimals(self) -> int | None:
+        """Decimals of the sizes in the panel that is stored; None: all."""
+
+    def place(self, run: HidFile, sizing: Sizing) -> Points:
+        """Return the points of a run; raises AbifError, PanelError or LeftOutError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileRules:
-    """How profiles are made.
-
-    Attributes
-    ----------
-    data_loading_strategy
-        ``raw``, ``analyzed`` or ``superior``; see :func:`load_traces`.
-    adjustment_of_annotations
-        None: the bins of called alleles are labelled; ``top`` or ``complete``: the peaks in them.
-    include_size_standard
-        Whether the trace of the size standard is the last row.
-
-    Raises
-    ------
-    ConfigurationError
-        If there is no such strategy or adjustment.
-    """
+    """How profiles on a grid of base pairs are made, besides kit and grid; parameters as in :class:`HIDDataset`."""
 
     data_loading_strategy: DataLoadingStrategy = "superior"
     adjustment_of_annotations: Adjustment | None = None
@@ -66,106 +132,158 @@ class ProfileRules:
         return {"preprocessing_version": PREPROCESSING_VERSION, **asdict(self)}
 
 
-@dataclass(frozen=True, slots=True)
-class LadderPanel:
-    """A panel moved by a ladder.
+@dataclass(frozen=True)
+class BasePairGrid:
+    """The same base pairs for every run: the scan nearest to each, in the dyes of the kit's loci."""
 
-    Attributes
-    ----------
-    name
-        Root-relative name of the ladder's file; None: no ladder, the panel is the kit's.
-    panel
-        The panel.
-    as_json
-        The panel as JSON values.
-    stamps
-        Stamps of the files that it was made from.
+    scaling: ScalingStrategy
+    rules: ProfileRules
+    standard: SizeStandard | None = None
+    sizing: SizingRules = field(default_factory=SizingRules)
+    decimals: int | None = None
+
+    def place(self, run: HidFile, sizing: Sizing) -> Points:
+        """Return the points of a run, as :class:`Grid`."""
+        scans = nearest_scans(sizing.scaler, self.scaling.grid_bp)
+        channels = self.scaling.channels
+        if self.rules.include_size_standard:
+            channels = (*channels, standard_channel(run))
+        data = load_traces(run, channels, self.rules.data_loading_strategy)[:, scans]
+        return Points(channels, data, sizing.scaler[scans], int(scans[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanGrid:
+    """Every scan of every dye, as the instrument has it, from just before the first fragment on."""
+
+    n_scanpoints: int
+    standard: SizeStandard | None
+    sizing: SizingRules
+    decimals: int | None = 4
+
+    def place(self, run: HidFile, sizing: Sizing) -> Points:
+        """Return the points of a run; raises LeftOutError if the row would end before the last fragment."""
+        first = max(0, int(np.floor(sizing.scans[0])) - _MARGIN_SCANS)
+        needed = int(np.ceil(sizing.scans[-1])) + 1 - first
+        if needed > self.n_scanpoints:
+            expected = (
+                f"at most {self.n_scanpoints:,} scans from the first fragment to the last (forensic.n_scanpoints)"
+            )
+            problem = InputError(run.where, "is too long", expected=expected, got=f"{needed:,}")
+            raise LeftOutError.of(Reason.TOO_LONG, problem)
+        end = first + self.n_scanpoints
+        scaler = sizing.size_at(np.arange(first, end)).astype(np.float32)
+        return Points(range(1, len(run.dyes) + 1), cut_traces(run, first, end), scaler, first)
+
+
+def standard_channel(run: HidFile) -> int:
+    """Return the channel of the dye of the size standard."""
+    return run.run.size_standard_channel or len(run.dyes)
+
+
+def cut_traces(run: HidFile, start: int, end: int) -> npt.NDArray[np.int16]:
+    """Return the analysed traces of some scans, or the raw ones less their baseline; zeros after the end of the run.
+
+    int16, shape (n_dyes, end - start), in relative fluorescence units.
+    """
+    traces = np.zeros((len(run.dyes), end - start), np.int16)
+    for row, dye in enumerate(run.dyes):
+        own = np.rint(flatten(dye.raw, dye.analysed)[start:end]).astype(np.int16)
+        traces[row, : len(own)] = own
+    return traces
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunPanel:
+    """The panel that alleles of a run are named by, as JSON values too, and the files that it was made from.
+
+    ``ladder`` is the file of the ladder that moved it; None: the panel is the kit's.
     """
 
-    name: str | None
+    ladder: str | None
     panel: Panel
     as_json: JsonValue
     stamps: Mapping[str, RowStamp]
 
 
-def read_ladder(data: bytes, name: str, scaling: ScalingStrategy, stamps: Mapping[str, RowStamp]) -> LadderPanel:
-    """Return the kit's panel moved by the ladder in a file's bytes.
+@dataclass(frozen=True, slots=True, eq=False)
+class Ladder:
+    """A ladder: its file, injection, sizes, and the kit's panel moved by it."""
 
-    Raises
-    ------
-    AbifError, SizingError, PanelError
-        If the file is no run, its size standard is not found, or its peaks are not the kit's ladder.
-    """
-    run = parse_hid(data, name)
-    panel = fit_ladder(run, size_run(run), scaling.panel).panel
-    return LadderPanel(name, panel, panel_as_json(panel), stamps)
+    file: str
+    run: HidFile
+    sizing: Sizing
+    fit: LadderFit
+    moved: RunPanel
+
+
+def read_run(data: bytes, where: str) -> HidFile:
+    """Return the injection in a file's bytes; raise LeftOutError if it is damaged, truncated or no instrument file."""
+    with leaving_out(Reason.UNREADABLE, AbifError):
+        return parse_hid(data, where)
+
+
+def size_on(grid: Grid, run: HidFile) -> Sizing:
+    """Return the sizes of an injection; raise LeftOutError if its size standard is missing or does not fit."""
+    with leaving_out(Reason.NOT_SIZED, SizingError):
+        return size_run(run, standard=grid.standard, rules=grid.sizing)
+
+
+def fit_run_ladder(file: str, run: HidFile, panel: Panel, grid: Grid, stamps: Mapping[str, RowStamp]) -> Ladder:
+    """Return a ladder, which may lack alleles; raise LeftOutError if it is not sized, or a locus lacks most of them."""
+    sizing = size_on(grid, run)
+    with leaving_out(Reason.LADDER_NOT_FITTED, PanelError):
+        fit = fit_ladder(run, sizing, panel)
+    return Ladder(file, run, sizing, fit, RunPanel(file, fit.panel, fit.panel.as_json(grid.decimals), stamps))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MadeProfile:
+    """A profile without alleles and facts, what those are made from, and how many annotated alleles have no bin."""
+
+    image: PreprocessedProfile
+    sizing: Sizing
+    points: Points
+    unplaced: int
+
+    def image_with(self, alleles: JsonValue, meta: Mapping[str, JsonValue]) -> PreprocessedProfile:
+        """Return the profile with its alleles and facts."""
+        return replace(self.image, alleles=alleles, meta=meta)
 
 
 def make_profile(
-    data: bytes,
-    stamp: RowStamp,
-    entry: DatasetEntry,
-    ladder: LadderPanel,
+    name: str,
+    run: HidFile,
+    panel: RunPanel,
+    annotation: Annotation | None,
+    grid: Grid,
     *,
-    scaling: ScalingStrategy,
-    rules: ProfileRules,
-) -> PreprocessedProfile:
-    """Return the profile of a sample.
+    stamps: Mapping[str, RowStamp],
+    adjustment: Adjustment | None = None,
+) -> MadeProfile:
+    """Return the profile of an injection on a grid.
 
-    Parameters
-    ----------
-    data, stamp
-        Bytes of the instrument file, and their stamp.
-    entry
-        The sample.
-    ladder
-        The panel for its run.
-
-    Raises
-    ------
-    AbifError, SizingError, PanelError
-        If the file is no run, its size standard is not found, or it lacks a dye of the kit.
-    InputError
-        If a span of the annotation lies outside of the profile.
+    LeftOutError is raised if it is not sized or does not fit on the grid; InputError if a span of the annotation lies
+    outside of it. ``stamps`` are those of the injection's file and of the tables with its annotation.
     """
-    name, annotation = entry.name, entry.annotation
-    run = parse_hid(data, name)
-    sizing = size_run(run)
-    scans = nearest_scans(sizing.scaler, scaling.grid_bp)
-    channels = scaling.channels
-    if rules.include_size_standard:
-        channels = (*channels, run.run.size_standard_channel or len(run.dyes))
-    values = load_traces(run, channels, rules.data_loading_strategy)[:, scans]
-    scaler = sizing.scaler[scans]
-    mask, unplaced = None, 0
+    sizing = size_on(grid, run)
+    with leaving_out(Reason.OTHER_DYES, PanelError), leaving_out(Reason.UNREADABLE, AbifError):
+        points = grid.place(run, sizing)
+    mask: Mask | None = None
+    unplaced = 0
     if isinstance(annotation, AlleleAnnotation):
-        places, unplaced = place_alleles(annotation, ladder.panel, scaler, channels)
-        adjustment = rules.adjustment_of_annotations
-        mask = mask_of_bins(places, values.shape) if adjustment is None else mask_of_peaks(places, values, adjustment)
+        places, unplaced = place_alleles(annotation, panel.panel, points.scaler, points.channels)
+        mask = mask_of_bins(places, points.data.shape)
+        if adjustment is not None:
+            mask = mask_of_peaks(places, points.data, adjustment)
     elif annotation is not None:
-        mask = mask_of_spans(annotation, values.shape, channels, name)
-    return PreprocessedProfile(
+        mask = mask_of_spans(annotation, points.data.shape, points.channels, name)
+    image = PreprocessedProfile(
         path=name,
-        data=values,
-        scaler=scaler,
-        stamps={**ladder.stamps, **entry.stamps, name: stamp},
+        data=points.data,
+        scaler=points.scaler,
+        stamps={**panel.stamps, **stamps},
         annotation=mask,
-        panel=ladder.as_json,
-        alleles=annotation.as_json() if isinstance(annotation, AlleleAnnotation) else None,
-        meta=_facts(run, sizing, ladder, unplaced),
+        panel=panel.as_json,
     )
-
-
-def _facts(run: HidFile, sizing: Sizing, ladder: LadderPanel, unplaced: int) -> dict[str, JsonValue]:
-    """Return facts about a profile that name no allele."""
-    return {
-        "ladder": ladder.name,
-        "instrument": run.run.model,
-        "injection": run.run.injection,
-        "size_standard": sizing.standard.name,
-        "sized_from_bp": float(sizing.sizes_bp[0]),
-        "sized_to_bp": float(sizing.sizes_bp[-1]),
-        "max_residual_bp": round(float(np.abs(sizing.residuals_bp).max()), 4),
-        "off_scale_scans": len(run.off_scale),
-        "unplaced_alleles": unplaced,
-    }
+    return MadeProfile(image, sizing, points, unplaced)

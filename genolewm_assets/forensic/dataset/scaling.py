@@ -1,21 +1,25 @@
-"""From scans of a run to a grid of base pairs: the same grid for every profile of a cache."""
+"""A kit with its grid of base pairs, the scans nearest to it, and traces as a profile shows them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.errors import AbifError, ConfigurationError, PanelError
+from genolewm_assets.forensic.abif import HidFile
 from genolewm_assets.forensic.panels import Panel, read_panel
+from genolewm_assets.store.files import JsonValue
 
-if TYPE_CHECKING:
-    from genolewm_assets.store.files import JsonValue
-
+DataLoadingStrategy = Literal["raw", "analyzed", "superior"]
+DATA_LOADING_STRATEGIES: tuple[DataLoadingStrategy, ...] = get_args(DataLoadingStrategy)
+#: Of a hundred scans round each and the scan itself, the baseline is the value that a fifth lies below.
+_HALF_WINDOW, _BASELINE_SHARE = 50, 0.2
 _MARGIN_BP = 10.0
 _MAX_RESOLUTION = 1 << 16
 
@@ -103,19 +107,57 @@ class ScalingStrategy:
 def nearest_scans(sizes_bp: npt.ArrayLike, grid_bp: npt.ArrayLike) -> npt.NDArray[np.intp]:
     """Return for each point of a grid the scan whose size is nearest; of two as near, the earlier one.
 
-    Parameters
-    ----------
-    sizes_bp
-        Size of each scan, shape (n_scans,), ascending.
-    grid_bp
-        Points of the grid, shape (n_points,).
-
-    Returns
-    -------
-    numpy.ndarray
-        Scan numbers: shape (n_points,), ascending if the grid is.
+    ``sizes_bp`` are the ascending sizes of the scans, ``grid_bp`` has shape (n_points,).
     """
     sizes, grid = np.asarray(sizes_bp, np.float64), np.asarray(grid_bp, np.float64)
     right = np.clip(np.searchsorted(sizes, grid), 1, len(sizes) - 1)
     left = right - 1
     return np.where(grid - sizes[left] <= sizes[right] - grid, left, right)
+
+
+def check_data_loading_strategy(name: str) -> None:
+    """Raise :class:`ConfigurationError` unless there is a strategy of this name."""
+    if name not in DATA_LOADING_STRATEGIES:
+        raise ConfigurationError(
+            "data_loading_strategy", "is unknown", expected=f"one of {DATA_LOADING_STRATEGIES}", got=repr(name)
+        )
+
+
+def load_traces(run: HidFile, channels: Sequence[int], strategy: DataLoadingStrategy) -> npt.NDArray[np.int16]:
+    """Return the traces of some dyes in relative fluorescence units: int16, shape (n_channels, n_scans).
+
+    ``raw``: as collected; ``analyzed``: smoothed and without baseline, by the instrument's software; ``superior``: as
+    collected, without the running 20th percentile of 101 scans. Values outside of int16 become its limits. Raises
+    PanelError if the run lacks a channel, AbifError if it lacks analysed traces that are wanted.
+    """
+    traces = np.empty((len(channels), run.n_scans), np.int16)
+    for row, channel in enumerate(channels):
+        if not 1 <= channel <= len(run.dyes):
+            raise PanelError(
+                run.where,
+                "the run lacks a channel of the panel",
+                expected=f"1 to {len(run.dyes)}",
+                got=str(channel),
+                remedy="Check that the panel is that of the kit",
+            )
+        dye = run.dyes[channel - 1]
+        if strategy == "analyzed":
+            if dye.analysed is None:
+                raise AbifError(
+                    f"{run.where} channel {channel}", "has no analysed trace", remedy="Use data_loading_strategy='raw'"
+                )
+            traces[row] = dye.analysed
+        else:
+            traces[row] = dye.raw if strategy == "raw" else _without_baseline(dye.raw)
+    return traces
+
+
+def _without_baseline(raw: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+    from genolewm_assets.forensic.dataset.baseline_kernels import sliding_rank
+
+    values = raw.astype(np.int32)
+    baseline = np.empty_like(values)
+    sliding_rank(values, _HALF_WINDOW, int((2 * _HALF_WINDOW + 1) * _BASELINE_SHARE), baseline)
+    limits = np.iinfo(np.int16)
+    flat: npt.NDArray[np.int16] = np.clip(values - baseline, limits.min, limits.max).astype(np.int16)
+    return flat

@@ -10,8 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol, TypeVar
 
 from genolewm_assets.errors import ConfigurationError, InputError
-from genolewm_assets.forensic.dataset.annotations import SPAN_CATEGORIES, Annotation
-from genolewm_assets.forensic.dataset.reports import (
+from genolewm_assets.forensic.dataset.annotations import (
+    SPAN_CATEGORIES,
+    Annotation,
     parse_allele_report,
     parse_annotation_map,
     parse_ladder_map,
@@ -31,18 +32,10 @@ _Parsed = TypeVar("_Parsed")
 
 @dataclass(frozen=True, slots=True)
 class DatasetEntry:
-    """One sample.
+    """One sample by its root-relative name.
 
-    Attributes
-    ----------
-    name
-        Path of its file relative to the root.
-    annotation
-        What an analyst said of it; None if nothing.
-    ladders
-        Names of the ladders that may belong to it, the best first.
-    stamps
-        Stamps of the tables that annotation and ladders come from, by root-relative name.
+    ``ladders`` may belong to it, the best first; ``stamps`` are those of the tables that annotation and ladders come
+    from.
     """
 
     name: str

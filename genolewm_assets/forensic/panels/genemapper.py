@@ -38,17 +38,9 @@ def is_bin_text(text: str) -> bool:
 
 
 def parse_genemapper(panel_text: str, bin_text: str, where: str, panel_name: str | None = None) -> Panel:
-    """Return the panel that two files define.
+    """Return the panel that two files define; ``panel_name`` chooses one of several.
 
-    Parameters
-    ----------
-    panel_name
-        The panel, if the files have several; None: the only one.
-
-    Raises
-    ------
-    PanelError
-        If a line is malformed, there is no or more than one panel to choose from, or a ladder allele has no bin.
+    PanelError is raised if a line is malformed, the choice is not one panel, or a ladder allele has no bin.
     """
     panels = _read_panels(panel_text, where)
     name = _choose(panels, panel_name, where)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from genolewm_assets.errors import PanelError
 from genolewm_assets.forensic.abif import HidFile
 from genolewm_assets.forensic.panels.panel import Bin, Locus, Panel
-from genolewm_assets.forensic.signal import Peaks, find_peaks, subtract_baseline
+from genolewm_assets.forensic.signal import Peaks, find_peaks, flatten
 from genolewm_assets.forensic.sizing import Sizing
 
 Floats = npt.NDArray[np.float64]
@@ -105,8 +105,7 @@ def fit_ladder(run: HidFile, sizing: Sizing, panel: Panel, *, rules: LadderRules
                 remedy="Check that the panel is that of the kit",
             )
         dye = run.dyes[channel - 1]
-        trace = subtract_baseline(dye.raw) if dye.analysed is None else dye.analysed
-        peaks = find_peaks(trace, min_height=rules.min_height_rfu, prominence=rules.min_height_rfu / 2)
+        peaks = find_peaks(flatten(dye.raw, dye.analysed), min_height=rules.min_height_rfu)
         peaks = peaks.take(sizing.covers(peaks.scan))
         sizes |= _assign(loci, peaks, sizing.size_at(peaks.scan), rules)
     missing = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any, cast
 
 from genolewm_assets.errors import PanelError
+from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import find_misspelt
 
 #: Channel by the colour that panel files name.
@@ -98,6 +100,36 @@ class Panel:
                 return each
         raise PanelError(f"panel {self.name!r}", "no such locus", expected="a locus of the kit", got=repr(name))
 
+    def as_json(self, decimals: int | None = None) -> JsonValue:
+        """Return the panel as JSON values, places rounded to some decimals; :meth:`from_json` reads them."""
+
+        def rounded(size: float) -> float:
+            return size if decimals is None else round(size, decimals)
+
+        loci: list[JsonValue] = [
+            {
+                "name": locus.name,
+                "channel": locus.channel,
+                "start_bp": rounded(locus.start_bp),
+                "end_bp": rounded(locus.end_bp),
+                "repeat_bp": locus.repeat_bp,
+                "control": list(locus.control),
+                "bins": [[b.allele, rounded(b.size_bp), b.left_bp, b.right_bp, b.in_ladder] for b in locus.bins],
+            }
+            for locus in self.loci
+        ]
+        return {"name": self.name, "loci": loci}
+
+    @classmethod
+    def from_json(cls, value: JsonValue) -> Panel:
+        """Return the panel that :meth:`as_json` wrote."""
+        document = cast("dict[str, Any]", value)
+        loci = [
+            Locus(**{**each, "bins": tuple(Bin(*cells) for cells in each["bins"]), "control": tuple(each["control"])})
+            for each in document["loci"]
+        ]
+        return cls(document["name"], tuple(loci))
+
 
 def make_locus(
     name: str,
@@ -109,13 +141,7 @@ def make_locus(
     control: tuple[str, ...] = (),
     where: str,
 ) -> Locus:
-    """Return a locus whose values were checked, with bins in order.
-
-    Raises
-    ------
-    PanelError
-        If the range is empty, a bin appears twice or lies outside the range, or no allele is in the ladder.
-    """
+    """Return a locus with bins in order; PanelError if its range, repeat, bins or ladder cannot be used."""
     label = f"{where} locus {name!r}"
     if is_amelogenin(name):
         bins = [Bin(_AMELOGENIN.get(b.allele, b.allele), b.size_bp, b.left_bp, b.right_bp, b.in_ladder) for b in bins]

@@ -28,15 +28,8 @@ _DEFAULT_REPEAT_BP = 4
 def parse_xml_panel(text: str, where: str, panel_name: str | None = None) -> Panel:
     """Return the panel that an XML file defines, whatever encoding it names.
 
-    Parameters
-    ----------
-    panel_name
-        The kit, if an OSIRIS file has several; None: the only one.
-
-    Raises
-    ------
-    PanelError
-        If it is no XML, declares entities, or is neither an OSIRIS nor a GeneMarker file.
+    ``panel_name`` chooses a kit of an OSIRIS file. PanelError is raised if it is no XML, declares entities, or is
+    neither an OSIRIS nor a GeneMarker file.
     """
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise PanelError(where, "declares a document type", expected="none, as OSIRIS and GeneMarker write")

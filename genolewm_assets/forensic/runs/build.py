@@ -5,24 +5,41 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from datetime import timedelta
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.forensic import ALLELE, HAS_ANNOTATION, PANEL, HidFile, Panel, profile_arrays, profile_row
-from genolewm_assets.forensic.runs.annotations import Annotations, parse_annotations
-from genolewm_assets.forensic.runs.injections import (
+from genolewm_assets.errors import InputError
+from genolewm_assets.forensic import (
+    ALLELE,
+    HAS_ANNOTATION,
+    PANEL,
+    HidFile,
+    Panel,
+    PreprocessedProfile,
+    ProfileCalls,
+    Sizing,
+    call_alleles,
+    profile_arrays,
+    profile_row,
+)
+from genolewm_assets.forensic.calling import CalledPeak, PeakFlag
+from genolewm_assets.forensic.dataset import (
+    AlleleAnnotation,
     Ladder,
     LeftOutError,
-    choose_ladder,
+    Reason,
+    cut_traces,
     fit_run_ladder,
-    read_file,
-    read_injection,
+    make_profile,
+    parse_allele_report,
+    read_run,
+    standard_channel,
 )
-from genolewm_assets.forensic.runs.profiles import cut_traces, make_profile, sizing_facts
-from genolewm_assets.forensic.runs.rules import Fate, Reason, Role, RunFile, RunRules
+from genolewm_assets.forensic.runs.rules import Fate, Role, RunFile, RunRules
 from genolewm_assets.forensic.runs.tables import (
     FILES_FILE,
     FORENSIC_FILES,
@@ -32,10 +49,14 @@ from genolewm_assets.forensic.runs.tables import (
     LADDER_TRACES_FILE,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.arrays import ArrayStoreWriter, compute_fingerprint
+from genolewm_assets.store.arrays import ArrayStoreWriter, RowStamp, compute_fingerprint, read_stamped
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import write_table
 
+_FLAGS = {"stutter": PeakFlag.STUTTER, "pull_up": PeakFlag.PULL_UP, "low": PeakFlag.LOW, "minor": PeakFlag.MINOR}
+_FLAGS |= {"unsized": PeakFlag.UNSIZED, "off_ladder": PeakFlag.OFF_LADDER, "off_scale": PeakFlag.OFF_SCALE}
+#: Decimals of sizes in base pairs that are stored.
+_DECIMALS = 4
 #: Dyes of a store without rows, where no ladder tells how many there are.
 _DYES = 6
 
@@ -44,12 +65,8 @@ _DYES = 6
 class RunReport:
     """Figures of what :func:`write_profiles` wrote.
 
-    Attributes
-    ----------
-    counts
-        Files by role, fate and reason; annotated alleles that are in no bin.
-    rows
-        Rows of each table by file name.
+    ``counts`` has files by role, fate and reason, and annotated alleles that are in no bin; ``rows`` the rows of each
+    table by file name.
     """
 
     counts: Mapping[str, int]
@@ -71,9 +88,6 @@ class _Account:
 
     def use(self, file: str, fate: Fate, **facts: str | float) -> None:
         self.rows[file] |= {"fate": fate, **facts}
-
-    def table(self) -> pa.Table:
-        return pa.Table.from_pylist([self.rows[name] for name in sorted(self.rows)], FORENSIC_FILES.arrow)
 
     def counts(self) -> dict[str, int]:
         found: Counter[str] = Counter()
@@ -132,9 +146,13 @@ def write_profiles(
     n_dyes = len(complete[0].run.dyes) if complete else _DYES
     shape, unplaced = (n_dyes, rules.n_scanpoints), 0
     columns = {HAS_ANNOTATION: "bool"}
-    arrays = profile_arrays(shape)
     with ArrayStoreWriter(
-        directory, arrays, key_config=config, key_column="path", columns=columns, sidecars=(PANEL, ALLELE)
+        directory,
+        profile_arrays(shape),
+        key_config=config,
+        key_column="path",
+        columns=columns,
+        sidecars=(PANEL, ALLELE),
     ) as store:
         for done, file in enumerate((each for each in injections if each.name in roles), 1):
             progress.advance(done, len(roles), "profiles")
@@ -142,40 +160,51 @@ def write_profiles(
                 account.leave_out(file.name, Reason.NO_LADDER, "the run has no complete ladder")
                 continue
             try:
-                injection = read_injection(file)
-                ladder = choose_ladder(injection[0], complete)
-                made = make_profile(
-                    f"{folder}/{file.name}",
-                    injection,
-                    ladder,
-                    role=roles[file.name],
-                    annotations=annotations,
-                    rules=rules,
+                image, facts, lost = _make_profile(
+                    folder, file, roles[file.name], ladders=complete, annotations=annotations, rules=rules
                 )
             except LeftOutError as err:
                 account.leave_out(file.name, err.reason, str(err))
                 continue
-            account.use(file.name, Fate.STORED, row=store.n_rows, **made.facts)
-            store.write(**profile_row(made.image, shape))
-            unplaced += made.unplaced
+            account.use(file.name, Fate.STORED, row=store.n_rows, **facts)
+            store.write(**profile_row(image, shape))
+            unplaced += lost
         named = {f"{folder}/{file.name}": file.sha256 for file in ordered}
         store.finalize(compute_fingerprint(config, {**named, **sources}))
     rows = _write_tables(directory, account, fitted, panel)
-    counts = {**account.counts(), "annotated_samples": len(annotations.by_sample), "alleles_without_bin": unplaced}
+    counts = {**account.counts(), "annotated_samples": len(annotations), "alleles_without_bin": unplaced}
     return RunReport(counts, rows)
 
 
-def _read_annotations(files: Sequence[RunFile], account: _Account) -> Annotations:
-    """Return the annotations of the allele reports of the folder; other files that are no injections are left out."""
-    texts = {}
+def _read_file(file: RunFile) -> tuple[bytes, RowStamp]:
+    """Return the bytes of a file and their stamp; raise InputError if it changed since the build was planned."""
+    data, stamp = read_stamped(file.path)
+    if stamp.sha256 != file.sha256:
+        raise InputError(
+            file.name,
+            "was changed while the run is built",
+            expected=f"SHA-256 {file.sha256[:12]}",
+            got=stamp.sha256[:12],
+            remedy="Wait until the folder is complete, and build again",
+        )
+    return data, stamp
+
+
+def _read_annotations(files: Sequence[RunFile], account: _Account) -> dict[str, AlleleAnnotation]:
+    """Return what allele reports state, by sample; other files that are no injections are left out."""
+    found: dict[str, AlleleAnnotation] = {}
     for file in files:
         role = account.rows[file.name]["role"]
         if role is Role.ANNOTATION:
-            texts[file.name] = read_file(file)[0]
+            own = parse_allele_report(_read_file(file)[0], file.name)
+            if twice := len(found.keys() & own.keys()):
+                problem = "names samples of another report too"
+                raise InputError(file.name, problem, expected="each sample once", got=str(twice))
+            found |= own
             account.use(file.name, Fate.USED)
         elif role is Role.OTHER:
             account.leave_out(file.name, Reason.NOT_AN_INSTRUMENT_FILE)
-    return parse_annotations(texts)
+    return found
 
 
 def _read_ladders(
@@ -186,42 +215,141 @@ def _read_ladders(
     roles: dict[str, Role] = {}
     for file in files:
         try:
-            run, _ = read_injection(file)
+            run = read_run(_read_file(file)[0], file.name)
             role = account.rows[file.name]["role"] = rules.role_of(file.name, run)
             if role is not Role.LADDER:
                 roles[file.name] = role
                 continue
-            ladder = fit_run_ladder(file.name, run, panel, rules)
+            ladder = fit_run_ladder(file.name, run, panel, rules.grid, {})
         except LeftOutError as err:
             account.leave_out(file.name, err.reason, str(err))
             continue
         ladders.append(ladder)
         if ladder.fit.is_complete:
-            account.use(file.name, Fate.USED, **sizing_facts(run, ladder.sizing))
+            account.use(file.name, Fate.USED, **_sizing_facts(run, ladder.sizing))
         else:
             missing = sum(map(len, ladder.fit.missing.values()))
             account.leave_out(file.name, Reason.LADDER_INCOMPLETE, f"{missing} ladder alleles were not found")
     return ladders, roles
 
 
+def _make_profile(
+    folder: str,
+    file: RunFile,
+    role: Role,
+    *,
+    ladders: Sequence[Ladder],
+    annotations: Mapping[str, AlleleAnnotation],
+    rules: RunRules,
+) -> tuple[PreprocessedProfile, dict[str, str | int | float | bool], int]:
+    """Return the profile of an injection, its columns of the account, and how many annotated alleles have no bin."""
+    data, stamp = _read_file(file)
+    run = read_run(data, file.name)
+    ladder = _choose_ladder(run, ladders)
+    if len(run.dyes) != len(ladder.run.dyes):
+        expected, got = f"{len(ladder.run.dyes)}, as the ladder", str(len(run.dyes))
+        other = InputError(run.where, "has another number of dyes", expected=expected, got=got)
+        raise LeftOutError.of(Reason.OTHER_DYES, other)
+    path = PurePosixPath(file.name)
+    names = (path.stem, path.name, run.run.sample)
+    annotation = next((annotations[name] for name in names if name and name in annotations), None)
+    name, grid = f"{folder}/{file.name}", rules.grid
+    made = make_profile(name, run, ladder.moved, annotation, grid, stamps={name: stamp})
+    calls = call_alleles(run, made.sizing, ladder.fit.panel, rules=rules.calling)
+    first = made.points.first_scan
+    saturated = int(np.count_nonzero((run.off_scale >= first) & (run.off_scale < first + rules.n_scanpoints)))
+    used: dict[str, str | int] = {"ladder": ladder.file, "first_scan": first}
+    facts: dict[str, str | int | float | bool] = {
+        **used,
+        "annotated": annotation is not None,
+        **_sizing_facts(run, made.sizing),
+        **_count_peaks(calls),
+    }
+    image = made.image_with(
+        _alleles_as_json(calls, annotation, first), {"role": role.value, **used, "n_scans": run.n_scans}
+    )
+    return image, {**facts, "saturated_scans": saturated}, made.unplaced
+
+
+def _sizing_facts(run: HidFile, sizing: Sizing) -> dict[str, int | float]:
+    """Return the columns of ``FORENSIC_FILES`` that sizing determines."""
+    return {
+        "n_scans": run.n_scans,
+        "fragments": len(sizing.standard.sizes_bp),
+        "fragments_found": len(sizing.sizes_bp),
+        # By least squares, whose last digits differ between processors.
+        "max_residual_bp": round(float(np.abs(sizing.residuals_bp).max()), _DECIMALS),
+        "r_squared": round(sizing.r_squared, 8),
+        "standard_rfu": round(float(np.median(sizing.heights)), 1),
+    }
+
+
+def _count_peaks(calls: ProfileCalls) -> dict[str, int]:
+    """Return the columns of ``FORENSIC_FILES`` that count peaks and loci."""
+    found: Counter[str] = Counter()
+    for peak in calls.peaks:
+        found["listed"] += 1
+        found["called"] += peak.is_allele
+        found.update(name for name, flag in _FLAGS.items() if peak.flags & flag)
+    loci = sum(bool(alleles) for alleles in calls.genotype.values())
+    return {**{f"peaks_{name}": found[name] for name in ("listed", "called", *_FLAGS)}, "loci_called": loci}
+
+
+def _alleles_as_json(calls: ProfileCalls, annotated: AlleleAnnotation | None, start: int) -> dict[str, JsonValue]:
+    """Return the alleles and peaks of a profile whose row begins with the scan ``start``."""
+    return {
+        "called": {locus: list(alleles) for locus, alleles in calls.genotype.items()},
+        "annotated": None if annotated is None else {name: list(own) for name, own in annotated.loci.items()},
+        "peaks": [_peak(peak, start) for peak in calls.peaks],
+    }
+
+
+def _peak(peak: CalledPeak, start: int) -> dict[str, JsonValue]:
+    """Return a peak; its scans count from the start of the row."""
+    return {
+        "locus": peak.locus,
+        "channel": peak.channel,
+        "allele": peak.allele,
+        "size_bp": round(peak.size_bp, _DECIMALS),
+        "height_rfu": peak.height_rfu,
+        "scan": round(peak.scan - start, 2),
+        "left": peak.left - start,
+        "right": peak.right - start,
+        "flags": [flag.name.lower() for flag in peak.flags if flag.name is not None],
+    }
+
+
+def _choose_ladder(run: HidFile, ladders: Sequence[Ladder]) -> Ladder:
+    """Return the ladder of the same injection, else the one that ran nearest in time; of equals the first by name."""
+    own = run.run
+
+    def distance(ladder: Ladder) -> tuple[bool, timedelta, str]:
+        other = ladder.run.run
+        apart = timedelta.max
+        if own.started is not None and other.started is not None:
+            apart = abs(own.started - other.started)
+        return not (own.injection and own.injection == other.injection), apart, ladder.file
+
+    return min(ladders, key=distance)
+
+
 def _write_tables(directory: Path, account: _Account, ladders: Sequence[Ladder], panel: Panel) -> dict[str, int]:
-    alleles = [row for ladder in ladders for row in _ladder_alleles(ladder, panel)]
-    traces = [row for ladder in ladders for row in _ladder_traces(ladder)]
     tables = {
-        FILES_FILE: (account.table(), FORENSIC_FILES),
+        FILES_FILE: ([account.rows[name] for name in sorted(account.rows)], FORENSIC_FILES),
         LADDER_ALLELES_FILE: (
-            pa.Table.from_pylist(alleles, FORENSIC_LADDER_ALLELES.arrow),
+            [row for ladder in ladders for row in _ladder_alleles(ladder, panel)],
             FORENSIC_LADDER_ALLELES,
         ),
-        LADDER_TRACES_FILE: (pa.Table.from_pylist(traces, FORENSIC_LADDER_TRACES.arrow), FORENSIC_LADDER_TRACES),
+        LADDER_TRACES_FILE: ([row for ladder in ladders for row in _ladder_traces(ladder)], FORENSIC_LADDER_TRACES),
     }
-    for name, (table, schema) in tables.items():
-        write_table([table], directory / name, schema)
+    for name, (rows, schema) in tables.items():
+        write_table([pa.Table.from_pylist(rows, schema.arrow)], directory / name, schema)
     stored = sum(row["fate"] is Fate.STORED for row in account.rows.values())
-    return {"index.parquet": stored, **{name: table.num_rows for name, (table, _) in tables.items()}}
+    return {"index.parquet": stored, **{name: len(rows) for name, (rows, _) in tables.items()}}
 
 
 def _ladder_alleles(ladder: Ladder, panel: Panel) -> list[dict[str, Any]]:
+    sizes = ladder.fit.sizes_bp
     return [
         {
             "file": ladder.file,
@@ -229,7 +357,7 @@ def _ladder_alleles(ladder: Ladder, panel: Panel) -> list[dict[str, Any]]:
             "channel": locus.channel,
             "allele": each.allele,
             "panel_bp": each.size_bp,
-            "size_bp": None if (size := ladder.fit.sizes_bp[locus.name].get(each.allele)) is None else round(size, 4),
+            "size_bp": None if (size := sizes[locus.name].get(each.allele)) is None else round(size, _DECIMALS),
         }
         for locus in panel.loci
         for each in locus.ladder
@@ -245,14 +373,10 @@ def _ladder_traces(ladder: Ladder) -> list[dict[str, Any]]:
         {
             "file": ladder.file,
             "channel": dye.channel,
-            "is_size_standard": dye.channel == _standard_channel(run),
+            "is_size_standard": dye.channel == standard_channel(run),
             "first_scan": start,
             "rfu": traces[row].tolist(),
             "size_bp": sizing.scaler[start:end].tolist(),
         }
         for row, dye in enumerate(run.dyes)
     ]
-
-
-def _standard_channel(run: HidFile) -> int:
-    return run.run.size_standard_channel or len(run.dyes)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -96,7 +94,7 @@ def check_run(
     Parameters
     ----------
     directory
-        Folder that :func:`~genolewm_assets.forensic.runs.build.write_profiles` filled.
+        Folder that :func:`write_profiles` filled.
     folder
         Name of the run folder.
     files
@@ -124,30 +122,18 @@ def check_run(
     )
 
 
-@dataclass
 class _Written:
-    """What was written of a run, and its files."""
+    """What was written of a run, its files, and its rules."""
 
-    directory: Path
-    folder: str
-    files: Mapping[str, Path]
-    rules: RunRules
-
-    @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        """Rows of the account of the files."""
-        return list(pq.read_table(self.directory / FILES_FILE).to_pylist())
-
-    @cached_property
-    def store(self) -> MemmapCacheReader:
-        """The array store, with checksums compared."""
-        return MemmapCacheReader(self.directory, check=True)
-
-    @cached_property
-    def stored(self) -> list[dict[str, Any]]:
-        """Rows of the account that have a row in the store."""
-        rows = range(len(self.store))
-        return [row for row in self.rows if row["row"] in rows and row["file"] in self.files]
+    def __init__(self, directory: Path, folder: str, files: Mapping[str, Path], rules: RunRules) -> None:
+        self.directory, self.folder, self.files, self.rules = directory, folder, files, rules
+        self.rows: list[dict[str, Any]] = pq.read_table(directory / FILES_FILE).to_pylist()
+        #: The array store, with checksums compared.
+        self.store = MemmapCacheReader(directory, check=True)
+        self._entries = self.store.load_index()
+        self.paths = [entry.path for entry in self._entries]
+        #: Rows of the account that have a row in the store.
+        self.stored = [row for row in self.rows if row["row"] in range(len(self.store)) and row["file"] in files]
 
     def names(self) -> tuple[set[str], list[str]]:
         """Return the names of injections and of their samples, and the files whose sample cannot be read."""
@@ -166,18 +152,9 @@ class _Written:
         """Return the stored rows of a role."""
         return [row for row in self.stored if row["role"] == role]
 
-    @cached_property
-    def _alleles(self) -> list[Any]:
-        return [self.store.alleles(entry.allele_key) for entry in self.store.load_index()]
-
-    def peaks(self, row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """Return the peaks of a stored profile."""
-        return list(self._alleles[row["row"]]["peaks"])
-
-    def called(self, row: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        """Return the called alleles of a stored profile by locus."""
-        found: Mapping[str, Sequence[str]] = self._alleles[row["row"]]["called"]
-        return found
+    def alleles(self, row: Mapping[str, Any]) -> Any:
+        """Return the called alleles of a stored profile by locus (``called``), and its ``peaks``."""
+        return self.store.alleles(self._entries[row["row"]].allele_key)
 
     def run(self, row: Mapping[str, Any]) -> HidFile:
         """Return the injection of a row, read again."""
@@ -189,7 +166,7 @@ def _check_account(written: _Written) -> CheckResult:
     faults, rows = RowsAtFault(), {row["file"]: row for row in written.rows}
     for name in sorted(set(written.files) ^ set(rows)):
         faults.add(file=name, problem="is not accounted for" if name in written.files else "is not in the folder")
-    paths = [entry.path for entry in written.store.load_index()]
+    paths = written.paths
     numbers = [row["row"] for row in written.rows if row["row"] is not None]
     if sorted(numbers) != list(range(len(paths))):
         faults.add(problem="other rows than those of the store", expected=len(paths), got=len(numbers))
@@ -313,8 +290,8 @@ def _check_negatives(written: _Written) -> CheckResult:
     """Count the called peaks of negative controls."""
     faults, negatives = RowsAtFault(), written.with_role(Role.NEGATIVE)
     for row in negatives:
-        loci = sum(bool(alleles) for alleles in written.called(row).values())
-        above = sum(peak["height_rfu"] >= written.rules.analytical_rfu for peak in written.peaks(row))
+        loci = sum(bool(alleles) for alleles in written.alleles(row)["called"].values())
+        above = sum(peak["height_rfu"] >= written.rules.analytical_rfu for peak in written.alleles(row)["peaks"])
         if loci or row["peaks_called"]:
             faults.add(file=row["file"], loci_called=loci, peaks_above_the_threshold=above)
     figures = {"negative_controls": len(negatives), "analytical_rfu": written.rules.analytical_rfu}
@@ -328,7 +305,7 @@ def _check_positives(written: _Written, panel: Panel) -> CheckResult:
     stated = {locus.name: _control(locus.name, locus.control) for locus in panel.loci if locus.control}
     faults, positives = RowsAtFault(), written.with_role(Role.POSITIVE) if stated else []
     for row in positives:
-        called = written.called(row)
+        called = written.alleles(row)["called"]
         differing = sum(set(called.get(locus, ())) != alleles for locus, alleles in stated.items())
         if differing:
             faults.add(
@@ -353,7 +330,7 @@ def _check_saturation(written: _Written) -> CheckResult:
         inside = scans[(scans >= 0) & (scans < written.rules.n_scanpoints)]
         saturated += bool(len(inside))
         wrong = 0
-        for peak in written.peaks(row):
+        for peak in written.alleles(row)["peaks"]:
             covers = bool(((scans >= peak["left"]) & (scans <= peak["right"])).any())
             wrong += covers != ("off_scale" in peak["flags"])
         if wrong or len(inside) != row["saturated_scans"]:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.forensic import CallingRules, HidFile, SizeStandard, SizingRules
+from genolewm_assets.forensic.dataset import ScanGrid
 from genolewm_assets.store.files import JsonValue
 
 #: Suffixes of instrument files, in lower case.
@@ -33,19 +34,6 @@ class Fate(StrEnum):
     STORED = "stored"
     USED = "used"
     LEFT_OUT = "left_out"
-
-
-class Reason(StrEnum):
-    """Why a file was left out."""
-
-    NOT_AN_INSTRUMENT_FILE = "not_an_instrument_file"
-    UNREADABLE = "unreadable"
-    NOT_SIZED = "not_sized"
-    LADDER_NOT_FITTED = "ladder_not_fitted"
-    LADDER_INCOMPLETE = "ladder_incomplete"
-    NO_LADDER = "no_ladder"
-    OTHER_DYES = "other_dyes"
-    TOO_LONG = "too_long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +125,11 @@ class RunRules:
     def standard(self) -> SizeStandard | None:
         """Size standard of every run; None: the one that each file names."""
         return SizeStandard("of the catalogue", self.size_standard_bp) if self.size_standard_bp else None
+
+    @property
+    def grid(self) -> ScanGrid:
+        """Grid of the profiles."""
+        return ScanGrid(self.n_scanpoints, self.standard, self.sizing)
 
     def as_recipe(self) -> dict[str, JsonValue]:
         """Return every parameter, those of calling included, as JSON values."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from genolewm_assets.forensic.runs.rules import Fate, Reason, Role
+from genolewm_assets.forensic.dataset import Reason
+from genolewm_assets.forensic.runs.rules import Fate, Role
 from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 
 FILES_FILE, LADDER_ALLELES_FILE, LADDER_TRACES_FILE = "files.parquet", "ladder_alleles.parquet", "ladder_traces.parquet"

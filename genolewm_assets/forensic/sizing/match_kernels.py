@@ -23,19 +23,9 @@ _NEVER = 1e18
 def match_fragments(scans: Floats, heights: Floats, sizes: Floats, chosen: Rows) -> float:
     """Choose a peak for each fragment, or none, so that scans per base pair and heights change least.
 
-    Parameters
-    ----------
-    scans, heights
-        Peaks in order of their scans, heights above 0, shape (n_peaks,).
-    sizes
-        Fragments in base pairs, ascending, shape (n_fragments,).
-    chosen
-        Written: row of each fragment's peak, or -1, shape (n_fragments,).
-
-    Returns
-    -------
-    float
-        Cost of the choice; infinite if there is none. At most one fragment between two chosen ones is left out.
+    ``scans`` and ``heights`` (above 0) are peaks in order, ``sizes`` fragments in base pairs, ascending. ``chosen``
+    takes the row of each fragment's peak, or -1. Returns the cost; infinite if there is no choice. At most one fragment
+    between two chosen ones is left out.
     """
     n, m = len(sizes), len(scans)
     chosen[:] = -1

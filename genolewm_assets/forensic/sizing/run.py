@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from genolewm_assets.errors import SizingError
 from genolewm_assets.forensic.abif import HidFile
-from genolewm_assets.forensic.signal import Peaks, find_peaks, subtract_baseline
-from genolewm_assets.forensic.sizing.southern import local_southern
+from genolewm_assets.forensic.signal import Peaks, find_peaks, flatten
 from genolewm_assets.forensic.sizing.standards import SizeStandard, standard_of
 
+Floats = npt.NDArray[np.float64]
 _MIN_FOUND, _MAX_CANDIDATES = 5, 150
 
 
@@ -57,10 +57,10 @@ class Sizing:
     """
 
     standard: SizeStandard
-    sizes_bp: npt.NDArray[np.float64] = field(repr=False)
-    scans: npt.NDArray[np.float64] = field(repr=False)
-    heights: npt.NDArray[np.float64] = field(repr=False)
-    residuals_bp: npt.NDArray[np.float64] = field(repr=False)
+    sizes_bp: Floats = field(repr=False)
+    scans: Floats = field(repr=False)
+    heights: Floats = field(repr=False)
+    residuals_bp: Floats = field(repr=False)
     r_squared: float
     off_scale: int
     scaler: npt.NDArray[np.float32] = field(repr=False)
@@ -75,7 +75,7 @@ class Sizing:
         at = np.asarray(scans, np.float64)
         return np.asarray((at >= self.scans[0]) & (at <= self.scans[-1]))
 
-    def size_at(self, scans: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    def size_at(self, scans: npt.ArrayLike) -> Floats:
         """Return the size in base pairs at some scans, between scans too."""
         return local_southern(self.scans, self.sizes_bp, scans)
 
@@ -97,8 +97,7 @@ def size_run(run: HidFile, *, standard: SizeStandard | None = None, rules: Sizin
     standard = standard or standard_of(run)
     channel = run.run.size_standard_channel or len(run.dyes)
     dye = run.dyes[channel - 1]
-    trace = subtract_baseline(dye.raw) if dye.analysed is None else dye.analysed
-    peaks = find_peaks(trace, min_height=rules.min_height_rfu, prominence=rules.min_height_rfu / 2)
+    peaks = find_peaks(flatten(dye.raw, dye.analysed), min_height=rules.min_height_rfu)
     sizes, found = _match(peaks, standard)
     needed = max(_MIN_FOUND, int(np.ceil(rules.min_found * len(standard.sizes_bp))))
     if len(sizes) < needed:
@@ -123,7 +122,7 @@ def size_run(run: HidFile, *, standard: SizeStandard | None = None, rules: Sizin
     return Sizing(standard, sizes, found.scan, found.height, residuals, r_squared, off_scale, scaler)
 
 
-def _match(peaks: Peaks, standard: SizeStandard) -> tuple[npt.NDArray[np.float64], Peaks]:
+def _match(peaks: Peaks, standard: SizeStandard) -> tuple[Floats, Peaks]:
     """Return the fragments found and their peaks, among the highest peaks."""
     from genolewm_assets.forensic.sizing.match_kernels import match_fragments
 
@@ -136,9 +135,38 @@ def _match(peaks: Peaks, standard: SizeStandard) -> tuple[npt.NDArray[np.float64
     return sizes[chosen >= 0], candidates.take(chosen[chosen >= 0])
 
 
-def _smooth_fit(
-    scans: npt.NDArray[np.float64], sizes: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], float]:
+def _smooth_fit(scans: Floats, sizes: Floats) -> tuple[Floats, float]:
     curve = np.polynomial.Polynomial.fit(scans, sizes, 3)
     residuals = sizes - curve(scans)
     return residuals, float(1 - (residuals**2).sum() / ((sizes - sizes.mean()) ** 2).sum())
+
+
+def local_southern(scans: Floats, sizes: Floats, at: npt.ArrayLike) -> Floats:
+    """Return the size at some scans in base pairs, by local Southern (Southern 1979; Elder and Southern 1983).
+
+    Three fragments define a hyperbola of size over scan. Between two fragments the size is the mean of the hyperbola
+    through these and the one before, and that through these and the one after. Each ascends between its outer points
+    as long as scans and sizes do, so the mean does too. ``scans`` and ``sizes`` are at least three fragments; before
+    the first and after the last one, sizes lie along the tangent there.
+    """
+    where = np.asarray(at, np.float64)
+    inside = np.clip(where, scans[0], scans[-1])
+    middle, rise, bend = _hyperbolas(scans, sizes)
+    segment = np.clip(np.searchsorted(scans, inside, side="right") - 1, 0, len(scans) - 2)
+    lower, upper = np.maximum(segment - 1, 0), np.minimum(segment, len(scans) - 3)
+    size = np.zeros_like(inside)
+    for curve in (lower, upper):
+        distance = inside - scans[middle[curve]]
+        size += sizes[middle[curve]] + distance * rise[curve] / (1 + bend[curve] * distance)
+    slopes = [float(rise[k] / (1 + bend[k] * (scans[k] - scans[middle[k]])) ** 2) for k in (0, -1)]
+    outside = where - inside
+    return size / 2 + outside * np.where(outside < 0, *slopes)
+
+
+def _hyperbolas(scans: Floats, sizes: Floats) -> tuple[npt.NDArray[np.intp], Floats, Floats]:
+    """Return the curves ``sizes[m] + d * rise / (1 + bend * d)``, ``d`` scans from ``m``, through three points each."""
+    middle = np.arange(1, len(scans) - 1)
+    before, after = scans[:-2] - scans[1:-1], scans[2:] - scans[1:-1]
+    first, last = (sizes[:-2] - sizes[1:-1]) / before, (sizes[2:] - sizes[1:-1]) / after
+    bend = (first - last) / (sizes[2:] - sizes[:-2])
+    return middle, first * (1 + bend * before), bend

@@ -40,18 +40,9 @@ _FLANK = "".join("ACGT"[byte % 4] for byte in hashlib.shake_256(b"flank").digest
 class AlignedGenome:
     """One genome in the reference's orientation and numbering.
 
-    Attributes
-    ----------
-    placement
-        Sequence from the reference's origin, and reference coordinates of its bases.
-    differences
-        Differences from the reference, sorted by position.
-    is_reversed
-        Whether the source has the other strand than the reference.
-    first_base
-        0-based index, in the source (its reverse complement if ``is_reversed``), of the first base of the placement.
-    placeholders
-        1-based positions of the reference's placeholders at which the genome has an N too.
+    ``differences`` are sorted by position. ``is_reversed`` tells whether the source has the other strand;
+    ``first_base`` is the 0-based index of the placement's first base in the source, or in its reverse complement.
+    ``placeholders`` are the 1-based positions of the reference's placeholders at which the genome has an N too.
     """
 
     placement: CirclePlacement

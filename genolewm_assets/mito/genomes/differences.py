@@ -27,16 +27,10 @@ _NAME = re.compile(r"(?P<pos>[1-9]\d*)(?:\.(?P<nth>[1-9]\d*)(?P<added>[A-Z])|(?P
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """One substitution, deletion or insertion.
+    """One substitution, deletion or insertion: the interval replaced, 0-based half-open, and the genome's bases there.
 
-    Attributes
-    ----------
-    start, end
-        Interval of the replaced bases, 0-based half-open, within one turn of the reference. Equal for an insertion,
-        which is between ``start - 1`` and ``start``; an insertion at the origin has ``start`` equal to the reference's
-        length.
-    bases
-        Bases of the genome in that interval; empty for a deletion, one base for a substitution.
+    An insertion is between ``start - 1`` and ``start``, which is its ``end`` too; at the origin ``start`` equals the
+    reference's length. ``bases`` are empty for a deletion.
     """
 
     start: int

@@ -101,14 +101,7 @@ def call_branch(differences: Iterable[Difference], rcrs: str) -> str:
     """Return the deepest branch that a genome belongs to, such as ``L2``, ``M7`` or ``H``; ``L`` for the root.
 
     From each branch, the search continues with the sub-branch of which the genome has the largest share of states, at
-    least 75 %. Ambiguous bases are ignored.
-
-    Parameters
-    ----------
-    differences
-        Differences of the genome from rCRS.
-    rcrs
-        Sequence of rCRS, upper case.
+    least 75 %. Ambiguous bases are ignored. ``differences`` are those from ``rcrs``, upper case.
     """
     replaced = {
         position: difference.bases or "d"

@@ -72,16 +72,9 @@ DEFAULT_POLICY = GenomeQcPolicy()
 
 @dataclass(frozen=True, slots=True)
 class KeptGenome:
-    """A genome that passed quality control.
+    """A genome that passed quality control, with its number of N and of other ambiguity codes.
 
-    Attributes
-    ----------
-    record
-        The genome as read.
-    n_bases, ambiguous_bases
-        Number of N, and of other ambiguity codes, in its sequence.
-    circle_sha256
-        SHA-256, in hex, of its canonical rotation: the same for every cut and either strand.
+    ``circle_sha256`` is the SHA-256 of its canonical rotation, hex: the same for every cut and either strand.
     """
 
     record: GenomeRecord
@@ -121,13 +114,6 @@ def reject(record: GenomeRecord, fault: Fault) -> RejectedGenome:
 def find_duplicates(genomes: Sequence[tuple[GenomeRecord, str]]) -> dict[int, Fault]:
     """Return the faults of genomes that other genomes have the name or the circle of, by their numbers in the sequence.
 
-    Parameters
-    ----------
-    genomes
-        Records without a fault of their own, and the digests of their circles.
-
-    Notes
-    -----
     A repeated entry is not an error, because collections overlap: of records of one name and one circle that with a
     haplogroup is kept, of equal ones the first. Records of one name with different circles or haplogroups are all
     rejected, because other tables, such as those of heteroplasmy, refer to genomes by name. Of other records of one

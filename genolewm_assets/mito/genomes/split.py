@@ -77,15 +77,7 @@ class SplitPolicy:
 
 @dataclass(frozen=True, slots=True)
 class SplitGenomes:
-    """Result of the division, one entry per genome.
-
-    Attributes
-    ----------
-    split
-        Split of each genome.
-    cluster
-        Index of the first genome of the genome's group of near copies; its own index if it has no near copy.
-    """
+    """Split of each genome, and the index of the first genome of its group of near copies, its own if it has none."""
 
     split: list[Split]
     cluster: list[int]
@@ -99,16 +91,8 @@ def split_genomes(
 ) -> SplitGenomes:
     """Divide genomes into splits; the split of a genome does not depend on the order of genomes.
 
-    Parameters
-    ----------
-    names
-        Unique names of the genomes.
-    differences
-        Differences of each genome from the reference, sorted.
-    haplogroups
-        Haplogroup of each genome; a genome with None is grouped with its near copies only.
-    policy
-        Parameters of the division.
+    ``names`` are unique, ``differences`` from the reference sorted; a genome with the haplogroup None is grouped with
+    its near copies only.
     """
     cluster = near_clusters(differences, policy.max_differences)
     groups = _groups(names, cluster, majors(haplogroups) if policy.by_haplogroup else [None] * len(names))
@@ -117,15 +101,7 @@ def split_genomes(
 
 
 def near_clusters(differences: Sequence[Sequence[Difference]], max_differences: int) -> list[int]:
-    """Return the index of the first genome of each genome's group under single linkage.
-
-    Parameters
-    ----------
-    differences
-        Differences of each genome from the reference, sorted.
-    max_differences
-        Two genomes with at most this many differences are linked.
-    """
+    """Return the index of the first genome of each genome's group; pairs with few enough differences are linked."""
     # Compiled code is imported where it is used, because the asset definitions import this module.
     from genolewm_assets.mito.genomes.split_kernels import link_near
 

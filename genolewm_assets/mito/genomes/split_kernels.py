@@ -16,17 +16,9 @@ def link_near(
 ) -> None:
     """Merge the groups of any two genomes with at most ``limit`` differences (single linkage).
 
-    Parameters
-    ----------
-    root
-        int64, shape (n_genomes,): first genome of each genome's group, its own index if it is alone. Updated in place.
-    offsets
-        int64, shape (n_genomes + 1,): the entries of genome i are ``offsets[i]`` to ``offsets[i + 1]``.
-    places, codes
-        int64, shape (n_entries,): position keys, rising within a genome, and codes of the entries; -1 is an ambiguous
-        base, which counts as no difference.
-    limit
-        Largest number of differences of a linked pair.
+    ``root``, int64, shape (n_genomes,), is the first genome of each group and updated in place. The entries of genome i
+    are ``offsets[i]`` to ``offsets[i + 1]`` of ``places`` (position keys, rising within a genome) and ``codes`` (-1: an
+    ambiguous base, which counts as no difference), int64.
     """
     n = root.shape[0]
     for i in range(1, n):
@@ -67,15 +59,9 @@ def least_difference(
 ) -> int:
     """Return the fewest differences between two genomes of different splits; -1 if there is no such pair.
 
-    Parameters
-    ----------
-    offsets, places, codes
-        As in :func:`link_near`; a position key occurs at most once within a genome.
-    sides
-        int64, shape (n_genomes,): number of each genome's split.
-    limit, near
-        The first pairs with at most ``limit`` differences are written into ``near``, int64, shape (n_pairs, 3): two
-        genomes and their differences. Rows for which there is no pair are left as they are.
+    ``offsets``, ``places`` and ``codes`` are as in :func:`link_near`, ``sides`` the number of each genome's split. The
+    first pairs with at most ``limit`` differences are written into ``near``, int64, shape (n_pairs, 3): two genomes and
+    their differences.
     """
     least, n_near = -1, 0
     here = np.zeros(places.max() + 1 if places.size else 1, dtype=np.int64)

@@ -94,25 +94,9 @@ TABLES: tuple[TableSchema, ...] = (MITO_GENOMES, MITO_GENOME_REJECTS)
 
 @dataclass(frozen=True, slots=True)
 class PlacedGenome:
-    """A kept and aligned genome without its sequence.
+    """A kept and aligned genome without its sequence, which follows from ``differences``.
 
-    Attributes
-    ----------
-    record
-        The genome as read, with an empty sequence; the sequence follows from ``differences``.
-    n_bases, ambiguous_bases
-        Number of N, and of other ambiguity codes.
-    circle_sha256
-        SHA-256, in hex, of the canonical rotation of the sequence as read.
-    differences
-        Differences from the reference, sorted by position.
-    is_reversed
-        Whether the file has the other strand than the reference.
-    first_base
-        0-based index, in the file's sequence (its reverse complement if ``is_reversed``), of the first base of the
-        aligned genome.
-    placeholders
-        1-based positions of the reference's placeholders at which the genome has an N too.
+    The other attributes are those of :class:`KeptGenome` and :class:`AlignedGenome`.
     """
 
     record: GenomeRecord

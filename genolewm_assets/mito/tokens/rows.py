@@ -37,16 +37,9 @@ class TokenRows(Protocol):
 
 
 def token_arrays(vocabulary: KmerVocabulary, max_tokens: int, *, coordinates: bool = False) -> list[ArraySpec]:
-    """Return the array specifications of a store whose longest genome has ``max_tokens`` tokens.
+    """Return the arrays of a store whose longest genome has ``max_tokens`` tokens.
 
-    Parameters
-    ----------
-    vocabulary
-        Vocabulary of the ids; determines their dtype.
-    max_tokens
-        Length of every row.
-    coordinates
-        Store ``position_ids``; needed if positions are not 0, 1, 2, ...
+    ``coordinates`` stores ``position_ids``, needed if positions are not 0, 1, 2, ...
     """
     arrays = [
         ArraySpec(INPUT_IDS, (max_tokens,), np.dtype(vocabulary.id_dtype).name),
@@ -58,24 +51,7 @@ def token_arrays(vocabulary: KmerVocabulary, max_tokens: int, *, coordinates: bo
 def stored_row(tokens: Tokens, arrays: Iterable[ArraySpec]) -> tuple[dict[str, NDArray[np.generic]], dict[str, int]]:
     """Return one genome's row and index columns, as arguments of ``ArrayStoreWriter.write``.
 
-    Parameters
-    ----------
-    tokens
-        Result of :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`, without padding.
-    arrays
-        Array specifications of the store, from :func:`token_arrays`.
-
-    Returns
-    -------
-    row : dict
-        Arrays by name, padded with 0 to the length of a row.
-    columns : dict
-        ``n_tokens``: number of tokens of the genome.
-
-    Raises
-    ------
-    InputError
-        If the genome has more tokens than a row.
+    ``tokens`` have no padding; rows are padded with 0. InputError is raised if the genome has more tokens than a row.
     """
     values: dict[str, NDArray[np.generic]] = {
         INPUT_IDS: tokens["input_ids"],

@@ -17,17 +17,9 @@ from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, PAD_ID, UNK_ID
 class TokenStatistics:
     """Statistics over all tokens except padding.
 
-    Attributes
-    ----------
-    n_genomes, n_tokens, n_unknown
-        Number of genomes, of tokens, and of ``[UNK]`` tokens.
-    n_kmers, n_kmers_seen
-        Number of k-mers in the vocabulary, and how many of them occur.
-    most_frequent
-        K-mers and their counts, most frequent first, ties in alphabetical order.
-    entropy_bits
-        float64, shape (length,): Shannon entropy, in bits, of the k-mers that begin at each position, over the genomes;
-        0 if all genomes agree, NaN if no genome has a k-mer there.
+    ``most_frequent`` are k-mers and their counts, ties in alphabetical order. ``entropy_bits``, float64, shape
+    (length,), is the Shannon entropy of the k-mers that begin at each position, over the genomes: 0 if all agree, NaN
+    if no genome has a k-mer there.
     """
 
     n_genomes: int

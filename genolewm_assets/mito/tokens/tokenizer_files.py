@@ -29,14 +29,7 @@ _UNKNOWN = "[UNK]"
 def tokenizer_files(tokens: Sequence[str], special: Sequence[str], k: int) -> dict[str, JsonValue]:
     """Return the JSON contents of ``tokenizer.json`` and ``tokenizer_config.json``, by file name.
 
-    Parameters
-    ----------
-    tokens
-        Every token, in the order of ids.
-    special
-        The special tokens among them, in brackets, such as ``[PAD]``.
-    k
-        Bases per k-mer.
+    ``tokens`` are in the order of ids; ``special`` are those in brackets, such as ``[PAD]``.
     """
     ids: dict[str, JsonValue] = {token: number for number, token in enumerate(tokens)}
     added: list[JsonValue] = [

@@ -9,24 +9,10 @@ from genolewm_assets.errors import ConfigurationError
 
 
 def circular_harmonics(length: int, n_harmonics: int) -> NDArray[np.int64]:
-    """Return the number of periods per turn of each feature: distinct integers, spaced as evenly as possible in ratio.
+    """Return the periods per turn of each feature, distinct integers from 1, as evenly spaced as possible in ratio.
 
-    Parameters
-    ----------
-    length
-        Positions on the circle.
-    n_harmonics
-        Number of harmonics, 1 to ``length // 2``. A higher harmonic equals a lower one at all integer positions.
-
-    Returns
-    -------
-    ndarray
-        int64, shape (n_harmonics,), ascending from 1.
-
-    Raises
-    ------
-    ConfigurationError
-        If ``n_harmonics`` is less than 1 or more than ``length // 2``.
+    ConfigurationError is raised unless ``n_harmonics`` is 1 to ``length // 2``: a higher harmonic equals a lower one at
+    all integer positions.
     """
     highest = length // 2
     if not 1 <= n_harmonics <= highest:
@@ -40,32 +26,12 @@ def circular_harmonics(length: int, n_harmonics: int) -> NDArray[np.int64]:
 
 
 def encode_circular_positions(positions: ArrayLike, length: int, n_features: int) -> NDArray[np.float32]:
-    """Encode positions on a circle as sines and cosines.
+    """Encode integer positions on a circle as sines and cosines: float32, shape (..., n_features).
 
-    Parameters
-    ----------
-    positions
-        Integers of any shape; positions that differ by a multiple of ``length`` are equal.
-    length
-        Positions on the circle.
-    n_features
-        Even number of features: half are sines, half cosines of the same harmonics.
-
-    Returns
-    -------
-    ndarray
-        float32, shape (..., n_features) for positions of shape (...): feature 2i is ``sin(2 pi h[i] p / length)``,
-        feature 2i + 1 the cosine, with ``h = circular_harmonics(length, n_features // 2)``.
-
-    Raises
-    ------
-    ConfigurationError
-        If positions are not integers, or ``n_features`` is odd, less than 2 or more than ``2 * (length // 2)``.
-
-    Notes
-    -----
-    Every harmonic is an integer, so every feature is periodic in ``length``. The sinusoids used for linear sequences
-    are not periodic: the last position and the first, adjacent on the circle, would have unrelated features.
+    Feature 2i is ``sin(2 pi h[i] p / length)``, feature 2i + 1 the cosine, with ``h = circular_harmonics(length,
+    n_features // 2)``. Every harmonic is an integer, so every feature is periodic in ``length``; the sinusoids used for
+    linear sequences are not, and give the last position and the first unrelated features. ConfigurationError is raised
+    if positions are not integers, or ``n_features`` is odd or out of range.
     """
     places = np.asarray(positions)
     if places.dtype.kind not in "iu" or n_features % 2:

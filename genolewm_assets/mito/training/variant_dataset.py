@@ -16,8 +16,7 @@ from torch.utils.data import Dataset
 
 from genolewm_assets.errors import AlleleError, InputError, ReferenceMismatchError, WindowError
 from genolewm_assets.genome import GRCH38, Codes, Variant, decode_sequence, encode_sequence, start_from_pos
-from genolewm_assets.mito.tokens import Bases, HetPool, KmerVocabulary, TokenPlan, check_levels
-from genolewm_assets.mito.training.snv_tokens import substitute_bases, substitute_levels
+from genolewm_assets.mito.tokens import Bases, HetPool, Ids, KmerVocabulary, TokenPlan, check_levels, pool_levels
 from genolewm_assets.mito.training.window_items import Item, WindowItems
 from genolewm_assets.mito.training.windows import WINDOW_TOKENS, WindowTiling
 
@@ -176,3 +175,41 @@ def _checked_labels(labels: ArrayLike, n_variants: int) -> NDArray[np.int64]:
             got=f"{found.dtype} of shape {found.shape}",
         )
     return found.astype(np.int64)
+
+
+def substitute_bases(codes: Codes, starts: NDArray[np.int64], bases: Codes, vocabulary: KmerVocabulary) -> Ids:
+    """Return the ids of the tokens that contain a substituted base, for n independent substitutions: shape (n, k).
+
+    ``codes`` and ``bases`` are uint8 base codes of the genome and of the new bases at the 0-based ``starts``. The
+    tokens begin at ``starts - k + 1`` to ``starts``, modulo the length.
+    """
+    k = vocabulary.k
+    around = _around(codes, starts, k)
+    around[:, k - 1] = bases
+    # All rows are encoded as one sequence; k-mers that span two rows are dropped by the slice below.
+    ids = vocabulary.encode_array(np.concatenate((around.ravel(), np.zeros(k - 1, dtype=np.uint8))))
+    return ids.reshape(len(starts), 2 * k - 1)[:, :k]
+
+
+def substitute_levels(
+    levels: NDArray[np.floating[Any]],
+    starts: NDArray[np.int64],
+    replaced: NDArray[np.floating[Any]],
+    k: int,
+    het_pool: HetPool,
+) -> NDArray[np.float32]:
+    """Return the heteroplasmy, 0 to 1, of the tokens of :func:`substitute_bases`: float32, shape (n, k).
+
+    ``levels`` are those of the genome's bases, ``replaced`` those of the substituted ones; ``het_pool`` reduces the
+    levels of a token's bases to one.
+    """
+    around = _around(levels, starts, k)
+    around[:, k - 1] = replaced
+    return pool_levels(around, k, het_pool).astype(np.float32)
+
+
+def _around(values: NDArray[Any], starts: NDArray[np.int64], k: int) -> NDArray[Any]:
+    """Return a copy of the values of the 2k - 1 bases that share a token with each base: shape (n, 2k - 1)."""
+    places = starts[:, np.newaxis] + np.arange(1 - k, k)
+    taken: NDArray[Any] = values[places % len(values)]
+    return taken

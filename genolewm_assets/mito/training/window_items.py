@@ -21,16 +21,7 @@ Item: TypeAlias = dict[str, Any]
 class WindowItems:
     """Makes the dataset item of a window.
 
-    Parameters
-    ----------
-    tiling
-        Window size, step and topology of the genomes.
-    add_cls
-        Begin every window with ``[CLS]``.
-    longest
-        Tokens of the longest genome.
-    id_dtype
-        Type of the token ids.
+    ``longest`` is the number of tokens of the longest genome; with ``add_cls`` every window begins with ``[CLS]``.
     """
 
     def __init__(
@@ -65,11 +56,8 @@ class WindowItems:
     def item(self, row: TokenRow, first: int, number: int) -> Item:
         """Return the window of a genome that begins at token ``first``, as item ``number``.
 
-        Returns
-        -------
-        dict
-            ``input_ids`` (int16 or int32), ``attention_mask`` (int8), ``position_ids`` (int32) and ``het_values``
-            (float32), each of shape (window_tokens + add_cls,); ``window_index`` is ``number``.
+        Arrays are ``input_ids``, ``attention_mask`` (int8), ``position_ids`` (int32) and ``het_values`` (float32), each
+        of shape (window_tokens + add_cls,); ``window_index`` is ``number``.
         """
         ids, het, positions = row
         lead = self.lead

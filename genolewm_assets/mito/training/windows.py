@@ -54,13 +54,7 @@ class WindowTiling:
             )
 
     def count(self, n_tokens: int) -> int:
-        """Return the number of windows of a genome; a genome shorter than a window has one padded window.
-
-        Raises
-        ------
-        WindowError
-            If the genome has no token.
-        """
+        """Return the number of windows of a genome, at least one; WindowError if it has no token."""
         if n_tokens < 1:
             raise WindowError("windows of tokens", "the genome has no token", expected="at least 1", got=f"{n_tokens}")
         if n_tokens < self.window_tokens:
@@ -78,20 +72,9 @@ class WindowTiling:
         return seen
 
     def cut(self, values: NDArray[_Value], first: int) -> NDArray[_Value]:
-        """Return the values of one window of a genome.
+        """Return the values of one window of a genome from token ``first`` on; shorter if the window needs padding.
 
-        Parameters
-        ----------
-        values
-            One value per token, shape (n_tokens,).
-        first
-            First token of the window, 0-based.
-
-        Returns
-        -------
-        ndarray
-            Shape (window_tokens,), or shorter if the window needs padding. A view of ``values``, or a copy if the
-            window wraps round the origin.
+        A view of ``values``, or a copy if the window wraps round the origin.
         """
         piece = values[first : first + self.window_tokens]
         if len(piece) == self.window_tokens or not self.circular or len(values) < self.window_tokens:

@@ -24,16 +24,10 @@ _PLACEHOLDER = ord("N")
 
 
 class ChangedBase(NamedTuple):
-    """The base of an allele at one place of the circle.
+    """The base of an allele at one place of the circle, upper case; empty if the allele deletes it.
 
-    Attributes
-    ----------
-    start
-        0-based position on the reference.
-    insertion
-        0: the base at that position; n: the n-th base inserted after it.
-    base
-        Upper case; empty if the allele deletes the base.
+    ``start`` is 0-based on the reference; ``insertion`` is n for the n-th base inserted after it, 0 for the base
+    itself.
     """
 
     start: int
@@ -42,35 +36,13 @@ class ChangedBase(NamedTuple):
 
 
 def normalise_on_circle(variant: Variant, reference: bytes) -> Variant:
-    """Return the normal form of an allele on a circular contig.
+    """Return the normal form, as in this module's docstring, of an allele whose ``ref`` may wrap across the origin.
 
-    Parameters
-    ----------
-    variant
-        Allele with ``pos`` from 1 to the contig's length; ``ref`` may wrap across the origin.
-    reference
-        One turn of the contig, upper-case ASCII.
-
-    Returns
-    -------
-    Variant
-        The normal form defined in this module's docstring.
-
-    Raises
-    ------
-    IntervalError
-        If ``pos`` is beyond the contig.
-    AlleleError
-        If ``ref`` is longer than the contig.
-    ReferenceMismatchError
-        If ``ref`` differs from the reference.
-
-    Notes
-    -----
     Alleles that trimming and moving convert into each other have one normal form. Two kinds of alleles, which no known
     genome has, are exceptions. An insertion or deletion of the unit of a contig that repeats this unit all round has no
     left-most position; its anchor is base 1. A substitution of more than half of the contig could also be written the
-    other way round the circle.
+    other way round the circle. IntervalError, AlleleError or ReferenceMismatchError is raised if ``pos`` is beyond the
+    contig, ``ref`` is longer than it or differs from ``reference``.
     """
     length = len(reference)
     _check_on_circle(variant, length)
@@ -92,25 +64,9 @@ def normalise_on_circle(variant: Variant, reference: bytes) -> Variant:
 def move_right_on_circle(variant: Variant, reference: bytes) -> Variant:
     """Return an insertion or deletion moved as far 3' as possible, as in standard names (``309.1C``, ``8281-8289d``).
 
-    Parameters
-    ----------
-    variant, reference
-        As in :func:`normalise_on_circle`.
-
-    Returns
-    -------
-    Variant
-        Trimmed; an insertion or deletion keeps the base before it as anchor. Other alleles are returned in the normal
-        form.
-
-    Raises
-    ------
-    IntervalError, AlleleError, ReferenceMismatchError
-        As :func:`normalise_on_circle`.
-
-    Notes
-    -----
-    The 3' rule: Wilson et al. 2002; HGVS. The allele is left-aligned on the reversed circle.
+    It is trimmed and keeps the base before it as anchor; other alleles are returned in the normal form. The 3' rule:
+    Wilson et al. 2002; HGVS. The allele is left-aligned on the reversed circle. Errors are those of
+    :func:`normalise_on_circle`.
     """
     found = normalise_on_circle(variant, reference)
     if len(found.ref) == len(found.alt) or 1 not in {len(found.ref), len(found.alt)} or found.ref[0] != found.alt[0]:
@@ -133,22 +89,7 @@ def changed_bases(variant: Variant, reference: bytes) -> tuple[ChangedBase, ...]
 
     An insertion or deletion is placed as far 3' as possible. The bases of ``ref`` and ``alt`` are paired from the
     first; the remaining bases of the longer one are inserted or deleted. A base paired with a placeholder N, or
-    inserted after it, counts as inserted before the N.
-
-    Parameters
-    ----------
-    variant, reference
-        As in :func:`normalise_on_circle`.
-
-    Returns
-    -------
-    tuple of ChangedBase
-        In the order of the allele's bases.
-
-    Raises
-    ------
-    IntervalError, AlleleError, ReferenceMismatchError
-        As :func:`normalise_on_circle`.
+    inserted after it, counts as inserted before the N. Errors are those of :func:`normalise_on_circle`.
     """
     moved = move_right_on_circle(variant, reference)
     start, length = start_from_pos(moved.pos), len(reference)

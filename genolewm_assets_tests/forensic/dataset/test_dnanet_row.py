@@ -15,11 +15,15 @@ import pytest
 from genolewm_assets import forensic
 from genolewm_assets.errors import AbifError
 from genolewm_assets.forensic import RunFolderStrategy, ScalingStrategy, parse_hid, read_hid, read_panel
-from genolewm_assets.forensic.dataset.annotations import AlleleAnnotation
-from genolewm_assets.forensic.dataset.masks import mask_of_bins, mask_of_peaks, place_alleles
-from genolewm_assets.forensic.dataset.reports import parse_allele_report, parse_annotation_map
-from genolewm_assets.forensic.dataset.scaling import nearest_scans
-from genolewm_assets.forensic.dataset.signals import load_traces
+from genolewm_assets.forensic.dataset.annotations import (
+    AlleleAnnotation,
+    mask_of_bins,
+    mask_of_peaks,
+    parse_allele_report,
+    parse_annotation_map,
+    place_alleles,
+)
+from genolewm_assets.forensic.dataset.scaling import load_traces, nearest_scans
 from genolewm_assets.forensic.panels import Locus, Panel
 from genolewm_assets.forensic.sizing import size_run
 from genolewm_assets_tests.places import SHARED_DATA

@@ -133,13 +133,17 @@ def test_the_report_of_a_build_accounts_for_every_sample(folder: Folder) -> None
     assert (report.n_written, report.counts) == (2, {"no_annotation": 2})
     report = folder.open(allow_missing_annotations=True).build_report
     assert report is not None
-    assert (report.n_written, report.omitted) == (3, {"run 1/broken.hid": build.Omission.UNUSABLE})
+    assert (report.n_written, report.omitted) == (3, {"run 1/broken.hid": "unreadable"})
     assert folder.open(allow_missing_annotations=True).build_report is None
 
 
 def test_a_cache_that_is_current_is_opened_without_parsing(shared: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = [image.data for image in shared.open()]
-    for module, name in ((profiles, "parse_hid"), (build, "build_cache"), (RunFolderStrategy, "collect_dataset_files")):
+    for module, name in (
+        (profiles, "parse_hid"),
+        (build, "MemmapCacheWriter"),
+        (RunFolderStrategy, "collect_dataset_files"),
+    ):
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("parsed again"))
     dataset = shared.open()
     assert dataset.build_report is None
@@ -211,11 +215,11 @@ def test_an_interrupted_build_goes_on(folder: Folder, monkeypatch: pytest.Monkey
     made: list[str] = []
     usual = build.make_profile
 
-    def make(data: bytes, stamp: Any, entry: Any, *rest: Any, **named: Any) -> Any:
+    def make(name: str, *rest: Any, **named: Any) -> Any:
         if len(made) == 2:
             raise KeyboardInterrupt
-        made.append(entry.name)
-        return usual(data, stamp, entry, *rest, **named)
+        made.append(name)
+        return usual(name, *rest, **named)
 
     commit = build.MemmapCacheWriter.__exit__
     monkeypatch.setattr(build, "make_profile", make)
@@ -224,7 +228,7 @@ def test_an_interrupted_build_goes_on(folder: Folder, monkeypatch: pytest.Monkey
         folder.open(allow_missing_annotations=True)
     monkeypatch.undo()
     seen: list[str] = []
-    monkeypatch.setattr(build, "make_profile", lambda *a, **k: (seen.append(a[2].name), usual(*a, **k))[1])
+    monkeypatch.setattr(build, "make_profile", lambda *a, **k: (seen.append(a[0]), usual(*a, **k))[1])
     assert paths(folder.open(allow_missing_annotations=True)) == NAMES
     assert (made, seen) == (NAMES[:2], NAMES[2:])
 
@@ -234,10 +238,10 @@ def test_a_report_that_came_during_an_interruption_is_not_missed(
 ) -> None:
     usual, commit = build.make_profile, build.MemmapCacheWriter.__exit__
 
-    def make(data: bytes, stamp: Any, entry: Any, *rest: Any, **named: Any) -> Any:
-        if entry.name == NAMES[2]:
+    def make(name: str, *rest: Any, **named: Any) -> Any:
+        if name == NAMES[2]:
             raise KeyboardInterrupt
-        return usual(data, stamp, entry, *rest, **named)
+        return usual(name, *rest, **named)
 
     monkeypatch.setattr(build, "make_profile", make)
     monkeypatch.setattr(build.MemmapCacheWriter, "__exit__", lambda self, *_: commit(self, None, None, None))

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from genolewm_assets.errors import ConfigurationError, InputError
-from genolewm_assets.forensic.dataset.annotations import AlleleAnnotation, Span, SpanAnnotation
-from genolewm_assets.forensic.dataset.masks import (
+from genolewm_assets.forensic.dataset.annotations import (
+    AlleleAnnotation,
+    Span,
+    SpanAnnotation,
     check_adjustment,
     mask_of_bins,
     mask_of_peaks,

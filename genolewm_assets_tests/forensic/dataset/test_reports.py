@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.forensic.dataset.annotations import AlleleAnnotation, Span, SpanAnnotation
-from genolewm_assets.forensic.dataset.reports import (
+from genolewm_assets.forensic.dataset.annotations import (
+    AlleleAnnotation,
+    Span,
+    SpanAnnotation,
     parse_allele_report,
     parse_annotation_map,
     parse_ladder_map,

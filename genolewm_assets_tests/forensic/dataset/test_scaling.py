@@ -10,8 +10,7 @@ import pytest
 
 from genolewm_assets.errors import AbifError, ConfigurationError, PanelError
 from genolewm_assets.forensic import parse_hid
-from genolewm_assets.forensic.dataset.scaling import ScalingStrategy, nearest_scans
-from genolewm_assets.forensic.dataset.signals import load_traces
+from genolewm_assets.forensic.dataset.scaling import ScalingStrategy, load_traces, nearest_scans
 from genolewm_assets_tests.referees.dnanet_profile import superior
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.runs import GENOTYPE, KIT, run_bytes, traces, write_panel_files

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(not TEXT.is_file(), reason="the specification (.
 INSTEAD = {
     "_recover_from_manifest": "opening a writer reads the commit log",
     "allele_annotation_json": "AlleleAnnotation.as_json",
-    "adjusted_panel_json": "dataset.panel_json",
+    "adjusted_panel_json": "Panel.as_json",
     "json_string": "a value of a side-car",
     "mtime_ns": "a stamp beside the fingerprint; the content decides",
     "cache_dir_or_root": "the argument of the inspection tool",

@@ -16,7 +16,6 @@ import pytest
 
 from genolewm_assets.errors import ConfigurationError, InputError, PanelError
 from genolewm_assets.forensic import read_hid, read_panel
-from genolewm_assets.forensic.runs.annotations import parse_annotations
 from genolewm_assets.forensic.runs.build import write_profiles
 from genolewm_assets.forensic.runs.checks import _has_top, check_run
 from genolewm_assets.forensic.runs.rules import RunRules
@@ -167,30 +166,10 @@ def test_a_file_that_changes_during_the_build_stops_it(folder: Folder) -> None:
         write_profiles(NAME, files, panel, folder.place / "out", rules=RULES, config={}, sources={})
 
 
-@each_row(
-    ("text", "problem"),
-    [
-        (b"Sample Name,Marker,Call\nS,M,1\n", "is no allele report"),
-        (b"", "has no header"),
-        (b"Sample Name,Marker,Allele 1\nS,M,1\nS,M,2\n", "the sample has the locus twice"),
-    ],
-)
-def test_a_malformed_report_is_named_without_its_alleles(text: bytes, problem: str) -> None:
-    with pytest.raises(InputError, match=problem):
-        parse_annotations({"report.csv": text})
-
-
-def test_reports_of_both_layouts_are_read() -> None:
-    comma = b"Sample Name,Marker,Allele 1,Allele 2,Height 1\nS1.1,AMEL,X,Y,900\nS1.1,TH01,6,,\n"
-    tab = b"\xef\xbb\xbfSample Name\tMarker\tAllele#1\tHeight#1\tAllele#2\tHeight#2\nS2\tTH01\t9.3\t90\t9.3\t80\n\n"
-    found = parse_annotations({"a.csv": comma, "b.txt": tab})
-    loci = {name: dict(own.loci) for name, own in found.by_sample.items()}
-    assert loci == {"S1.1": {"AMEL": ("X", "Y"), "TH01": ("6",)}, "S2": {"TH01": ("9.3",)}}
-    assert repr(found) == "Annotations(2 samples)"
-    assert found.find(["", "S2"]) is found.by_sample["S2"]
-    assert found.find(["S3"]) is None
-    with pytest.raises(InputError, match="names samples of another report too: expected each sample once, got 1"):
-        parse_annotations({"a.csv": comma, "b.csv": comma})
+def test_a_sample_of_two_reports_is_refused(folder: Folder) -> None:
+    shutil.copy(folder.run / REPORT, folder.run / "second_annotations.csv")
+    with pytest.raises(InputError, match="names samples of another report too: expected each sample once, got 2"):
+        folder.build()
 
 
 def test_an_annotated_allele_without_bin_is_counted(folder: Folder) -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.forensic.signal import Peaks, PullUpRules, find_peaks, find_pull_up, subtract_baseline
+from genolewm_assets.forensic.signal import Peaks, PullUpRules, find_peaks, find_pull_up
+from genolewm_assets.forensic.signal.peaks import subtract_baseline
 from genolewm_assets_tests.worlds.forensic.runs import add_peak
 
 

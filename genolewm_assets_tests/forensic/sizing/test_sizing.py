@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import SizingError
 from genolewm_assets.forensic import SizeStandard, SizingRules, parse_hid, size_run
-from genolewm_assets.forensic.sizing.southern import local_southern
+from genolewm_assets.forensic.sizing.run import local_southern
 from genolewm_assets.forensic.sizing.standards import standard_of
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.abif_files import c_string, pascal, write_abif
