@@ -22,8 +22,11 @@ from .edits import apply_edit as apply_edit
 from .edits import apply_edits as apply_edits
 from .edits import is_inset as is_inset
 from .edits import reverse_complement_edit as reverse_complement_edit
+from .intervals import NO_INTERVALS as NO_INTERVALS
 from .intervals import Interval as Interval
 from .intervals import IntervalArray as IntervalArray
+from .intervals import first_met as first_met
+from .intervals import meets as meets
 from .intervals import pos_from_start as pos_from_start
 from .intervals import start_from_pos as start_from_pos
 from .kmers import NO_KMER as NO_KMER

@@ -241,3 +241,38 @@ class IntervalArray:
         index = np.searchsorted(self.start, at, side="left")
         covered: Int64Array = total[index] - np.maximum(0, ends[index] - at) * (index > 0)
         return covered
+
+
+#: No interval.
+NO_INTERVALS = IntervalArray(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def first_met(intervals: IntervalArray, start: Int64Array, end: Int64Array) -> Int64Array:
+    """Return the index of the first interval that shares a base with each query ``[start, end)``.
+
+    Parameters
+    ----------
+    intervals
+        They may overlap one another.
+    start, end
+        Queries in any order, each int64, shape (n,), 0-based half-open.
+
+    Returns
+    -------
+    ndarray
+        int64, shape (n,): index into ``intervals``; -1 if no interval overlaps the query or the query is empty.
+
+    Notes
+    -----
+    The first interval that ends after the query's start overlaps the query, or no interval does, because later
+    intervals start later.
+    """
+    index = np.searchsorted(np.maximum.accumulate(intervals.end), start, side="right")
+    begins = np.append(intervals.start, np.iinfo(np.int64).max)[index]
+    return np.where((begins < end) & (start < end), index, -1).astype(np.int64)
+
+
+def meets(intervals: IntervalArray, start: Int64Array, end: Int64Array) -> NDArray[np.bool_]:
+    """Return which queries, as those of :func:`first_met`, share a base with an interval: bool, shape (n,)."""
+    found: NDArray[np.bool_] = first_met(intervals, start, end) >= 0
+    return found

@@ -109,21 +109,7 @@ class Variant:
 
 
 def canonical_alleles(where: str, ref: str, alt: str) -> tuple[str, str]:
-    """Validate a pair of alleles and return them in upper case.
-
-    Parameters
-    ----------
-    where
-        Start of the error message.
-    ref, alt
-        Alleles in either case.
-
-    Raises
-    ------
-    AlleleError
-        If an allele is empty, ``ref`` has a symbol outside ACGTN, or ``alt`` has a symbol outside ACGT other than an N
-        that it shares with ``ref``.
-    """
+    """Validate a pair of alleles and return them in upper case."""
     ref, alt = ref.upper(), alt.upper()
     # str.strip returns an empty string exactly if every character is in the set.
     if not ref or ref.strip("ACGTN"):

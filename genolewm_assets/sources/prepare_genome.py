@@ -34,26 +34,7 @@ def open_genome(
 ) -> PreparedGenome:
     """Return the genome of the first of these that there is: ``reference``, root, catalogue; else GRCh38 without bases.
 
-    Parameters
-    ----------
-    reference
-        FASTA of GRCh38, or of some of its contigs.
-    root
-        Root whose ``reference/genome`` is used; None, and no catalogue: the root that contains ``output``, if its
-        genome is built.
-    catalog
-        Catalogue whose FASTA is used; it must be a local file.
-    output
-        Folder that the shard is written to.
-    progress
-        Receives the bytes of the root's genome that are compared with its manifest.
-
-    Raises
-    ------
-    FastaError
-        If the FASTA is invalid, or its contigs have the lengths of another genome or assembly.
-    ResourceError
-        If the root's genome is damaged, or ``root`` has none, or the catalogue's FASTA is not on this machine.
+    ``progress``: receives the bytes of the root's genome that are compared with its manifest.
     """
     if reference is not None:
         return _of_fasta(reference)

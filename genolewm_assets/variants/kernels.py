@@ -47,26 +47,13 @@ def classify_alleles(
 ) -> Bytes:
     """Classify each allele: in normal form, in normal form once in upper case, or undecided.
 
-    Parameters
-    ----------
-    columns
-        ``pos`` may have any value, the texts any bytes.
-    bases, first
-        A part of the contig, upper-case, and its 0-based start. An allele whose REF exceeds it stays undecided.
-    checked
-        Whether REF is compared with ``bases``. If not, ``bases`` is not read, and trimmed alleles count as normal.
-    length, longest
-        Length of the contig and of the longest allele accepted, in bp.
-
-    Returns
-    -------
-    ndarray
-        uint8, shape (rows,): ``UNDECIDED``, ``NORMAL`` or ``NORMAL_IN_UPPER_CASE``. Invalid alleles are undecided.
-
-    Notes
-    -----
-    An allele is in normal form exactly if REF and ALT end in different bases, and begin with different bases unless
-    one of them is a single base (Tan et al. 2015). An indel at the contig's first base cannot move further left.
+    ``columns``: ``pos`` may have any value, the texts any bytes. ``bases``, ``first``: a part of the contig,
+    upper-case, and its 0-based start. An allele whose REF exceeds it stays undecided. ``checked``: whether REF is
+    compared with ``bases``. If not, ``bases`` is not read, and trimmed alleles count as normal. ``length``,
+    ``longest``: length of the contig and of the longest allele accepted, in bp. Result: uint8, shape (rows,):
+    ``UNDECIDED``, ``NORMAL`` or ``NORMAL_IN_UPPER_CASE``. Invalid alleles are undecided. An allele is in normal form
+    exactly if REF and ALT end in different bases, and begin with different bases unless one of them is a single base
+    (Tan et al. 2015). An indel at the contig's first base cannot move further left.
     """
     pos, ref_at, ref_text, alt_at, alt_text = columns
     answer = np.zeros(len(pos), dtype=np.uint8)
@@ -152,17 +139,7 @@ def compare_neighbours(columns: AlleleColumns) -> npt.NDArray[np.int8]:
 def order_ties(order: Positions, columns: AlleleColumns) -> bool:
     """Sort rows of equal position by (ref, alt), in place and stably.
 
-    Parameters
-    ----------
-    order
-        int64, shape (rows,): row numbers sorted by position; afterwards sorted by (pos, ref, alt).
-    columns
-        The alleles.
-
-    Returns
-    -------
-    bool
-        False if one position has more than ``MOST_TIES`` alleles; ``order`` is then only partly sorted.
+    ``order``: int64, shape (rows,): row numbers sorted by position; afterwards sorted by (pos, ref, alt).
     """
     first = 0
     for i in range(1, len(order)):

@@ -100,10 +100,7 @@ def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks) -> Iterato
 def find_repeats(batch: pa.RecordBatch) -> tuple[_Ints, _Ints]:
     """Find the rows of a sorted batch that share their key with another row.
 
-    Returns
-    -------
-    rows, groups : ndarray
-        int64, shape (n,): row numbers, ascending, and a number per row that is equal exactly for equal keys.
+    Result: int64, shape (n,): row numbers, ascending, and a number per row that is equal exactly for equal keys.
     """
     same = _compare_rows(batch) == 0
     if not same.any():

@@ -16,18 +16,13 @@ from genolewm_assets.lewm.holdouts import KEPT_FILE, read_kept
 from genolewm_assets.lewm.packages import (
     CURRENT_FILE,
     LATEST_FILE,
-    MOVE_FILE,
     PACKAGES,
-    PIN_FILE,
-    VERSION_FILE,
+    REPORTS,
     current_folder,
     folder_of,
     open_package,
-    read_current,
-    read_current_version,
     read_latest,
-    read_move,
-    read_pin,
+    read_pointer,
     remedy_of_latest,
 )
 from genolewm_assets.lewm.states import find_index_faults
@@ -45,12 +40,7 @@ _Refused: TypeAlias = Iterator[tuple[str, GenoLeWMError]]
 class RootRecord:
     """A kind of record.
 
-    Attributes
-    ----------
-    pattern
-        Its path relative to the root, as a pattern of ``Path.glob``.
-    refused
-        Yields the records of the kind that a reader refuses, and those that are missing although a reader needs them.
+    ``pattern``: its path relative to the root, as a pattern of ``Path.glob``.
     """
 
     pattern: str
@@ -98,25 +88,22 @@ def _reading(path: str, read: Callable[[Path], object]) -> RootRecord:
 
 
 def _open_current(root: Path) -> None:
-    """Open the package in use as a trainer does, but for hashing; before the pointer was ever moved there is none."""
-    if any((root / PACKAGES / name).exists() for name in (CURRENT_FILE, VERSION_FILE, MOVE_FILE)):
-        named = read_current(root).release
-        package = open_package(current_folder(root), cache_root=root, contents="sizes")
-        if package.info.release != named:
-            raise CorruptResourceError(
-                f"{PACKAGES}/{CURRENT_FILE}",
-                "names another release than its package",
-                expected=package.info.release,
-                got=named,
-                remedy="Materialise packages/current, which writes it again",
-            )
-
-
-def _open_pinned(root: Path) -> None:
-    """Read the pin; the latest package of the pinned release has a record of its own."""
-    release = read_pin(root)
-    if release is not None and not (root / PACKAGES / release).is_dir():
-        read_latest(root, release)
+    """Open the package in use as a trainer does, but for hashing; there is none before the pointer was ever moved."""
+    if not os.path.lexists(root / PACKAGES / CURRENT_FILE) and not (root / REPORTS).exists():
+        return
+    pointer = read_pointer(root)
+    package = open_package(current_folder(root), cache_root=root, contents="sizes")
+    if package.info.release != pointer.used.release:
+        raise CorruptResourceError(
+            f"{PACKAGES}/{CURRENT_FILE}",
+            "names another release than its package",
+            expected=package.info.release,
+            got=pointer.used.release,
+            remedy="Materialise packages/current, which writes it again",
+        )
+    # The latest package of the pinned release has a record of its own.
+    if pointer.pin is not None and not (root / PACKAGES / pointer.pin).is_dir():
+        read_latest(root, pointer.pin)
 
 
 def _refused_latest(root: Path) -> _Refused:
@@ -139,9 +126,6 @@ RECORDS = (
     _reading(LEDGER, check_ledger),
     _reading(KEPT_FILE, read_kept),
     _reading(f"{PACKAGES}/{CURRENT_FILE}", _open_current),
-    _reading(f"{PACKAGES}/{PIN_FILE}", _open_pinned),
-    _reading(f"{PACKAGES}/{VERSION_FILE}", read_current_version),
-    _reading(f"{PACKAGES}/{MOVE_FILE}", read_move),
     RootRecord(f"{PACKAGES}/*/{LATEST_FILE}", _refused_latest),
 )
 

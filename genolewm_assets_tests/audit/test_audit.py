@@ -172,11 +172,11 @@ def test_a_copy_inside_of_what_is_copied_is_refused(audited: AuditedWorld, tmp_p
 
 
 def test_a_planted_package_verifies_and_the_original_is_untouched(audited: AuditedWorld, tmp_path: Path) -> None:
-    before = (audited.package / "SHA256SUMS").read_bytes()
+    before = (audited.package / "manifest.json").read_bytes()
     plant_leaks(audited.package, tmp_path / "out", audited.fasta)
     assert verify_package(tmp_path / "out/package") == []
     assert verify_package(audited.package) == []
-    assert (audited.package / "SHA256SUMS").read_bytes() == before
+    assert (audited.package / "manifest.json").read_bytes() == before
     listed = json.loads((tmp_path / "out/planted.json").read_text())
     assert {one["plant"] for one in listed} == set(PLANTS)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
@@ -185,7 +185,7 @@ def test_a_planted_package_verifies_and_the_original_is_untouched(audited: Audit
 def test_planting_is_repeatable(audited: AuditedWorld, tmp_path: Path) -> None:
     for name in ("a", "b"):
         plant_leaks(audited.package, tmp_path / name, audited.fasta, number=2, seed=4)
-    sums = [(tmp_path / name / "package/SHA256SUMS").read_bytes() for name in ("a", "b")]
+    sums = [(tmp_path / name / "package/manifest.json").read_bytes() for name in ("a", "b")]
     assert sums[0] == sums[1]
 
 

@@ -15,9 +15,9 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError
 from genolewm_assets.lewm.holdouts.temporal import KEPT_FILE, KeptT0, read_kept
 from genolewm_assets.lewm.holdouts.temporal import _write as write_kept
-from genolewm_assets.lewm.packages.moves import read_move
-from genolewm_assets.lewm.packages.pointer import PackageRef, current_folder, find_current, pin_release, write_latest
+from genolewm_assets.lewm.packages.pointer import current_folder, find_current, pin_release, read_move
 from genolewm_assets.lewm.packages.reader import open_package
+from genolewm_assets.lewm.packages.references import PackageRef, write_latest
 from genolewm_assets.sources.clinvar.releases import read_ledger
 from genolewm_assets.sources.files.digests import KnownDigests, RecordedDigests
 from genolewm_assets.store.artefacts.manifest import read_manifest
@@ -126,10 +126,8 @@ def replacements(path: Path) -> Iterator[str]:
 #: What reads the small records; each raises house errors only.
 READERS: dict[str, Callable[[Path], object]] = {
     "root.json": lambda root: Root(root).claim("tiny", "0" * 64),
-    "packages/pin.json": find_current,
     f"packages/{RELEASE}/latest.json": find_current,
-    "packages/current.json": current_folder,
-    "packages/current.move.json": read_move,
+    "packages/current.json": lambda root: (current_folder(root), read_move(root)),
     "clinvar/releases.json": read_ledger,
     KEPT_FILE: read_kept,
     "rejected/x/failure.json": lambda root: rejection_reason(Root(root), "x"),
@@ -163,7 +161,7 @@ def test_a_recorded_digest(tmp_path: Path) -> None:
         assert isinstance(KnownDigests(tmp_path / "digests").of(source, "md5"), str)
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "package.json", "SHA256SUMS"])
+@pytest.mark.parametrize("name", ["manifest.json", "package.json"])
 def test_a_record_of_a_package(name: str, root: Path) -> None:
     package = package_of(root)
     for what in replacements(package / name):
@@ -195,7 +193,7 @@ def test_no_file_of_a_package_is_waited_for(
 
 
 @pytest.mark.parametrize(
-    "record", ["root.json", "packages/pin.json", "packages/current.json", f"packages/{RELEASE}/latest.json", "manifest"]
+    "record", ["root.json", "packages/current.json", f"packages/{RELEASE}/latest.json", "manifest"]
 )
 def test_every_command_ends_with_a_house_error(
     record: str, root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

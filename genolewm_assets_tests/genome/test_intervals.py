@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import IntervalError
-from genolewm_assets.genome import Interval, IntervalArray, pos_from_start, start_from_pos
+from genolewm_assets.genome import (
+    NO_INTERVALS,
+    Interval,
+    IntervalArray,
+    first_met,
+    meets,
+    pos_from_start,
+    start_from_pos,
+)
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import intervals
 
@@ -130,3 +138,31 @@ def test_malformed_array_is_an_error(start: list[int], end: list[int], problem: 
 def test_comparison_with_another_type() -> None:
     assert build([(0, 1)]) != [(0, 1)]
     assert build([(0, 1)]) != build([(0, 2)])
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)).map(lambda s: (s[0], s[0] + s[1])), max_size=9)
+
+
+def columns(spans: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    start, end = np.array(spans, dtype=np.int64).reshape(-1, 2).T
+    return start, end
+
+
+@given(SPANS, SPANS)
+def test_first_met_is_the_first_of_those_that_share_a_base(
+    held: list[tuple[int, int]], asked: list[tuple[int, int]]
+) -> None:
+    intervals = IntervalArray.from_unsorted(*columns(held))
+    expected = [
+        next((i for i, (a, b) in enumerate(intervals) if set(range(a, b)) & set(range(start, end))), -1)
+        for start, end in asked
+    ]
+    assert first_met(intervals, *columns(asked)).tolist() == expected
+    assert meets(intervals.merge(), *columns(asked)).tolist() == [i >= 0 for i in expected]
+
+
+@each_row(("start", "end", "met"), [(0, 10, False), (0, 11, True), (19, 20, True), (20, 21, False)])
+def test_touching_is_not_meeting(start: int, end: int, met: bool) -> None:
+    held = IntervalArray(np.array([10]), np.array([20]))
+    assert meets(held, np.array([start]), np.array([end])).tolist() == [met]
+    assert not meets(NO_INTERVALS, np.array([start]), np.array([end])).any()

@@ -23,8 +23,7 @@ from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 
 OLD, NEW = RELEASES
-CURRENT, PIN, LATEST = "packages/current.json", "packages/pin.json", f"packages/{NEW}/latest.json"
-LEDGER, VERSION, MOVE = "clinvar/releases.json", "packages/current.version.json", "packages/current.move.json"
+CURRENT, LATEST, LEDGER = "packages/current.json", f"packages/{NEW}/latest.json", "clinvar/releases.json"
 
 
 @pytest.fixture(scope="module")
@@ -52,21 +51,22 @@ def become_a_pipe(path: Path) -> None:
 
 _NOTHING, _ELSEWHERE = "0" * 64, "../../elsewhere"
 _AGAIN, _SPLIT = "Materialise packages/current", f"Materialise packages/split for {NEW}"
+_PIN = "genolewm package pin --newest"
 
 
 @each_row(
     ("record", "damage", "opens", "told"),
     [
-        (CURRENT, cut, False, _AGAIN),
+        (CURRENT, cut, False, _PIN),
         (CURRENT, Path.unlink, False, _AGAIN),
-        (CURRENT, become_a_pipe, False, _AGAIN),
+        (CURRENT, become_a_pipe, False, _PIN),
         (CURRENT, _changed(manifest_sha256=_NOTHING), False, _AGAIN),
-        (CURRENT, _changed(path=_ELSEWHERE), False, _AGAIN),
+        (CURRENT, _changed(path=_ELSEWHERE), False, _PIN),
         (CURRENT, _changed(release=OLD), True, _AGAIN),
-        (VERSION, cut, True, _AGAIN),
-        (MOVE, cut, True, _AGAIN),
-        (PIN, cut, True, "genolewm package pin --newest"),
-        (PIN, _changed(release="2019-01-01"), True, "no package of release '2019-01-01'"),
+        (CURRENT, _changed(pin="2019-01-01"), True, "no package of release '2019-01-01'"),
+        (CURRENT, _changed(pin="newest"), False, _PIN),
+        (CURRENT, _changed(code_version=3), False, _PIN),
+        (CURRENT, _changed(earlier=[{"release": OLD}]), False, _PIN),
         (LATEST, cut, True, _SPLIT),
         (LATEST, Path.unlink, True, _SPLIT),
         (LATEST, _changed(path=_ELSEWHERE), True, _SPLIT),

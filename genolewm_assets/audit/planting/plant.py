@@ -145,7 +145,7 @@ def _write(path: Path, table: pa.Table) -> None:
 
 
 def _restate(package: Path, harvest: Harvest) -> None:
-    """Write digests and counts of the planted tables into ``package.json``, ``SHA256SUMS`` and ``manifest.json``."""
+    """Write digests and counts of the planted tables into ``package.json`` and ``manifest.json``."""
     record = json.loads((package / "package.json").read_bytes())
     added = [f"windows.{row['origin']}.train" for row in harvest.windows]
     for name in (*added, *(f"alleles.{row['source']}.train" for row in harvest.variants)):
@@ -162,10 +162,6 @@ def _restate(package: Path, harvest: Harvest) -> None:
         for noun, start in (("windows", names[0]), ("variants", names[1]), ("controls", names[2])):
             stated[noun] = sum(entry["rows"] for entry in ours if entry["path"].startswith(start))
     (package / "package.json").write_text(json.dumps(record, **_JSON) + "\n")
-    sums = package / "SHA256SUMS"
-    listed = sorted(line.split("  ", 1)[1] for line in sums.read_text().splitlines())
-    paths = [path for path in listed if not path.startswith(f"{ARRAYS}/")]
-    sums.write_text("".join(f"{_digest(package / path)}  {path}\n" for path in paths))
     manifest = package / "manifest.json"
     if manifest.is_file():
         stated = json.loads(manifest.read_bytes()) | {"counts": record["counts"]}

@@ -82,18 +82,11 @@ _LINEAGE = re.compile(r"[;|]")
 def states_non_human(stated: str) -> bool:
     """Tell whether a text states a taxon of the list, and nothing that is or may hold human sequence.
 
-    Parameters
-    ----------
-    stated
-        A name (``Mus musculus``, ``mus_musculus C57BL/6``), an NCBI taxonomy id (``10090``, ``NCBI:txid10090``,
-        ``taxon:10090``) or a lineage, its elements separated by ``;`` or ``|`` and with or without ranks
-        (``d__Bacteria;p__Pseudomonadota``). Case does not matter, and ``_`` is a space.
-
-    Returns
-    -------
-    bool
-        True if an element of the lineage is on the list or begins with a name that is; a genus stands for its species.
-        False if any word of the text is in doubt (``Homo``, ``human``, ``9606``, ``synthetic``, ...).
+    ``stated``: a name (``Mus musculus``, ``mus_musculus C57BL/6``), an NCBI taxonomy id (``10090``, ``NCBI:txid10090``,
+    ``taxon:10090``) or a lineage, its elements separated by ``;`` or ``|`` and with or without ranks
+    (``d__Bacteria;p__Pseudomonadota``). Case does not matter, and ``_`` is a space. Result: True if an element of the
+    lineage is on the list or begins with a name that is; a genus stands for its species. False if any word of the text
+    is in doubt (``Homo``, ``human``, ``9606``, ``synthetic``, ...).
     """
     elements = [_plain(element) for element in _LINEAGE.split(stated.casefold())]
     if any(_DOUBT.search(element) for element in elements):

@@ -177,23 +177,10 @@ def is_in_slice(record_id: str, *, fraction: float, seed: int) -> bool:
 def tile_record(runs: Sequence[Span], record_id: str, params: CorpusParams) -> list[Span]:
     """Tile the ACGT runs of a record.
 
-    Parameters
-    ----------
-    runs
-        Maximal ACGT runs of the record, 0-based half-open, ascending.
-    record_id
-        Unique id; with the seed it determines the phase, the offset of the first window in a run.
-
-    Returns
-    -------
-    list of (start, end)
-        0-based half-open in the record, ascending; every window has ``margin_bp`` bases of its run on each side.
-
-    Notes
-    -----
-    Starts in a run are margin + phase + n x stride. The phase is uniform over 0 to stride - 1, or to the largest value
-    that leaves room for one window. A run too short for a window gives none, or a short one
-    (``params.short_windows``).
+    ``runs``: maximal ACGT runs of the record, 0-based half-open, ascending. Result: 0-based half-open in the record,
+    ascending; every window has ``margin_bp`` bases of its run on each side. Starts in a run are margin + phase + n x
+    stride. The phase is uniform over 0 to stride - 1, or to the largest value that leaves room for one window. A run
+    too short for a window gives none, or a short one (``params.short_windows``).
     """
     margin, stride = params.profile.margin_bp, params.profile.stride_bp
     bits = draw_bits("phase", params.seed, record_id)

@@ -74,13 +74,7 @@ class DrawKey:
 
 
 class TrainDraws:
-    """A stream of random numbers, read in order.
-
-    Parameters
-    ----------
-    key
-        Key of the stream.
-    """
+    """A stream of random numbers, read in order."""
 
     __slots__ = ("_block", "_key", "_words")
 
@@ -98,13 +92,7 @@ class TrainDraws:
         return next(self._words)
 
     def below(self, n: int) -> int:
-        """Return a uniform number from 0 to n - 1; the bias is less than n / 2**64.
-
-        Raises
-        ------
-        ConfigurationError
-            If n is less than 1.
-        """
+        """Return a uniform number from 0 to n - 1; the bias is less than n / 2**64."""
         if n < 1:
             raise ConfigurationError("random draw", "nothing to choose from", expected="at least 1", got=f"{n}")
         return (self.word() * n) >> 64

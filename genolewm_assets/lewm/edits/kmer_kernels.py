@@ -71,14 +71,7 @@ def write_keys(text: Bytes, keys: Keys) -> int:
 def write_new_keys(alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: Bytes, keys: Keys) -> int:
     """Write the keys of the 31-mers that haplotypes have and their reference lacks; return their number.
 
-    Parameters
-    ----------
-    alt_at, alt_text
-        Haplotypes in Arrow's memory layout: the text of row i is ``alt_text[alt_at[i]:alt_at[i + 1]]``.
-    ref_at, ref_text
-        The reference of each row.
-    keys
-        uint64, room for the bytes of ``alt_text``.
+    ``keys``: uint64, room for the bytes of ``alt_text``.
     """
     n, longest = 0, 1
     for row in range(ref_at.size - 1):
@@ -175,14 +168,8 @@ def has_key_of_codes(codes: Bytes, table: HeldKmers) -> bool:
 def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: HeldKmers, marks: Marks) -> None:
     """Mark the rows whose bases have one of the keys of a table.
 
-    Parameters
-    ----------
-    packed
-        uint8: four bases a byte, the first in the lowest bits; A 0 to T 3.
-    first, n_bases
-        int64, shape (n,): first byte of each row, and its bases.
-    marks
-        bool, shape (n,).
+    ``packed``: uint8: four bases a byte, the first in the lowest bits; A 0 to T 3. ``first``, ``n_bases``: int64, shape
+    (n,): first byte of each row, and its bases. ``marks``: bool, shape (n,).
     """
     codes = np.empty(n_bases.max() if n_bases.size else 0, dtype=np.uint8)
     for row in range(first.size):
@@ -202,15 +189,7 @@ def write_words(keys: Keys, shift: np.uint64, words: Keys) -> None:
 def mark_keys(
     packed: Bytes, first: Integers, n_bases: Integers, keys: Keys, words: Keys, shift: np.uint64, marks: Marks
 ) -> None:
-    """Mark the rows as :func:`mark_spelling` does, by looking every 31-mer up; it shares no look-up with that.
-
-    Parameters
-    ----------
-    packed, first, n_bases, marks
-        As in :func:`mark_spelling`.
-    keys, words, shift
-        Sorted keys, and what :func:`write_words` wrote of them.
-    """
+    """Mark the rows as :func:`mark_spelling` does, by looking every 31-mer up; it shares no look-up with that."""
     longest = n_bases.max() if n_bases.size else 0
     text, own = np.empty(longest, dtype=np.uint8), np.empty(longest, dtype=np.uint64)
     for row in range(first.size):
@@ -256,10 +235,7 @@ def _is_seed(codes: Bytes, at: int, table: HeldKmers) -> bool:
 def note_seeds(codes: Bytes, table: HeldKmers, notes: Keys, n: int) -> int:
     """Note the seeds that :func:`has_key_of_codes` looks up behind n others, and begin to load their words.
 
-    Returns
-    -------
-    int
-        Number of seeds noted; more than the rows of ``notes``, uint64 of shape (n, 2), if not all have room.
+    Result: number of seeds noted; more than the rows of ``notes``, uint64 of shape (n, 2), if not all have room.
     """
     for at in range(_STEP - 1, codes.size - SEED + 1, _STEP):
         if n < notes.shape[0]:

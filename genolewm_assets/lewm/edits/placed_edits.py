@@ -26,13 +26,7 @@ from genolewm_assets.lewm.edits.windows import WindowRecord
 
 
 class EditPlace:
-    """One window, and its coordinates on the reference if the window has an exact placement.
-
-    Parameters
-    ----------
-    window
-        The window.
-    """
+    """One window, and its coordinates on the reference if the window has an exact placement."""
 
     __slots__ = ("_bases", "_context", "_contig", "_is_reverse", "_plus", "_size", "_start", "window")
 
@@ -81,13 +75,7 @@ class EditPlace:
         return _left_aligned(reverse_complement_edit(edit, self._size), self._plus) if self._is_reverse else edit
 
     def allele(self, plus_edit: RelEdit) -> EditSpec:
-        """Return the reference allele of an edit that :meth:`on_reference` returned.
-
-        Raises
-        ------
-        EditError
-            If the window has no exact placement.
-        """
+        """Return the reference allele of an edit that :meth:`on_reference` returned."""
         if self._contig is None:
             raise EditError(f"window {self.window.window_id}", "has no place on the reference")
         return plus_edit.absolute(self._contig, self._start)

@@ -107,14 +107,7 @@ class SamplingRules:
 class AllowedHaplotype:
     """Edits that the rules allow.
 
-    Attributes
-    ----------
-    edited
-        The edited window; its edits are sorted and in the window's normal form.
-    locus_bp
-        Base of the unedited window at which the two haplotypes first differ, 0-based.
-    alleles
-        The edits as reference alleles in the reference's normal form; empty if the window has no exact placement.
+    ``locus_bp``: base of the unedited window at which the two haplotypes first differ, 0-based.
     """
 
     edited: EditedWindow
@@ -151,17 +144,7 @@ class Haplotype:
 
 
 class EditRules:
-    """The limits of :class:`SamplingRules`, and the alleles that no edit may make.
-
-    Parameters
-    ----------
-    limits
-        Limits of the edits.
-    held_out
-        Alleles that no edit may make.
-    held_sequences
-        What tells these alleles in windows without an exact placement; None: nothing does.
-    """
+    """The limits of :class:`SamplingRules`, and the alleles that no edit may make."""
 
     __slots__ = ("_held_out", "_held_sequences", "limits")
 
@@ -178,19 +161,7 @@ class EditRules:
         *,
         shown_at_locus: bool = True,
     ) -> AllowedHaplotype | Redraw:
-        """Apply edits, sorted and in normal form, or return the reason why they are not allowed.
-
-        Parameters
-        ----------
-        place
-            The window.
-        edits
-            At least one edit.
-        taken
-            Sequences that the edited window must differ from.
-        shown_at_locus
-            Whether the token of the locus must differ between the two windows.
-        """
+        """Apply edits, sorted and in normal form, or return the reason why they are not allowed."""
         window = place.window
         on_reference = tuple(map(place.on_reference, edits))
         refusal = self._misplaced(window, edits, on_reference)

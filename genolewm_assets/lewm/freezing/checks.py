@@ -64,29 +64,7 @@ def check_frozen(
     batch_rows: int,
     progress: Progress = NO_PROGRESS,
 ) -> tuple[CheckResult, ...]:
-    """Run all checks of frozen epochs.
-
-    Parameters
-    ----------
-    frozen
-        The finished store.
-    dataset
-        Dataset of the batches that were frozen; its place is moved.
-    encoder
-        Encoder that wrote the store.
-    n_rows
-        Number of visits of all epochs.
-    batch_rows
-        Windows per batch of the dataset.
-    progress
-        Receives the number of visits checked.
-
-    Returns
-    -------
-    tuple of CheckResult
-        One result per name in :data:`FROZEN_CHECKS`. If the store does not have one row per visit, all fail and no
-        other row is read.
-    """
+    """Run all checks of frozen epochs."""
     keys = [f"{row // frozen.n_visits}:{row % frozen.n_visits}" for row in range(n_rows)]
     found = frozen.keys()
     complete = CheckResult(

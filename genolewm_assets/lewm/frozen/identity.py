@@ -59,20 +59,8 @@ def check_config(
 ) -> None:
     """Raise unless frozen epochs are those that a stream of a package would give.
 
-    Parameters
-    ----------
-    where
-        Start of the error message.
-    config
-        Configuration of the store.
-    info, options, encoder
-        As for :func:`frozen_config`; without an encoder that of the store is accepted: a package that refers to caches
-        names it by their keys.
-
-    Raises
-    ------
-    ConfigurationError
-        If they are of another version, package or encoder, or were frozen with other options.
+    ``info``, ``options``, ``encoder``: as for :func:`frozen_config`; without an encoder that of the store is accepted:
+    a package that refers to caches names it by their keys.
     """
     if config.get("rows_version") != ROWS_VERSION:
         raise ConfigurationError(

@@ -4,8 +4,8 @@ from .build import build_holdouts as build_holdouts
 from .checks import check_holdouts as check_holdouts
 from .corpus import CORPUS_COLUMNS as CORPUS_COLUMNS
 from .declared_checks import HOLDOUT_CHECKS as HOLDOUT_CHECKS
+from .held_intervals import merge_intervals as merge_intervals
 from .index import HoldoutIndex as HoldoutIndex
-from .overlap import meets as meets
 from .phased import PhasedGenotypes as PhasedGenotypes
 from .policy import Buffer as Buffer
 from .policy import HoldoutPolicy as HoldoutPolicy

@@ -24,26 +24,7 @@ CLINVAR_COLUMNS = (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_symbols", 
 def list_in_intervals(
     table: pa.Table, origin: VariantOrigin, contig: str, holdout: Holdout, intervals: HeldIntervals
 ) -> pa.Table:
-    """List the alleles of one contig whose reference bases overlap an interval of one holdout.
-
-    Parameters
-    ----------
-    table
-        Alleles of ``contig`` with the columns ``ALLELE_KEY``; ClinVar alleles with :data:`CLINVAR_COLUMNS`.
-    origin
-        Source of the alleles.
-    contig
-        Canonical name.
-    holdout
-        Holdout whose intervals are used.
-    intervals
-        Held-out intervals.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``HOLDOUT_ALLELES``, in the order of ``table``; the reason is ``in_span``.
-    """
+    """List the alleles of one contig whose reference bases overlap an interval of one holdout."""
     met = intervals.find(holdout, contig, *allele_spans(table))
     rows = np.flatnonzero(met >= 0)
     held = intervals.of(holdout, contig)
@@ -56,22 +37,8 @@ def list_in_genes(
 ) -> pa.Table:
     """List the ClinVar alleles of one contig that name a held-out gene or overlap the interval of one.
 
-    Parameters
-    ----------
-    clinvar
-        Alleles of ``contig`` with :data:`CLINVAR_COLUMNS`.
-    intervals
-        Held-out intervals.
-    components
-        All gene components.
-    min_stars
-        Review stars with which a P, LP, B or LB allele of the gene gets the reason ``bench``.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``HOLDOUT_ALLELES``, in the order of ``clinvar``. An allele that names a held-out gene takes the role of
-        its own component, even if it overlaps the interval of another.
+    Result: schema ``HOLDOUT_ALLELES``, in the order of ``clinvar``. An allele that names a held-out gene takes the role
+    of its own component, even if it overlaps the interval of another.
     """
     held = intervals.of(Holdout.CLINVAR, contig)
     index = {interval.unit: i for i, interval in enumerate(held)}
@@ -88,11 +55,8 @@ def list_in_genes(
 def find_newly_labelled(later: pa.Table, earlier: pa.Table) -> tuple[Bools, Bools]:
     """Find the alleles with a P, LP, B or LB label at the later release and without one at the earlier release.
 
-    Returns
-    -------
-    tuple of ndarray
-        Two masks over the rows of ``later``, each bool, shape (n_later,): the allele is newly labelled; the allele is
-        absent from the earlier release.
+    Result: two masks over the rows of ``later``, each bool, shape (n_later,): the allele is newly labelled; the allele
+    is absent from the earlier release.
     """
     keys, known = allele_keys(later), allele_keys(earlier)
     labelled = known.filter(pa.array(is_labelled(earlier)))
@@ -111,26 +75,6 @@ def list_newly_labelled(
 ) -> pa.Table:
     """List the newly labelled alleles with at least ``policy.min_stars`` review stars.
 
-    Parameters
-    ----------
-    later, earlier
-        Alleles of each release by contig, with :data:`CLINVAR_COLUMNS`.
-    intervals
-        Held-out intervals of the other holdouts.
-    components
-        All gene components.
-    policy
-        Parameters, for ``min_stars`` and the division into validation and test.
-    kept
-        Role, by id, of units of this holdout in an earlier release.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``HOLDOUT_ALLELES``.
-
-    Notes
-    -----
     An allele takes the role of the held-out interval that it overlaps. Without one, its role is decided by hash, for
     its gene component as a whole or, if it names no gene, for its contig as a whole. The units that are divided are
     those of all alleles outside the intervals, labelled or not, so that a new label alone moves no unit.

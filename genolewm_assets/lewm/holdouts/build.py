@@ -16,7 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import EVALUATION, GRCH38, PROFILES, Bases, ContigSet, Holdout, WindowProfile
+from genolewm_assets.genome import (
+    EVALUATION,
+    GRCH38,
+    NO_INTERVALS,
+    PROFILES,
+    Bases,
+    ContigSet,
+    Holdout,
+    WindowProfile,
+    meets,
+)
 from genolewm_assets.lewm.holdouts.alleles import (
     count_new_labels,
     list_in_genes,
@@ -32,8 +42,8 @@ from genolewm_assets.lewm.holdouts.held_intervals import (
     hold_contigs,
     hold_genes,
     keep_intervals,
+    merge_intervals,
 )
-from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_intervals
 from genolewm_assets.lewm.holdouts.phased import PhasedGenotypes
 from genolewm_assets.lewm.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import (
@@ -141,13 +151,8 @@ class HoldoutInputs:
 class HoldoutTables:
     """The five holdout tables and their counts.
 
-    Attributes
-    ----------
-    intervals, alleles, corpus, similar, haplotypes
-        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES``, ``HOLDOUT_CORPUS``, ``HOLDOUT_SIMILAR`` and
-        ``HOLDOUT_HAPLOTYPES``, each sorted by its key.
-    counts
-        Counts for the manifest, by name (see ``counts``).
+    ``intervals``, ``alleles``, ``corpus``, ``similar``, ``haplotypes``: schemas ``HOLDOUT_INTERVALS``,
+    ``HOLDOUT_ALLELES``, ``HOLDOUT_CORPUS``, ``HOLDOUT_SIMILAR`` and ``HOLDOUT_HAPLOTYPES``, each sorted by its key.
     """
 
     intervals: pa.Table

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import GRCH38, Holdout, IntervalArray
+from genolewm_assets.genome import GRCH38, Holdout, IntervalArray, meets
 from genolewm_assets.lewm.corpus import PlacementHow
-from genolewm_assets.lewm.holdouts.overlap import meets
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, CorpusReason
 from genolewm_assets.variants import Bools, as_bools
 
@@ -75,18 +74,8 @@ CONCLUSIVE_SHARE = 0.95
 def assembled_shares(genome: pa.Table, contigs: Iterable[str]) -> dict[str, float]:
     """Return the share, 0 to 1, of each contig's assembled bases that the reference genome contains.
 
-    Parameters
-    ----------
-    genome
-        Schema ``lewm.windows.schema.GENOME_CONTIGS``.
-    contigs
-        Canonical names.
-
-    Returns
-    -------
-    dict
-        Share by contig; 0 for a contig that the genome lacks. A contig whose length differs from GRCh38's belongs to
-        another genome; no base count is known for it, and it counts as complete: 1.
+    Result: share by contig; 0 for a contig that the genome lacks. A contig whose length differs from GRCh38's belongs
+    to another genome; no base count is known for it, and it counts as complete: 1.
     """
     held = dict(zip(genome["contig"].to_pylist(), genome.to_pylist(), strict=True))
     shares = {}
@@ -110,25 +99,9 @@ def hold_out_corpus(
 ) -> pa.Table:
     """Find the corpus windows that are excluded from training.
 
-    Parameters
-    ----------
-    corpus
-        Tables or batches with the columns :data:`CORPUS_COLUMNS`.
-    held
-        Held-out intervals by holdout and contig, disjoint and sorted by start.
-    inconclusive
-        Contigs of which the reference lacks so much that no alignment, or an alignment to another place, does not show
-        that a window is not from the contig.
-    margin_bp
-        Length of each flank of a window, in bases.
+    ``inconclusive``: contigs of which the reference lacks so much that no alignment, or an alignment to another place,
+    does not show that a window is not from the contig. ``margin_bp``: length of each flank of a window, in bases.
 
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``HOLDOUT_CORPUS``, sorted by its key.
-
-    Notes
-    -----
     In doubt, a window is excluded. Coordinates that a record states count although the reference could not confirm
     them and the window aligns elsewhere. A window of which only the contig is known, or that aligns to another contig
     than its record states, is excluded if any part of the stated contig is held out.

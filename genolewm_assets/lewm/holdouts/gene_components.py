@@ -40,17 +40,9 @@ _ENTRY = pa.schema(
 class GeneComponent:
     """Group of genes whose spans overlap or are less than a window's footprint apart, or that share an allele.
 
-    Attributes
-    ----------
-    id
-        ``gene:`` followed by the smallest NCBI GeneID of the component's named genes, or of its LOC elements if it has
-        no named gene. If none of these has a GeneID, ``gene:`` and the alphabetically first of their ``symbol:`` names.
-    symbols
-        Symbols of these genes, sorted.
-    genes
-        Every gene and element: GeneID as text, or ``symbol:`` and the symbol if ClinVar gives no GeneID.
-    spans
-        Interval from first to last allele, one per contig (two for a pseudo-autosomal gene); 0-based half-open.
+    ``id``: ``gene:`` followed by the smallest NCBI GeneID of the component's named genes, or of its LOC elements if it
+    has no named gene. If none of these has a GeneID, ``gene:`` and the alphabetically first of their ``symbol:`` names.
+    ``spans``: interval from first to last allele, one per contig (two for a pseudo-autosomal gene); 0-based half-open.
     """
 
     id: str
@@ -60,15 +52,7 @@ class GeneComponent:
 
 
 class GeneComponents:
-    """Sequence of gene components, sorted by first span, with lookup by gene and by allele.
-
-    Parameters
-    ----------
-    components
-        Components in any order.
-    symbols
-        Pairs (gene, symbol); a gene may have several symbols. Genes are named as in ``GeneComponent.genes``.
-    """
+    """Sequence of gene components, sorted by first span, with lookup by gene and by allele."""
 
     def __init__(self, components: Iterable[GeneComponent], symbols: Iterable[tuple[str, str]]) -> None:
         self._components = tuple(sorted(components, key=lambda component: (component.spans[0], component.id)))
@@ -89,15 +73,7 @@ class GeneComponents:
     def of_alleles(self, clinvar: pa.Table) -> Int64s:
         """Return the index of each allele's component.
 
-        Parameters
-        ----------
-        clinvar
-            Columns gene_ids and gene_symbols.
-
-        Returns
-        -------
-        ndarray
-            int64, shape (n_rows,); -1 if the allele names no gene, or none that is in a component.
+        Result: int64, shape (n_rows,); -1 if the allele names no gene, or none that is in a component.
         """
         rows, genes = _allele_genes(clinvar)
         found = np.full(clinvar.num_rows, -1, dtype=np.int64)
@@ -106,18 +82,7 @@ class GeneComponents:
         return found
 
     def named(self, names: Iterable[str]) -> set[int]:
-        """Return the indices of the components that contain any of the given genes.
-
-        Parameters
-        ----------
-        names
-            Symbols from any of the releases used, or NCBI GeneIDs.
-
-        Raises
-        ------
-        ConfigurationError
-            If no ClinVar allele names a gene; its position is then unknown, so it cannot be held out.
-        """
+        """Return the indices of the components that contain any of the given genes."""
         found: set[int] = set()
         for name in names:
             indices = {self._by_gene[name]} if name in self._by_gene else self._by_symbol.get(name, set())
@@ -136,22 +101,9 @@ class GeneComponents:
 def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneComponents:
     """Group the genes of some ClinVar tables by single linkage.
 
-    Parameters
-    ----------
-    clinvar
-        Tables with the columns chrom, pos, ref, gene_symbols and gene_ids, of any contigs and releases.
-    reach_bp
-        Genes with fewer bases than this between them belong to one component; the size of a window's footprint.
-
-    Returns
-    -------
-    GeneComponents
-        Empty if no allele names a gene.
-
-    Notes
-    -----
-    Genes named for the same allele belong to one component at any distance, so a LOC element has the role of its gene.
-    ClinVar does not say which genes code for proteins, so every named gene is used.
+    ``reach_bp``: genes with fewer bases than this between them belong to one component; the size of a window's
+    footprint. Genes named for the same allele belong to one component at any distance, so a LOC element has the role of
+    its gene. ClinVar does not say which genes code for proteins, so every named gene is used.
     """
     entries = _entries(clinvar)
     grouped = entries.group_by(["contig", "gene"]).aggregate([("start", "min"), ("end", "max")])

@@ -32,16 +32,7 @@ _Cut: TypeAlias = Callable[[Int64s], Iterator[Int64s]]
 class HaplotypeBlock:
     """Block of nearby common alleles at two or more positions.
 
-    Attributes
-    ----------
-    id
-        First allele of the block, such as ``chr17:43044315:T:A``.
-    span
-        Interval from the first to the last reference base of the alleles; 0-based half-open.
-    alleles
-        Row numbers in the table of alleles, ascending.
-    phased
-        Whether the block comes from phased genotypes, in which a haplotype carries both alleles of every link.
+    ``span``: interval from the first to the last reference base of the alleles; 0-based half-open.
     """
 
     id: str
@@ -55,28 +46,12 @@ def find_blocks(
 ) -> list[HaplotypeBlock]:
     """Group the alleles of one contig by single linkage.
 
-    Parameters
-    ----------
-    table
-        Common alleles of one contig with the columns ``ALLELE_KEY``, sorted by them.
-    link_bp
-        Alleles whose positions differ by at most this many bases are linked.
-    max_block_bp
-        Largest length of a block, in bases; an allele that would exceed it begins the next block.
-    carried
-        Phased genotypes of the alleles. Two alleles that have one are linked only if a haplotype carries both; the
-        alleles without one are linked among themselves by distance alone. None: no allele has one.
-
-    Returns
-    -------
-    list of HaplotypeBlock
-        Blocks of two or more positions, sorted by their first allele. An allele without a link to an allele at another
-        position is in no block. Within a block every allele is linked to another one of the block.
-
-    Raises
-    ------
-    InputError
-        If the table is not sorted, has more than one contig, or ``carried`` has a different number of alleles.
+    ``link_bp``: alleles whose positions differ by at most this many bases are linked. ``max_block_bp``: largest length
+    of a block, in bases; an allele that would exceed it begins the next block. ``carried``: phased genotypes of the
+    alleles. Two alleles that have one are linked only if a haplotype carries both; the alleles without one are linked
+    among themselves by distance alone. None: no allele has one. Result: blocks of two or more positions, sorted by
+    their first allele. An allele without a link to an allele at another position is in no block. Within a block every
+    allele is linked to another one of the block.
     """
     start, end = allele_spans(table)
     _check_alleles(table, start, carried)
@@ -112,33 +87,12 @@ def choose_blocks(
 ) -> tuple[list[HaplotypeBlock], bool]:
     """Choose blocks by hash until they exclude a given share of the windows from training.
 
-    Parameters
-    ----------
-    blocks
-        Blocks of all contigs; those of contigs without windows are ignored.
-    draws
-        Random bits by block id; blocks are considered in ascending order of them, phased blocks before all others.
-    footprints
-        Starts and ends of the footprints of all windows by contig, each int64, shape (n_windows,), ascending; 0-based
-        half-open.
-    fraction
-        Target share of all windows, 0 to 1, whose footprints overlap a chosen block.
-    tolerance
-        A block that would raise the share above ``fraction + tolerance`` is skipped.
-    max_blocks
-        Largest share of the blocks, 0 to 1, that is chosen.
-    first
-        Ids of blocks that are considered before all others.
-
-    Returns
-    -------
-    tuple
-        Chosen blocks; and True if the target share was not reached.
-
-    Notes
-    -----
-    Where so many blocks as ``max_blocks`` allows do not reach the target, as many are chosen by the number of windows
-    that each excludes, phased blocks first, if that comes nearer to it.
+    ``footprints``: starts and ends of the footprints of all windows by contig, each int64, shape (n_windows,),
+    ascending; 0-based half-open. ``fraction``: target share of all windows, 0 to 1, whose footprints overlap a chosen
+    block. ``tolerance``: a block that would raise the share above ``fraction + tolerance`` is skipped. ``max_blocks``:
+    largest share of the blocks, 0 to 1, that is chosen. Where so many blocks as ``max_blocks`` allows do not reach the
+    target, as many are chosen by the number of windows that each excludes, phased blocks first, if that comes nearer to
+    it.
     """
     usable = (block for block in blocks if block.span.contig in footprints)
     ranked = sorted(usable, key=lambda block: (block.id not in first, not block.phased, draws[block.id], block.id))
@@ -279,22 +233,8 @@ def list_haplotypes(
 ) -> pa.Table:
     """List the haplotypes of blocks.
 
-    Parameters
-    ----------
-    blocks
-        Held-out blocks.
-    roles
-        Role of each block, by its id.
-    tables
-        Common alleles by contig, with the columns ``ALLELE_KEY``; the blocks refer to their rows.
-    phased
-        Phased genotypes by contig.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``HOLDOUT_HAPLOTYPES``, sorted by its key. A phased block has one row for each distinct set of two or
-        more of its alleles that a haplotype carries; another block has one row with all its alleles.
+    Result: schema ``HOLDOUT_HAPLOTYPES``, sorted by its key. A phased block has one row for each distinct set of two or
+    more of its alleles that a haplotype carries; another block has one row with all its alleles.
     """
     rows: list[dict[str, object]] = []
     for block in blocks:

@@ -12,11 +12,11 @@ from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from genolewm_assets.genome import Holdout, IntervalArray, Split
+from genolewm_assets.genome import NO_INTERVALS, Holdout, IntervalArray, Split, first_met
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponent, GeneComponents
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
-from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, first_met
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, IntervalReason
 from genolewm_assets.lewm.holdouts.sides import NOTHING_BEFORE, EarlierSides, strictest
@@ -56,10 +56,7 @@ class HeldIntervals:
     def find(self, holdout: Holdout, contig: str, start: Int64s, end: Int64s) -> Int64s:
         """Find the first interval of one holdout on one contig that each query ``[start, end)`` overlaps.
 
-        Returns
-        -------
-        ndarray
-            int64, shape (len(start),): index into :meth:`of`; -1 if the query overlaps no interval.
+        Result: int64, shape (len(start),): index into :meth:`of`; -1 if the query overlaps no interval.
         """
         return first_met(self._intervals.get((holdout, contig), NO_INTERVALS), start, end)
 
@@ -89,15 +86,19 @@ class HeldIntervals:
         return pa.Table.from_pylist(rows, schema=HOLDOUT_INTERVALS.arrow).sort_by(keys).combine_chunks()
 
 
+def merge_intervals(table: pa.Table) -> dict[str, IntervalArray]:
+    """Return the union, by contig, of a table's intervals (contig, start, end: 0-based half-open) in any order."""
+    merged: dict[str, IntervalArray] = {}
+    for contig in pc.unique(table["contig"]).to_pylist():
+        rows = table.filter(pc.equal(table["contig"], contig))
+        merged[contig] = IntervalArray.from_unsorted(rows["start"].to_numpy(), rows["end"].to_numpy()).merge()
+    return merged
+
+
 def hold_contigs(policy: HoldoutPolicy, lengths: Mapping[str, int]) -> list[HeldInterval]:
     """Return one interval for each contig that the policy holds out as a whole.
 
-    Parameters
-    ----------
-    policy
-        Parameters, with canonical contig names.
-    lengths
-        Length of each contig, in bases.
+    ``lengths``: length of each contig, in bases.
     """
     return [
         HeldInterval(Holdout.CHR, role, contig, 0, lengths[contig], contig, contig, IntervalReason.CONTIG)
@@ -114,33 +115,9 @@ def hold_genes(
 ) -> list[HeldInterval]:
     """Return the intervals of held-out gene components: those with named genes or, by hash, a share of all.
 
-    Parameters
-    ----------
-    policy
-        Parameters, with canonical contig names.
-    components
-        All gene components.
-    lengths
-        Length of each contig, in bases.
-    window_bp
-        Bases by which every span is extended at both ends, up to the ends of the contig, because a gene extends beyond
-        its outermost alleles.
-    before
-        What an earlier release holds out: the components of its genes are held out too, with the role that it gave.
-
-    Returns
-    -------
-    list of HeldInterval
-        One per component and contig. A component on a held-out contig takes the contig's role.
-
-    Raises
-    ------
-    ConfigurationError
-        If ClinVar has no allele of a named gene.
-
-    Notes
-    -----
-    If the share is above 0 and the hash selects no component, the component with the smallest hash is held out.
+    ``lengths``: length of each contig, in bases. ``window_bp``: bases by which every span is extended at both ends, up
+    to the ends of the contig, because a gene extends beyond its outermost alleles. If the share is above 0 and the hash
+    selects no component, the component with the smallest hash is held out.
     """
     genes, units = before.of_genes(), before.of_units()
     met = {component.id: [genes[gene] for gene in component.genes & genes.keys()] for component in components}
@@ -178,19 +155,6 @@ def hold_blocks(
 ) -> list[HeldInterval]:
     """Return the intervals of chosen haplotype blocks.
 
-    Parameters
-    ----------
-    policy
-        Parameters, for the division into validation and test.
-    blocks
-        Blocks to hold out.
-    larger
-        Held-out contigs and genes; a block that overlaps one of them takes its role.
-    kept
-        Role, by id, of blocks that an earlier release holds out.
-
-    Notes
-    -----
     Blocks of phased genotypes can overlap; overlapping blocks have one role, ``test`` if one of them must have it.
     """
     roles: dict[str, Split] = {}

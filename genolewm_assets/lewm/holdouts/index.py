@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import AlleleError
-from genolewm_assets.genome import GRCH38, ContigSet, IntervalArray
-from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets, merge_intervals
+from genolewm_assets.genome import GRCH38, NO_INTERVALS, ContigSet, IntervalArray, meets
+from genolewm_assets.lewm.holdouts.held_intervals import merge_intervals
 from genolewm_assets.lewm.holdouts.policy import canonical_name
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HOLDOUT_SIMILAR
 from genolewm_assets.lewm.holdouts.similar import REFERENCE, corpus_keys, is_excluded

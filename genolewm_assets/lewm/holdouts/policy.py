@@ -177,13 +177,7 @@ class HoldoutPolicy:
 
 
 def canonical_name(name: str, contigs: ContigSet) -> str:
-    """Return the canonical name of a contig of the genome or, if the genome lacks it, of GRCh38.
-
-    Raises
-    ------
-    UnknownContigError
-        If neither has a contig of that name; the message gives the most similar names of the genome.
-    """
+    """Return the canonical name of a contig of the genome or, if the genome lacks it, of GRCh38."""
     try:
         return contigs.resolve(name).name
     except UnknownContigError as err:

@@ -87,22 +87,8 @@ def keep_alleles(
 ) -> pa.Table:
     """Add what the earlier release lists, and give listed alleles the side that it gave them.
 
-    Parameters
-    ----------
-    alleles
-        Alleles that the release itself holds out, schema ``HOLDOUT_ALLELES``.
-    clinvar
-        ClinVar alleles of the release by contig, with ``alleles.CLINVAR_COLUMNS``.
-    earlier
-        The earlier release.
-    intervals
-        All held-out intervals of the release, schema ``HOLDOUT_INTERVALS``: a unit has one role.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``HOLDOUT_ALLELES``, not sorted. An added allele has the reason ``kept``, and the label of the release;
-        null if the release lacks the allele.
+    Result: schema ``HOLDOUT_ALLELES``, not sorted. An added allele has the reason ``kept``, and the label of the
+    release; null if the release lacks the allele.
     """
     if not earlier.alleles.num_rows:
         return alleles
@@ -151,21 +137,10 @@ def _row_keys(alleles: pa.Table) -> pa.Array:
 def count_moves(own: pa.Table, clinvar: Mapping[str, pa.Table], earlier: EarlierSides) -> dict[str, int]:
     """Count the alleles of both releases whose side or genes differ, as the later release by itself would have it.
 
-    Parameters
-    ----------
-    own
-        Alleles that the release holds out without keeping anything, schema ``HOLDOUT_ALLELES``. The temporal holdout,
-        which takes new labels out of training by design, does not count.
-    clinvar
-        ClinVar alleles of the release by contig, with ``alleles.CLINVAR_COLUMNS``.
-    earlier
-        The earlier release.
-
-    Returns
-    -------
-    dict
-        ``moves.persisting``; of these ``moves.to_training`` (held out before, not by this release itself: they are
-        kept), ``moves.from_training`` and ``moves.genes_changed``.
+    ``own``: alleles that the release holds out without keeping anything, schema ``HOLDOUT_ALLELES``. The temporal
+    holdout, which takes new labels out of training by design, does not count. Result: ``moves.persisting``; of these
+    ``moves.to_training`` (held out before, not by this release itself: they are kept), ``moves.from_training`` and
+    ``moves.genes_changed``.
     """
     counts = dict.fromkeys(("persisting", "to_training", "from_training", "genes_changed"), 0)
     sides = [_held_keys(table) for table in (earlier.alleles, own)]

@@ -15,9 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import Bases, Holdout, IntervalArray
+from genolewm_assets.genome import NO_INTERVALS, Bases, Holdout, IntervalArray, meets
 from genolewm_assets.lewm.corpus import CorpusSource
-from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, meets
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_CORPUS, HOLDOUT_SIMILAR, CorpusReason, SimilarReason
 from genolewm_assets.variants import join_columns
 
@@ -109,15 +108,7 @@ class SimilaritySearch(Protocol):
     """Compares windows with held-out sequence."""
 
     def __call__(self, held: Held, queries: Callable[[], Iterable[Query]]) -> Iterator[Similarity]:
-        """Yield the similar windows; one may be yielded several times, with different places.
-
-        Parameters
-        ----------
-        held
-            Held-out intervals by contig, disjoint and sorted by start.
-        queries
-            Returns the windows to compare, each time from the start.
-        """
+        """Yield the similar windows; one may be yielded several times, with different places."""
 
 
 def reference_queries(
@@ -153,15 +144,7 @@ def corpus_queries(tables: Iterable[pa.Table], excluded: pa.Table) -> Iterator[Q
 
 
 def list_similar(similar: Iterable[Similarity], held: Mapping[Holdout, Held]) -> tuple[pa.Table, Counter[str]]:
-    """List the similar windows, each with its best place in each holdout.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``HOLDOUT_SIMILAR``, sorted by its key.
-    Counter
-        ``similar.<reference or corpus>.<reason>``: windows by their reason, zeros included.
-    """
+    """List the similar windows, each with its best place in each holdout."""
     rows: dict[tuple[WindowKey, Holdout], dict[str, object]] = {}
     reasons: dict[WindowKey, SimilarReason] = {}
     ranks = list(SimilarReason)

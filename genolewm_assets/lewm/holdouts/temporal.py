@@ -88,15 +88,8 @@ class TemporalChoice:
 class KeptT0:
     """Record of a root's T0.
 
-    Attributes
-    ----------
-    months
-        The catalogue's setting that the record was made for. Another setting makes a new record, unless a person moved
-        T0: then the record stays until a person moves or forgets it.
-    earlier
-        The release that is kept as T0.
-    moved
-        Whether a person named it.
+    ``months``: the catalogue's setting that the record was made for. Another setting makes a new record, unless a
+    person moved T0: then the record stays until a person moves or forgets it.
     """
 
     months: int

@@ -49,7 +49,8 @@ _FOLDER = "path/to/this/folder"
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 _VERIFY = """\
-`sha256sum -c SHA256SUMS` verifies the files, `genolewm package verify DIR` also the caches that they point into.
+`genolewm package verify DIR` verifies the files and the caches that they point into; without it, the files:
+`jq -r '.files[]|.sha256+"  "+.path' manifest.json | sha256sum -c`.
 `arrays/` repeats windows and alleles as NumPy files, which the data sets of `genolewm_assets` map; the tables are whole
 without it.
 Coordinates: `start`, `end` are 0-based half-open, `pos` is 1-based as in VCF."""

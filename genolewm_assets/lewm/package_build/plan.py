@@ -18,14 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import EVALUATION, GRCH38, Bases, ContigSet, Holdout, Split, reverse_complement
+from genolewm_assets.genome import EVALUATION, GRCH38, Bases, ContigSet, Holdout, Split, meets, reverse_complement
 from genolewm_assets.lewm.holdouts import (
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_SIMILAR,
     Buffer,
     HoldoutIndex,
     HoldoutPolicy,
-    meets,
 )
 from genolewm_assets.lewm.package_build.bench import BenchPlan, BenchSources, plan_bench
 from genolewm_assets.lewm.package_build.emitting import windows_that_emit

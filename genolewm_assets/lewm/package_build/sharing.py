@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import IntervalArray, Split
-from genolewm_assets.lewm.holdouts import Buffer, SimilarReason, meets
+from genolewm_assets.genome import NO_INTERVALS, IntervalArray, Split, meets
+from genolewm_assets.lewm.holdouts import Buffer, SimilarReason, merge_intervals
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN
 from genolewm_assets.variants import Bools, Int64s
 
@@ -26,8 +26,6 @@ FLANKS, FLANKS_MOST_BP = "shared.left_flank.windows", "shared.left_flank.most_bp
 
 #: Begin of the name of a count of windows outside of the holdouts, before their origin.
 TRAINING_WINDOWS = "training_windows."
-
-_NONE = IntervalArray(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +106,7 @@ class EvaluationBases:
                 placed = Placed.of_reference(contig, self.windows[contig], rows)
                 spans[contig].append(placed.emitted(self.margin_bp))
         self._evaluated = {contig: _union(parts) for contig, parts in spans.items()}
-        self._held = {}
-        for contig in pc.unique(self.intervals["contig"]).to_pylist():
-            ours = self.intervals.filter(pc.equal(self.intervals["contig"], contig))
-            self._held[contig] = _union([IntervalArray.from_unsorted(ours["start"].to_numpy(), ours["end"].to_numpy())])
+        self._held = merge_intervals(self.intervals)
 
     def beside(self, placed: Placed) -> Bools:
         """Tell which windows share a base, flanks included on both sides, with what is evaluated or held out.
@@ -141,7 +136,7 @@ class EvaluationBases:
             self.counts[most] = max(self.counts[most], int(found.max(initial=0)))
 
     def _of(self, contig: str) -> tuple[IntervalArray, IntervalArray]:
-        return self._evaluated.get(contig, _NONE), self._held.get(contig, _NONE)
+        return self._evaluated.get(contig, NO_INTERVALS), self._held.get(contig, NO_INTERVALS)
 
 
 def placed_corpus(batch: pa.Table) -> Iterable[tuple[Int64s, Placed]]:
@@ -203,6 +198,6 @@ def count_training_windows(
 
 
 def _union(parts: Iterable[IntervalArray]) -> IntervalArray:
-    given = [_NONE, *parts]
+    given = [NO_INTERVALS, *parts]
     start, end = (np.concatenate([getattr(part, name) for part in given]) for name in ("start", "end"))
     return IntervalArray.from_unsorted(start, end).merge()

@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import INSET_BP, IntervalArray, Split
-from genolewm_assets.lewm.holdouts import meets
+from genolewm_assets.genome import INSET_BP, IntervalArray, Split, meets
 from genolewm_assets.variants import Bools, Int64s, allele_keys, allele_spans, as_bools
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from genolewm_assets.genome import EVALUATION, HARMFUL, Holdout, IntervalArray, Split
+from genolewm_assets.genome import EVALUATION, HARMFUL, Holdout, IntervalArray, Split, meets
 from genolewm_assets.lewm.holdouts import (
     HOLDOUT_ALLELES,
     HOLDOUT_CORPUS,
@@ -25,7 +25,6 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_INTERVALS,
     HOLDOUT_SIMILAR,
     HoldoutIndex,
-    meets,
 )
 from genolewm_assets.lewm.mapped import SplitWriter
 from genolewm_assets.lewm.package_build.card import render_card
@@ -68,7 +67,6 @@ from genolewm_assets.lewm.packages import (
     split_digest,
     variants_path,
     write_package_table,
-    write_sha256sums,
 )
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
@@ -112,7 +110,6 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
         info = _with_epoch(work_dir, _describe(sources, counts, rows, files), progress)
     write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
     write_atomic(work_dir / CARD, render_card(info).encode())
-    write_sha256sums(work_dir, info.files, count)
     with memory_given_back():
         checks = check_package(work_dir, info, sources, progress=progress)
     return BuildReport(counts=counts, rows=rows, checks=checks)

@@ -54,14 +54,6 @@ def find_cache(root: Path, ref: CacheRef) -> Path:
 
     The generation is found by its digest, even if a newer generation is now current. Otherwise the current generation,
     or a plain copy of the folder, is used if its manifest has the recorded digest.
-
-    Raises
-    ------
-    MissingResourceError
-        If there is no cache at the recorded path.
-    CorruptResourceError
-        If a different cache is stored there, one of its files is missing or has another size, or the recorded path
-        leaves the root.
     """
     where = f"{root}/{ref.path} (cache of {ref.source})"
     directory = _directory(root, ref)
@@ -96,16 +88,7 @@ def cache_exists(root: Path, ref: CacheRef) -> bool:
 def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount, hashed: Hashed = "all") -> Iterator[Finding]:
     """Compare the files of every cache that a package refers to with its manifest, each folder once.
 
-    Parameters
-    ----------
-    root
-        Root that contains the caches; None: every cache is reported as missing.
-    info
-        Content of the package's ``package.json``.
-    count
-        Progress over the bytes that are hashed; those of the caches are added to its total.
-    hashed
-        Which files are hashed.
+    ``count``: progress over the bytes that are hashed; those of the caches are added to its total.
     """
     refs = sorted({ref.path: ref for ref in info.caches}.values(), key=lambda ref: ref.path)
     found = [(ref, None if root is None else _directory(root, ref)) for ref in refs]

@@ -38,14 +38,7 @@ _ROWS_OF_TRAIN = (["windows", "train"], ["alleles", "train"])
 def find_false_claims(directory: Path, info: PackageInfo, count: ByteCount) -> Iterator[Damage]:
     """Read every table of a package whose files are undamaged; yield what ``package.json`` states falsely of them.
 
-    Parameters
-    ----------
-    directory
-        Folder of the package.
-    info
-        Content of ``package.json``.
-    count
-        Progress over the bytes read.
+    ``count``: progress over the bytes read.
     """
     trained: Counter[str] = Counter()
     tables = [entry for entry in info.files if entry.path.endswith(".parquet")]

@@ -1,8 +1,8 @@
 """Find damaged, missing and added files of a package, or of a cache that the package refers to.
 
-A package must be verifiable outside a root too, for example on a trainer's disk. Three files therefore record its
-digests: ``manifest.json``, ``SHA256SUMS`` and ``package.json``. If these records differ, the digest computed from the
-file shows which of them was altered.
+A package must be verifiable outside a root too, for example on a trainer's disk. Its ``manifest.json`` has the digest
+of every file, and ``package.json`` that of every table and array. If the two differ, the digest computed from the file
+shows which of them was altered.
 """
 
 from __future__ import annotations
@@ -16,84 +16,57 @@ from typing import Literal, TypeAlias
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
-from genolewm_assets.lewm.packages.files import read_sha256sums
 from genolewm_assets.lewm.packages.info import read_package_info
-from genolewm_assets.lewm.packages.schema import ARRAYS, CHECKSUMS, PACKAGE_FILE, CacheRef
+from genolewm_assets.lewm.packages.schema import ARRAYS, PACKAGE_FILE, CacheRef
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import (
     MANIFEST,
     MISSING_FILE,
     Damage,
     FileEntry,
+    Manifest,
     first_symlink,
     list_files,
     measure_file,
     parse_manifest,
     read_manifest,
 )
-from genolewm_assets.store.files import GENERATIONS, read_record, split_generation_name
+from genolewm_assets.store.files import read_record, split_generation_name
 from genolewm_assets.store.tables import reading_parquet
 
 #: Which files are hashed: all, or those modified since the manifest of their folder was written (decision 69). Of the
 #: others names, sizes and records are compared.
 Hashed: TypeAlias = Literal["all", "modified"]
 
-_RECORD_FILES = 3
-_OTHER_CONTENT = "content differs from {}"
-
 
 @dataclass(frozen=True, slots=True)
 class _FileRecord:
-    """Digest, size and rows that one record file states for one file; None: not stated."""
+    """Digest, size and rows that one record file states for one file; ``rows`` None: not stated."""
 
     sha256: str
-    size_bytes: int | None = None
-    rows: int | None = None
+    size_bytes: int
+    rows: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class _RecordFile:
-    """Content of one record file: ``manifest.json``, ``SHA256SUMS`` or ``package.json``.
-
-    Attributes
-    ----------
-    entries
-        Files of the manifest; empty for the other two.
-    """
+    """Content of one record file: ``manifest.json`` or ``package.json``."""
 
     name: str
     files: Mapping[str, _FileRecord]
-    counts: Mapping[str, int] | None = None
-    entries: tuple[FileEntry, ...] = ()
+    counts: Mapping[str, int]
 
     def covers(self, path: str) -> bool:
         """Tell whether this record file must list a file."""
-        if self.name == PACKAGE_FILE:
-            return path.endswith(".parquet") or path.startswith(f"{ARRAYS}/")
-        return path not in {self.name, MANIFEST}
+        return self.name == MANIFEST or path.endswith(".parquet") or path.startswith(f"{ARRAYS}/")
 
 
 def find_package_damage(directory: Path, count: ByteCount, hashed: Hashed = "all") -> Iterator[Damage]:
     """Compare every file of a package with the package's own records; at most one finding per file.
 
-    Parameters
-    ----------
-    directory
-        Folder of the package.
-    count
-        Progress over the bytes that are hashed.
-    hashed
-        Which files are hashed.
-
-    Yields
-    ------
-    Damage
-        ``file`` is the file that was altered, which may be one of the three record files.
-
-    Notes
-    -----
-    The name of the published folder contains the digest of ``manifest.json``. In a copy with another name, a change of
-    the recipe or of the figures of checks in ``manifest.json`` is not detected.
+    ``file`` of a finding is the file that was altered, which may be a record; ``count`` is progress over the bytes that
+    are hashed. The name of the published folder contains the digest of ``manifest.json``: in a copy with another name,
+    a change of its recipe or of the figures of its checks is not detected.
     """
     seen: set[str] = set()
     for damage in _damages(directory, count, hashed):
@@ -158,30 +131,24 @@ def _unmodified(directory: Path, entries: Iterable[FileEntry]) -> dict[str, str]
 
 
 def _damages(directory: Path, count: ByteCount, hashed: Hashed) -> Iterator[Damage]:
-    records: list[_RecordFile] = []
-    stated: dict[str, str] = {}
-    for read in (_read_manifest, _read_checksums, _read_info):
-        found = read(directory)
-        if isinstance(found, Damage):
-            yield found
-        elif found is not None:
-            records.append(found)
-            if hashed == "modified" and found.name == MANIFEST:
-                stated = _unmodified(directory, found.entries)
+    manifest, info = _read_manifest(directory), _read_info(directory)
+    if isinstance(manifest, Damage):
+        yield manifest
+        return
+    records = [_RecordFile(MANIFEST, _file_records(manifest.files), manifest.counts)]
+    if isinstance(info, Damage):
+        yield info
+    else:
+        records.append(info)
+    stated = _unmodified(directory, manifest.files) if hashed == "modified" else {}
     damages: list[Damage] = []
-    paths = set(list_files(directory)).union(*(record.files for record in records))
-    # SHA256SUMS comes last: what it states of the other files shows whether it or the manifest was altered.
-    for path in sorted(paths, key=lambda path: (path == CHECKSUMS, path)):
+    for path in sorted(set(list_files(directory)).union(*(record.files for record in records))):
         measured = stated.get(path) or _measure(directory, path, count)
         for damage in _compare_file(directory, path, [record for record in records if record.covers(path)], measured):
-            altered, confirmed = damage, path == CHECKSUMS and not damages and len(records) == _RECORD_FILES
-            if confirmed and damage.problem == _OTHER_CONTENT.format(MANIFEST):
-                altered = Damage(MANIFEST, f"states a different digest of {path!r}", damage.got, damage.expected)
-            damages.append(altered)
-            yield altered
-    counts = [record.counts for record in records if record.counts is not None]
-    if not damages and any(each != counts[0] for each in counts):
-        # SHA256SUMS contains the digest of package.json, so the manifest is the one that was altered.
+            damages.append(damage)
+            yield damage
+    if not damages and any(record.counts != manifest.counts for record in records):
+        # The manifest contains the digest of package.json, so the manifest is the one that was altered.
         yield Damage(MANIFEST, f"counts differ from {PACKAGE_FILE}")
 
 
@@ -193,13 +160,11 @@ def _compare_file(directory: Path, path: str, records: list[_RecordFile], found:
         # A path that only some of the record files list was altered in these.
         known_to_all = len(digests) == len(stated)
         yield from ([found] if known_to_all else (Damage(name, f"lists a missing file: {path!r}") for name in digests))
-    elif not stated and path == CHECKSUMS:
-        return  # without a manifest, no record file lists SHA256SUMS
     elif not digests:
-        yield Damage(path, f"is not listed in {' or '.join(stated) or CHECKSUMS}")
+        yield Damage(path, f"is not listed in {' or '.join(stated)}")
     elif found not in digests.values():
         name, expected = next(iter(digests.items()))
-        yield Damage(path, _OTHER_CONTENT.format(name), f"sha256 {expected}", f"sha256 {found}")
+        yield Damage(path, f"content differs from {name}", f"sha256 {expected}", f"sha256 {found}")
     else:
         for name, record in stated.items():
             if record is None or record.sha256 != found:
@@ -212,7 +177,7 @@ def _compare_file(directory: Path, path: str, records: list[_RecordFile], found:
 def _compare_figures(file: Path, path: str, name: str, record: _FileRecord) -> Iterator[Damage]:
     """Compare size and rows that a record file states with those of a file whose digest is right."""
     size = file.stat().st_size
-    if record.size_bytes not in (None, size):
+    if record.size_bytes != size:
         yield Damage(name, f"states a different size of {path!r}", f"{size} bytes", f"{record.size_bytes} bytes")
     try:
         with reading_parquet(file):
@@ -236,30 +201,21 @@ def _measure(directory: Path, path: str, count: ByteCount) -> str | Damage:
         return Damage(path, f"cannot be read ({err.strerror})")
 
 
-def _read_manifest(directory: Path) -> _RecordFile | Damage | None:
+def _read_manifest(directory: Path) -> Manifest | Damage:
     parts = split_generation_name(directory.name)
     try:
         # read_manifest would report a symlink in place of a listed file as damage of the manifest.
         manifest = parse_manifest(read_record(directory / MANIFEST, remedy=""), MANIFEST)
     except MissingResourceError:
-        published = parts is not None and directory.parent.name == GENERATIONS
-        return Damage(MANIFEST, MISSING_FILE) if published else None
+        return Damage(MANIFEST, MISSING_FILE)
     except ResourceError as err:
         return Damage(MANIFEST, err.problem, err.expected, err.got)
     if parts is not None and parts[1] != manifest.sha256[:12]:
         return Damage(MANIFEST, "digest differs from the one in the folder's name", parts[1], manifest.sha256[:12])
-    return _RecordFile(MANIFEST, _file_records(manifest.files), manifest.counts, manifest.files)
+    return manifest
 
 
-def _read_checksums(directory: Path) -> _RecordFile | Damage | None:
-    try:
-        digests = read_sha256sums(directory)
-    except (CorruptResourceError, MissingResourceError) as err:
-        return Damage(CHECKSUMS, err.problem, err.expected, err.got)
-    return _RecordFile(CHECKSUMS, {path: _FileRecord(sha256) for path, sha256 in digests.items()})
-
-
-def _read_info(directory: Path) -> _RecordFile | Damage | None:
+def _read_info(directory: Path) -> _RecordFile | Damage:
     try:
         info = read_package_info(directory)
     except (CorruptResourceError, MissingResourceError) as err:

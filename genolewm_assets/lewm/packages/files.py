@@ -1,11 +1,10 @@
-"""Write the Parquet files of a package with reproducible bytes; write and read ``SHA256SUMS``.
+"""Write the Parquet files of a package with reproducible bytes, and measure them.
 
 Not here: finding damaged files (``damage``).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,12 +13,11 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.packages.schema import CHECKSUMS, PACKAGE_WINDOWS, window_shard
+from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS, window_shard
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store.artefacts import MISSING_FILE, FileEntry, check_file_path, list_files, measure_file
-from genolewm_assets.store.files import read_record, write_atomic
+from genolewm_assets.store.artefacts import FileEntry, measure_file
 from genolewm_assets.store.tables import TableSchema, cast_table, open_table_writer
 
 #: Windows per file and per row group. A reader of random rows holds one row group, about 13 MB, in memory.
@@ -29,7 +27,6 @@ _TABLE_GROUP_ROWS = 65_536
 
 # Columns whose values rarely repeat; a dictionary encoding would not make them smaller.
 _DISTINCT = frozenset({"sequence", "left_flank", "right_flank", "window_hash", "window_id"})
-_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 
 
 class WindowShardWriter:
@@ -164,59 +161,3 @@ def measure_tables(directory: Path, rows: Mapping[str, int | None], count: ByteC
         Progress over the bytes that are hashed.
     """
     return tuple(FileEntry(path, *measure_file(directory / path, count), rows[path]) for path in sorted(rows))
-
-
-def write_sha256sums(directory: Path, entries: Iterable[FileEntry], count: ByteCount) -> None:
-    """Write ``SHA256SUMS`` over all other files of the package, in the format of ``sha256sum -c``.
-
-    Parameters
-    ----------
-    directory
-        Folder of the package.
-    entries
-        Files whose digests are already known; all others are hashed.
-    count
-        Progress over the bytes that are hashed.
-    """
-    known = {entry.path: entry.sha256 for entry in entries}
-    paths = [path for path in list_files(directory) if path != CHECKSUMS]
-    lines = [f"{known.get(path) or measure_file(directory / path, count)[1]}  {path}\n" for path in paths]
-    write_atomic(directory / CHECKSUMS, "".join(lines).encode())
-
-
-def read_sha256sums(directory: Path) -> dict[str, str]:
-    """Return the SHA-256, 64 hex digits, of every file that ``SHA256SUMS`` lists, by path relative to the package.
-
-    Raises
-    ------
-    MissingResourceError
-        If ``SHA256SUMS`` is missing.
-    CorruptResourceError
-        If the file cannot be read, the last line is incomplete, a line is malformed, or a path is listed twice or lies
-        outside the package.
-    """
-    where = f"{directory.name}/{CHECKSUMS}"
-    try:
-        text = read_record(directory / CHECKSUMS, remedy="").decode("utf-8")
-    except MissingResourceError as err:
-        raise MissingResourceError(where, MISSING_FILE, remedy="Rebuild the package") from err
-    except ResourceError as err:
-        raise CorruptResourceError(where, err.problem, remedy="Rebuild the package") from err
-    except UnicodeDecodeError as err:
-        raise CorruptResourceError(where, f"cannot be read ({err})", remedy="Rebuild the package") from err
-    found: dict[str, str] = {}
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
-        match = _LINE.fullmatch(line)
-        if match is None or match[2] in found:
-            raise CorruptResourceError(
-                where,
-                f"line {number} is malformed or repeats a file",
-                expected="64 hex digits, two spaces, a path",
-                got=repr(line[:100]),
-                remedy="Rebuild the package",
-            )
-        check_file_path(match[2], where)
-        found[match[2]] = match[1]
-    if not text.endswith("\n"):
-        raise CorruptResourceError(where, "last line is incomplete", remedy="Rebuild the package")
-    return found

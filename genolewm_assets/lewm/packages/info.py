@@ -193,20 +193,7 @@ def read_package_info(directory: Path) -> PackageInfo:
 
 
 def parse_package_info(raw: bytes, where: str) -> PackageInfo:
-    """Parse and validate the bytes of a ``package.json``.
-
-    Parameters
-    ----------
-    raw
-        Content of the file.
-    where
-        Name of the file in error messages.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the bytes are not canonical JSON of this format and major version.
-    """
+    """Parse and validate the bytes of a ``package.json``."""
     try:
         info = _adapter().validate_json(raw, strict=True)
     except ValueError as err:  # pydantic's ValidationError

@@ -85,18 +85,9 @@ class TrainDiff:
 class BenchDiff:
     """Comparison of one bench: the labelled alleles of a holdout and split that are to be scored.
 
-    Attributes
-    ----------
-    alleles
-        Number of alleles in the second package.
-    added, removed, changed
-        Number of alleles that only the second has, only the first has, or that have another label, other stars, or
-        another outcome in ``scoring``.
-    relabelled
-        Number of those changed alleles that have another label.
-    units
-        Gene components of these alleles, or contigs of those that are held out by their place alone, sorted; empty if
-        the benches are equal.
+    ``added``, ``removed``, ``changed``: number of alleles that only the second has, only the first has, or that have
+    another label, other stars, or another outcome in ``scoring``. ``units``: gene components of these alleles, or
+    contigs of those that are held out by their place alone, sorted; empty if the benches are equal.
     """
 
     holdout: str

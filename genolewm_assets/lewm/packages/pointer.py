@@ -1,23 +1,19 @@
-"""Records of a root that name the current package, the pinned release, and the latest package of each release.
+"""Record of a root that names the package in use, the pin, and the packages that were in use before.
 
 ::
 
-    <root>/packages/<release>/latest.json   the most recently built package of a release
-    <root>/packages/pin.json                the release that a user pinned; absent without a pin
-    <root>/packages/current.json            the current package: the one that trainers read
-    <root>/packages/current.version.json    version of the code that last chose it from all packages
+    <root>/packages/current.json    the package in use, since when and why; pin, code_version, earlier
 
-A package can become current only if its latest audit passed (``audits``). Not here: which package was in use before
-(``moves``).
+``earlier`` has the former packages, oldest first; one write changes all of it. A package can come into use only if its
+latest audit passed (``audits``).
 """
 
 from __future__ import annotations
 
-import re
-import reprlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -26,83 +22,132 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError, R
 from genolewm_assets.lewm.packages.audits import check_audited
 from genolewm_assets.lewm.packages.damage import Hashed
 from genolewm_assets.lewm.packages.reader import Contents, Package, open_package, verify_package
+from genolewm_assets.lewm.packages.references import (
+    PACKAGES,
+    PackageRef,
+    folder_of,
+    other_form,
+    parse_ref,
+    read_latest,
+    read_mapping,
+    released,
+    write_record,
+)
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.artefacts import read_manifest
-from genolewm_assets.store.files import JsonValue, canonical_json, read_document, resolve_generation, write_atomic
-from genolewm_assets.variants import in_order, is_release_key
+from genolewm_assets.store.artefacts import Root, read_manifest
+from genolewm_assets.store.files import resolve_generation
+from genolewm_assets.variants import is_release_key
 
-PACKAGES = "packages"
-CURRENT_FILE, PIN_FILE, LATEST_FILE = "current.json", "pin.json", "latest.json"
-VERSION_FILE = "current.version.json"
+CURRENT_FILE = "current.json"
+#: Folder of the reports of moves, relative to the root.
+REPORTS = f"{PACKAGES}/reports"
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CURRENT = f"{PACKAGES}/{CURRENT_FILE}"
 #: Errors of a package that cannot be used.
 _UNFIT = (MissingResourceError, CorruptResourceError, RejectedResourceError)
+#: Value of a field that a record lacks, which no field may have.
+_NOT_STATED = object()
 _DOES_NOT_VERIFY = "the package does not verify"
 #: Releases without a package that can be used, and why.
 _Refused: TypeAlias = list[tuple[str, ResourceError]]
 _MOVE_AGAIN = "Materialise packages/current, which writes it again"
-_PIN_AGAIN = "Pin a release again: genolewm package pin RELEASE; or remove the pin: genolewm package pin --newest"
+#: The pin is lost with the record, so a person decides.
+_PIN_AGAIN = (
+    "Restore it from a backup, or write it again: genolewm package pin RELEASE, or without a pin: "
+    "genolewm package pin --newest"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class PackageRef:
-    """Reference to a package of a root.
+class Use(PackageRef):
+    """Use of a package ``since`` a time (UTC, ISO 8601), ``why``, and whether the move to it was reported."""
 
-    Attributes
-    ----------
-    release
-        ClinVar release, ISO date.
-    path
-        Path of the package relative to the root.
-    manifest_sha256
-        SHA-256, 64 hex digits, of the package's ``manifest.json``.
-    """
+    since: str
+    why: str
+    reported: bool
 
-    release: str
-    path: str
-    manifest_sha256: str
+    @property
+    def ref(self) -> PackageRef:
+        """The package alone."""
+        return PackageRef(self.release, self.path, self.manifest_sha256)
 
 
-def write_latest(root: Path, ref: PackageRef) -> None:
-    """Record a package as the most recently built one of its release."""
-    write_document(root / PACKAGES / ref.release / LATEST_FILE, asdict(ref))
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Content of ``current.json``: the package in use, pinned release, version of the asset, former packages."""
+
+    used: Use
+    pin: str | None = None
+    code_version: str | None = None
+    earlier: tuple[Use, ...] = ()
 
 
-def read_latest(root: Path, release: str) -> PackageRef:
-    """Return the most recently built package of a release.
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A move to the package in use from the package that was reported before it; None if none was."""
+
+    before: PackageRef | None
+    after: PackageRef
+    reported: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the move for files: release and manifest of both packages."""
+        ends = [f"{ref.release}.{ref.manifest_sha256[:12]}" if ref else "nothing" for ref in (self.before, self.after)]
+        return f"{ends[1]}_after_{ends[0]}"
+
+
+def read_pointer(root: Path) -> Pointer:
+    """Return the record of the package in use.
 
     Raises
     ------
     MissingResourceError
-        If the release has no package.
+        If no package is in use.
     CorruptResourceError
         If the record cannot be read.
     """
-    path = root / PACKAGES / release / LATEST_FILE
-    remedy = remedy_of_latest(release)
-    ref = _read_ref(path, f"no package of release {release!r}", remedy)
-    if ref.release != release:
-        raise CorruptResourceError(str(path), "names another release", expected=release, got=ref.release, remedy=remedy)
-    return ref
-
-
-def remedy_of_latest(release: str) -> str:
-    """Return how the record of the latest package of a release is mended."""
-    return f"Materialise packages/split for {release}, which writes it again"
+    path = root / _CURRENT
+    document = read_mapping(path, "no package is in use", _MOVE_AGAIN, _PIN_AGAIN)
+    pin, version, earlier = (document.pop(name, _NOT_STATED) for name in ("pin", "code_version", "earlier"))
+    if not isinstance(pin, str | None) or not isinstance(version, str | None) or not isinstance(earlier, list):
+        raise other_form(path, "pin and code_version (texts or null), earlier (a list)", document, _PIN_AGAIN)
+    if pin is not None and not is_release_key(pin):
+        raise other_form(path, "pin, a release or null", pin, _PIN_AGAIN)
+    return Pointer(_parse_use(document, path), pin, version, tuple(_parse_use(each, path) for each in earlier))
 
 
 def read_current(root: Path) -> PackageRef:
-    """Return the current package, the one that trainers read.
+    """Return the package in use; errors are those of :func:`read_pointer`."""
+    return read_pointer(root).used.ref
 
-    Raises
-    ------
-    MissingResourceError
-        If there is no current package.
-    CorruptResourceError
-        If the record cannot be read.
+
+def read_pin(root: Path) -> str | None:
+    """Return the pinned release, or None without a pin; raises :class:`CorruptResourceError` for a damaged record."""
+    try:
+        return read_pointer(root).pin
+    except MissingResourceError:
+        return None
+
+
+def read_move(root: Path) -> Move:
+    """Return the latest move that was reported, or the one to report; errors are those of :func:`read_pointer`.
+
+    Packages between two reports, which a person pinned and left again, are skipped.
     """
-    return _read_ref(root / PACKAGES / CURRENT_FILE, "no package is in use", _MOVE_AGAIN)
+    pointer = read_pointer(root)
+    told = [None, *(use.ref for use in (*pointer.earlier, pointer.used) if use.reported)]
+    after = pointer.used.ref
+    return Move(told[-2], after, reported=True) if told[-1] == after else Move(told[-1], after)
+
+
+def mark_reported(root: Path, after: PackageRef) -> None:
+    """Record that the move to a package was reported, if the package is still in use."""
+
+    def mark(old: Pointer | None) -> Pointer | None:
+        return replace(old, used=replace(old.used, reported=True)) if old and old.used.ref == after else None
+
+    _change(root, mark)
 
 
 def current_folder(root: Path | str) -> Path:
@@ -115,26 +160,7 @@ def current_folder(root: Path | str) -> Path:
     CorruptResourceError
         If ``current.json`` or the manifest cannot be read, or another package is at the recorded path.
     """
-    ref = read_current(Path(root))
-    return folder_of(Path(root), ref, named_by=f"{PACKAGES}/{CURRENT_FILE}", remedy="Materialise packages/current")
-
-
-def folder_of(root: Path, ref: PackageRef, *, named_by: str, remedy: str) -> Path:
-    """Return the folder of a package after comparing its manifest; errors are those of :func:`current_folder`.
-
-    ``named_by`` is the record that the reference comes from, and ``remedy`` how it is mended, for the error message.
-    """
-    folder = root / ref.path
-    found = read_manifest(folder).sha256
-    if found != ref.manifest_sha256:
-        raise CorruptResourceError(
-            str(folder),
-            f"is not the package that {named_by} names",
-            expected=f"manifest {ref.manifest_sha256}",
-            got=f"manifest {found}",
-            remedy=f"{remedy}, or open the package by its folder",
-        )
-    return folder
+    return folder_of(Path(root), read_current(Path(root)), named_by=_CURRENT, remedy="Materialise packages/current")
 
 
 def open_current(root: Path | str, *, contents: Contents = "once") -> Package:
@@ -146,46 +172,10 @@ def open_current(root: Path | str, *, contents: Contents = "once") -> Package:
     return open_package(current_folder(root), cache_root=root, contents=contents)
 
 
-def released(root: Path) -> list[str]:
-    """Return the releases that have a package, newest first."""
-    return in_order(path.parent.name for path in (root / PACKAGES).glob(f"*/{LATEST_FILE}"))[::-1]
-
-
-def read_pin(root: Path) -> str | None:
-    """Return the pinned release, or None without a pin.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the record cannot be read or names no release.
-    """
-    path = root / PACKAGES / PIN_FILE
-    try:
-        release = read_mapping(path, "no pin", _PIN_AGAIN).get("release")
-    except MissingResourceError:
-        return None
-    if not isinstance(release, str) or not is_release_key(release):
-        raise CorruptResourceError(str(path), "names no release", remedy=_PIN_AGAIN)
-    return release
-
-
 def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROGRESS) -> PackageRef:
-    """Pin a release, or with None remove the pin, and change the current package accordingly.
+    """Pin a release whose latest package becomes current, or with None remove the pin, and return the package in use.
 
-    Parameters
-    ----------
-    root
-        Root of the artefacts.
-    release
-        ClinVar release whose latest package becomes current; None: the newest release whose package is audited and
-        verifies.
-    progress
-        Receives the number of bytes verified.
-
-    Returns
-    -------
-    PackageRef
-        The new current package.
+    A record that cannot be read is replaced. ``progress`` receives the number of bytes verified.
 
     Raises
     ------
@@ -199,24 +189,37 @@ def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROG
     """
     if release is None:
         ref = choose_current(root, None, hashed="all", progress=progress)
-        (root / PACKAGES / PIN_FILE).unlink(missing_ok=True)
     else:
         ref = read_latest(root, release)
         _check_files(root, ref, "all", progress)
-        write_document(root / PACKAGES / PIN_FILE, {"release": release})
-    write_document(root / PACKAGES / CURRENT_FILE, asdict(ref))
+
+    def pin(old: Pointer | None) -> Pointer:
+        # Without a record it is not known what was reported, and nothing is reported twice.
+        return replace(_moved(old, ref, release, reported=old is None), pin=release)
+
+    _change(root, pin, anew=True)
     return ref
 
 
-def move_current(root: Path, *, progress: Progress = NO_PROGRESS) -> PackageRef:
+def move_current(root: Path, *, code_version: str | None = None, progress: Progress = NO_PROGRESS) -> PackageRef:
     """Make the pinned release's package current, or without a pin the newest one that is audited and verifies.
 
     Returns the new current package; errors are those of :func:`choose_current`. Only files that were modified since
-    they were published are hashed: of the others names, sizes and records are compared.
+    they were published are hashed: of the others names, sizes and records are compared. ``code_version`` is that of the
+    asset that moves the pointer.
     """
-    ref = choose_current(root, read_pin(root), progress=progress)
-    write_document(root / PACKAGES / CURRENT_FILE, asdict(ref))
-    return ref
+    while True:
+        pin = read_pin(root)
+        ref = choose_current(root, pin, progress=progress)
+
+        def move(old: Pointer | None, ref: PackageRef = ref, pin: str | None = pin) -> Pointer | None:
+            # A person may have pinned another release meanwhile: then the choice is made again.
+            if (old.pin if old else None) != pin:
+                return None
+            return replace(_moved(old, ref, pin), code_version=code_version)
+
+        if _change(root, move):
+            return ref
 
 
 def choose_current(
@@ -225,18 +228,8 @@ def choose_current(
     """Return the package of the pinned release, or without a pin the newest package that is audited and verifies.
 
     Of each release the latest package is a candidate, then the package in use, which stays while a later build of its
-    release is not audited or was refused.
-
-    Parameters
-    ----------
-    root
-        Root of the artefacts.
-    pin
-        Pinned release, or None.
-    hashed
-        Files to hash, as for :func:`genolewm_assets.lewm.packages.reader.verify_package`.
-    progress
-        Receives the number of bytes verified.
+    release is not audited or was refused. ``hashed`` is that of
+    :func:`genolewm_assets.lewm.packages.reader.verify_package`; ``progress`` receives the number of bytes verified.
 
     Raises
     ------
@@ -247,7 +240,7 @@ def choose_current(
     CorruptResourceError
         If the package of the pinned release does not verify. Without a pin, a missing or damaged package is skipped.
     """
-    return _choose(root, pin, lambda ref: _check_files(root, ref, hashed, progress))[0]
+    return _choose(root, pin, lambda ref: _check_files(root, ref, hashed, progress))
 
 
 def find_current(root: Path) -> PackageRef:
@@ -255,7 +248,7 @@ def find_current(root: Path) -> PackageRef:
 
     Only records and manifests are read; errors are those of :func:`choose_current`.
     """
-    return _choose(root, read_pin(root), lambda ref: _check_records(root, ref))[0]
+    return _choose(root, read_pin(root), partial(_check_records, root))
 
 
 def not_in_use(root: Path) -> Mapping[str, str]:
@@ -266,11 +259,11 @@ def not_in_use(root: Path) -> Mapping[str, str]:
     return {release: str(err) for release, err in _choose_any(root, read_pin(root), partial(_check_records, root))[1]}
 
 
-def _choose(root: Path, pin: str | None, check: Callable[[PackageRef], None]) -> tuple[PackageRef, _Refused]:
-    """Return the package to use, and why newer ones are not in use; raises as :func:`choose_current`."""
+def _choose(root: Path, pin: str | None, check: Callable[[PackageRef], None]) -> PackageRef:
+    """Return the package to use; raises as :func:`choose_current`."""
     chosen, refused = _choose_any(root, pin, check)
     if chosen is not None:
-        return chosen, refused
+        return chosen
     if pin is not None:
         raise refused[0][1]
     raise MissingResourceError(
@@ -314,84 +307,35 @@ def _check_files(root: Path, ref: PackageRef, hashed: Hashed, progress: Progress
             raise CorruptResourceError(f"{ref.path}/{finding}", _DOES_NOT_VERIFY, remedy="Rebuild it")
 
 
-def write_current_version(root: Path, code_version: str) -> None:
-    """Record the version of the code that chose the current package."""
-    write_document(root / PACKAGES / VERSION_FILE, {"code_version": code_version})
+def _moved(old: Pointer | None, ref: PackageRef, pin: str | None, *, reported: bool = False) -> Pointer:
+    """Return the record after a move to a package; a package that is in use already stays in use."""
+    since, why = datetime.now(UTC).isoformat("T", "seconds"), f"pinned {pin}" if pin else "newest"
+    use = Use(ref.release, ref.path, ref.manifest_sha256, since, why, reported)
+    if old is None:
+        return Pointer(use, pin)
+    return old if old.used.ref == ref else replace(old, used=use, earlier=(*old.earlier, old.used))
 
 
-def read_current_version(root: Path) -> str | None:
-    """Return the version of the code that chose the current package; None if it is not recorded.
+def _change(root: Path, change: Callable[[Pointer | None], Pointer | None], *, anew: bool = False) -> bool:
+    """Write what ``change`` makes of the record, unless that is None, while others that change it wait.
 
-    Raises
-    ------
-    CorruptResourceError
-        If the record cannot be read.
+    Returns whether it made a record. With ``anew`` a record that cannot be read counts as missing.
     """
-    path = root / PACKAGES / VERSION_FILE
-    try:
-        version = read_mapping(path, "no version", _MOVE_AGAIN).get("code_version")
-    except MissingResourceError:
-        return None
-    if not isinstance(version, str):
-        raise CorruptResourceError(str(path), "names no version", remedy=_MOVE_AGAIN)
-    return version
+    owner, old = Root(root), None
+    with owner.storage_errors(_CURRENT), owner.lock(_CURRENT) as lease, lease.fenced():
+        with suppress(MissingResourceError, *([CorruptResourceError] if anew else [])):
+            old = read_pointer(root)
+        new = change(old)
+        if new is not None and new != old:
+            rest = {"pin": new.pin, "code_version": new.code_version, "earlier": [asdict(use) for use in new.earlier]}
+            write_record(root / _CURRENT, {**asdict(new.used), **rest})
+    return new is not None
 
 
-def write_document(path: Path, document: Mapping[str, JsonValue]) -> None:
-    """Write a record of the pointer, atomically, as canonical JSON."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, canonical_json(document, str(path)))
-
-
-def _read_ref(path: Path, missing: str, remedy: str) -> PackageRef:
-    return parse_ref(read_mapping(path, missing, remedy), path, remedy)
-
-
-def parse_ref(document: Mapping[str, object], path: Path, remedy: str) -> PackageRef:
-    """Return the reference that a record holds; ``path`` and ``remedy`` are of the record, for errors.
-
-    Raises
-    ------
-    CorruptResourceError
-        If it is no reference, or its path is none of a package.
-    """
-    names = [each.name for each in fields(PackageRef)]
-    texts = {name: value for name in names if isinstance(value := document.get(name), str)}
-    if document.keys() != texts.keys() or texts.keys() != set(names):
-        raise _no_reference(path, f"texts {sorted(names)}", document, remedy)
-    ref = PackageRef(**texts)
-    if not is_release_key(ref.release) or not _SHA256.fullmatch(ref.manifest_sha256):
-        raise _no_reference(path, "a release and a SHA-256", document, remedy)
-    # The path is opened below the root, so one that leads elsewhere is refused.
-    if not re.fullmatch(rf"{PACKAGES}/\w[\w.-]*/\w[\w.-]*", ref.path, re.ASCII):
-        raise _no_reference(path, f"a folder in {PACKAGES}/RELEASE", document, remedy)
-    return ref
-
-
-def _no_reference(path: Path, expected: str, got: object, remedy: str) -> CorruptResourceError:
-    return CorruptResourceError(
-        str(path), "not a reference to a package", expected=expected, got=reprlib.repr(got), remedy=remedy
-    )
-
-
-def read_mapping(path: Path, missing: str, remedy: str) -> dict[str, object]:
-    """Return a record of the pointer.
-
-    Raises
-    ------
-    MissingResourceError
-        If there is none; ``missing`` says what that means.
-    CorruptResourceError
-        If it cannot be read or is no mapping.
-    """
-    try:
-        document = read_document(path, remedy=remedy)
-    except MissingResourceError as err:
-        raise MissingResourceError(str(path), missing, remedy=remedy) from err
-    except ResourceError as err:
-        raise CorruptResourceError(str(path), err.problem, remedy=remedy) from err
-    if not isinstance(document, dict):
-        raise CorruptResourceError(
-            str(path), "not a record", expected="a mapping", got=type(document).__name__, remedy=remedy
-        )
-    return document
+def _parse_use(document: object, path: Path) -> Use:
+    if isinstance(document, dict):
+        since, why, reported = (document.pop(name, None) for name in ("since", "why", "reported"))
+        ref = parse_ref(document, path, _PIN_AGAIN)
+        if isinstance(since, str) and isinstance(why, str) and isinstance(reported, bool):
+            return Use(ref.release, ref.path, ref.manifest_sha256, since, why, reported)
+    raise other_form(path, "since, why (texts) and reported (a truth value) of each package", document, _PIN_AGAIN)

@@ -23,7 +23,6 @@ from genolewm_assets.lewm.packages.damage import Hashed, bytes_to_hash, find_pac
 from genolewm_assets.lewm.packages.files import GROUP_ROWS
 from genolewm_assets.lewm.packages.info import PackageInfo, read_package_info
 from genolewm_assets.lewm.packages.schema import (
-    CHECKSUMS,
     CONTEXTS_PATH,
     HOLDOUT_PATHS,
     PACKAGE_FILE,
@@ -32,7 +31,7 @@ from genolewm_assets.lewm.packages.schema import (
 )
 from genolewm_assets.lewm.packages.verified import find_damage_once
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.artefacts import Finding, enclosing_root
+from genolewm_assets.store.artefacts import MANIFEST, Finding, enclosing_root
 from genolewm_assets.store.tables import read_table, reading_parquet
 
 #: What is compared when a package is opened.
@@ -201,16 +200,16 @@ def verify_package(
     Raises
     ------
     MissingResourceError
-        If ``path`` is not a folder, or has neither ``package.json`` nor ``SHA256SUMS``.
+        If ``path`` is not a folder, or has neither ``package.json`` nor ``manifest.json``.
     RootError
         If the root belongs to another genome, or ``root.json`` cannot be read.
     """
     directory = Path(path).resolve()
     if not directory.is_dir():
         raise MissingResourceError(str(path), "no such package", remedy="Name a package's folder")
-    if not any((directory / name).exists() for name in (PACKAGE_FILE, CHECKSUMS)):
+    if not any((directory / name).exists() for name in (PACKAGE_FILE, MANIFEST)):
         raise MissingResourceError(
-            str(path), f"not a package: {PACKAGE_FILE} and {CHECKSUMS} are missing", remedy="Name a package's folder"
+            str(path), f"not a package: {PACKAGE_FILE} and {MANIFEST} are missing", remedy="Name a package's folder"
         )
     count = ByteCount(progress, bytes_to_hash(directory, hashed))
     findings = [as_finding(directory.name, damage) for damage in find_package_damage(directory, count, hashed)]

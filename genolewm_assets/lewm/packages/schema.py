@@ -21,7 +21,6 @@ from genolewm_assets.variants import ALLELE_KEY, allele_fields
 PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "2.4"
 
 PACKAGE_FILE = "package.json"
-CHECKSUMS = "SHA256SUMS"
 CARD = "README.md"
 #: Name, among the sources of a package, of what its encoder was pretrained on; and the text where nobody says.
 PRETRAINED_ON, NOT_STATED = "encoder pretrained on", "not stated"

@@ -35,21 +35,7 @@ _MAX_LISTED = 3
 
 @dataclass(frozen=True, slots=True)
 class CacheIndexReport:
-    """Content of an index.
-
-    Attributes
-    ----------
-    path
-        The index file.
-    caches
-        The caches covered.
-    omitted
-        The caches not covered: location to reason.
-    hashes, rows
-        Number of distinct hashes and of rows.
-    rebuilt
-        Whether this call rebuilt the index; False if it was current.
-    """
+    """Content of an index."""
 
     path: str
     caches: tuple[IndexedStore, ...]

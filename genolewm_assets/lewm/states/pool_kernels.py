@@ -25,12 +25,8 @@ _EXPONENT = np.uint16(0x7C00)
 def widen_halves(halves: npt.NDArray[np.uint16], words: npt.NDArray[np.uint32], singles: Floats) -> bool:
     """Convert the bits of finite float16 to float32, and tell whether all are finite.
 
-    Parameters
-    ----------
-    halves
-        uint16, shape (n,): bits of the numbers.
-    words, singles
-        Shape (n,): the same memory as uint32 and as float32; receives the numbers.
+    ``halves``: uint16, shape (n,): bits of the numbers. ``words``, ``singles``: shape (n,): the same memory as uint32
+    and as float32; receives the numbers.
     """
     most = np.uint16(0)
     for k in range(halves.size):
@@ -49,20 +45,9 @@ def pool_window(
 ) -> bool:  # fmt: skip
     """Average the blocks of one window for each of its tuples; return False if a tuple's blocks are not in the window.
 
-    Parameters
-    ----------
-    states
-        float32, shape (n_blocks, hidden): block means of the window.
-    first, end
-        Tuples of the window: rows of the next arguments.
-    starts, stops
-        int64, shape (n,): blocks of each tuple, 0-based half-open.
-    n_tokens, block_tokens
-        DNA tokens of the window, and of a block; a shorter last block is weighted by its tokens.
-    total
-        Room: float64, shape (hidden,).
-    out
-        float32, shape (n, hidden): receives the means.
+    ``states``: float32, shape (n_blocks, hidden): block means of the window. ``starts``, ``stops``: int64, shape (n,):
+    blocks of each tuple, 0-based half-open. ``total``: room: float64, shape (hidden,). ``out``: float32, shape (n,
+    hidden): receives the means.
     """
     n_blocks = -(-n_tokens // block_tokens)
     short = n_blocks * block_tokens - n_tokens

@@ -30,17 +30,7 @@ _TABLE, _ROWS_READ = "windows.parquet", 65_536
 
 @dataclass(frozen=True, slots=True)
 class WindowTable:
-    """A window table in a published generation.
-
-    Attributes
-    ----------
-    artefact
-        The artefact that the table is a file of.
-    path
-        The file.
-    sha256, size_bytes
-        Digest and size that the manifest states.
-    """
+    """A window table in a published generation."""
 
     artefact: ArtefactId
     path: Path
@@ -84,13 +74,7 @@ class WindowTable:
 
 
 def find_window_tables(root: Path) -> dict[str, WindowTable]:
-    """Return all window tables of a root by SHA-256, including those of superseded generations that still exist.
-
-    Raises
-    ------
-    ResourceError
-        If a folder cannot be read.
-    """
+    """Return all window tables of a root by SHA-256, including those of superseded generations that still exist."""
     found: dict[str, WindowTable] = {}
     with reading(root):
         for asset, folder in WINDOW_ASSETS.items():
@@ -107,15 +91,7 @@ def find_window_tables(root: Path) -> dict[str, WindowTable]:
 
 
 def window_table_of(cache: Manifest, tables: Mapping[str, WindowTable]) -> WindowTable:
-    """Return the window table that a cache's rows belong to.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the cache's manifest names no window table.
-    MissingResourceError
-        If the table is not in the root.
-    """
+    """Return the window table that a cache's rows belong to."""
     sha256 = cache.recipe.get("windows_sha256")
     if not isinstance(sha256, str):
         raise CorruptResourceError(cache.where, "names no window table", remedy="Rebuild it")

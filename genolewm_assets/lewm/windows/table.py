@@ -89,17 +89,9 @@ def _read_windows(
 def gap_distance(windows: IntervalArray, runs: IntervalArray, *, margin_bp: int) -> npt.NDArray[np.int64]:
     """Return the distance of each window to the nearest end of its ACGT run.
 
-    Parameters
-    ----------
-    windows, runs
-        Windows and maximal ACGT runs of one contig, 0-based half-open; every footprint is inside a run.
-    margin_bp
-        Bases after a window that belong to its footprint.
-
-    Returns
-    -------
-    ndarray
-        int64, shape (n_windows,), in bp: distance of the footprint ``[start, end + margin_bp)`` to the nearer end.
+    ``windows``, ``runs``: windows and maximal ACGT runs of one contig, 0-based half-open; every footprint is inside a
+    run. Result: int64, shape (n_windows,), in bp: distance of the footprint ``[start, end + margin_bp)`` to the nearer
+    end.
     """
     run_of_window = np.searchsorted(runs.start, windows.start, side="right") - 1
     distance = np.minimum(

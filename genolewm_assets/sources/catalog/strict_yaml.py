@@ -40,14 +40,7 @@ class _StrictLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ign
 
 
 def read_yaml(file: Path) -> object:
-    """Return the document of a YAML file.
-
-    Raises
-    ------
-    CatalogError
-        If the file cannot be read, is not UTF-8, is not YAML, or is too large or nested too deep; a syntax error is
-        reported with line and column.
-    """
+    """Return the document of a YAML file."""
     try:
         with open_regular(file, links=True) as handle:
             data = handle.read(_MAX_BYTES + 1)

@@ -245,13 +245,7 @@ class PackagesSection(PolicySection):
 
 
 def check_t0(holdouts: HoldoutsSection, packages: PackagesSection, releases: Sequence[str] | None) -> None:
-    """Refuse a T0 that is not among the catalogue's releases, and knowledge at T0 where there is none.
-
-    Raises
-    ------
-    PydanticCustomError
-        As :func:`~genolewm_assets.sources.catalog.fields.refusal` makes it.
-    """
+    """Refuse a T0 that is not among the catalogue's releases, and knowledge at T0 where there is none."""
     named = holdouts.temporal.release
     if named is not None and releases is not None and named not in releases:
         raise refusal(

@@ -15,15 +15,7 @@ _REASONS_NAMED, _ROWS_NAMED = 3, 5
 
 @dataclass(slots=True)
 class FaultTally:
-    """Faults of the first rows of a source.
-
-    Attributes
-    ----------
-    total
-        Rows of all files of the source.
-    max_fraction
-        Largest share of them that may be at fault.
-    """
+    """Faults of the first rows of a source."""
 
     total: int
     max_fraction: float

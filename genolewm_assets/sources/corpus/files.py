@@ -101,26 +101,9 @@ def read_records(
 ) -> Iterator[CorpusRecord]:
     """Read the records of one source, file by file and in each file's order.
 
-    Parameters
-    ----------
-    paths
-        Local Parquet files, in either layout.
-    source
-        Configuration of the corpus that the files belong to.
-    max_faulty_fraction
-        Largest share of the rows of all files, 0 to 1, that may be at fault.
-
-    Yields
-    ------
-    CorpusRecord
-        Coordinates 0-based half-open; sequence upper-case with U replaced by T, other symbols unchanged. The record of
-        a row at fault has its ``fault``.
-
-    Raises
-    ------
-    InputError
-        If a file is missing, is not Parquet, has an unknown layout or a column that cannot be read, or if too many rows
-        are at fault. The message names the file, and the column or rows.
+    ``max_faulty_fraction``: largest share of the rows of all files, 0 to 1, that may be at fault. Yields: coordinates
+    0-based half-open; sequence upper-case with U replaced by T, other symbols unchanged. The record of a row at fault
+    has its ``fault``.
     """
     tally = FaultTally(sum(map(_count_rows, paths)), max_faulty_fraction)
     done = 0

@@ -57,15 +57,7 @@ class _RowError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CorpusLayout:
-    """A file layout.
-
-    Attributes
-    ----------
-    wanted
-        Columns that are read, the record's id and its sequence first, with what they hold.
-    parse
-        Turns a row and its source into a record, or raises ``_RowError``.
-    """
+    """A file layout."""
 
     wanted: Mapping[str, Wanted]
     parse: Callable[[Row, CorpusSource], CorpusRecord]
@@ -123,13 +115,7 @@ class CorpusLayout:
 
 
 def find_layout(schema: pa.Schema, *, where: str) -> CorpusLayout:
-    """Return the layout of a file, given its schema.
-
-    Raises
-    ------
-    InputError
-        If the schema fits neither layout; the message names the columns expected and found.
-    """
+    """Return the layout of a file, given its schema."""
     for layout in _LAYOUTS:
         if {*list(layout.wanted)[:2]} <= {*schema.names}:
             return layout

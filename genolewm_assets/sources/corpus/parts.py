@@ -69,16 +69,9 @@ class Stretch(NamedTuple):
 class Hit(NamedTuple):
     """Alignment of a whole sequence.
 
-    Attributes
-    ----------
-    contig, start, end, reverse
-        Place: name in the FASTA, 0-based half-open, and whether it is on the other strand.
-    spliced
-        Whether the alignment skips introns.
-    unique
-        Whether the mapping quality is above 0.
-    matches, columns, aligned
-        Matching columns, all columns, and aligned bases of the sequence.
+    ``contig``, ``start``, ``end``, ``reverse``: place: name in the FASTA, 0-based half-open, and whether it is on the
+    other strand. ``matches``, ``columns``, ``aligned``: matching columns, all columns, and aligned bases of the
+    sequence.
     """
 
     contig: str
@@ -186,13 +179,7 @@ def align_in_parts(
     parts: Sequence[tuple[Stretch, ...]],
     align: Callable[[tuple[Stretch, ...], Iterable[bytes]], Iterable[Hit | None]],
 ) -> Iterator[Hit | None]:
-    """Align all sequences to each part in turn, and yield the best hit of each over all parts.
-
-    Parameters
-    ----------
-    align
-        Yields, for each sequence, its best hit in a part, with the place on the whole contig; None if there is none.
-    """
+    """Align all sequences to each part in turn, and yield the best hit of each over all parts."""
     best = BestHits(sequences.count)
     for part in parts:
         for index, hit in enumerate(align(part, sequences)):

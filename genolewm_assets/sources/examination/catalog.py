@@ -9,11 +9,17 @@ from pathlib import Path
 
 from genolewm_assets.errors import counted
 from genolewm_assets.sources.catalog import Catalog, find_contradictions
-from genolewm_assets.sources.examination.corpus import look_at_corpus
+from genolewm_assets.sources.examination.files import (
+    look_at_corpus,
+    look_at_fasta,
+    look_at_genomes,
+    look_at_heteroplasmy,
+    look_at_panels,
+    look_at_runs,
+    look_at_samples,
+    look_at_track,
+)
 from genolewm_assets.sources.examination.finding import Examination, Finding, contradictions
-from genolewm_assets.sources.examination.forensic import look_at_panels, look_at_runs
-from genolewm_assets.sources.examination.genome import look_at_fasta, look_at_track
-from genolewm_assets.sources.examination.mito import look_at_genomes, look_at_heteroplasmy, look_at_samples
 from genolewm_assets.sources.examination.places import look_at_digest, look_into
 from genolewm_assets.sources.examination.variants import look_at_gnomad, look_at_index, look_at_listing, look_at_phased
 

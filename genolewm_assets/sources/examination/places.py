@@ -22,13 +22,7 @@ def local_path(url: str) -> Path | None:
 
 
 def look_at_url(url: str) -> Answers:
-    """Ask the server for the size of a remote file; a local file must be readable.
-
-    Raises
-    ------
-    InputError, FetchError
-        If the file does not exist or cannot be read.
-    """
+    """Ask the server for the size of a remote file; a local file must be readable."""
     path = local_path(url)
     if path is None:
         ask_remote(url, attempts=ATTEMPTS)

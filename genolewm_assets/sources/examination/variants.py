@@ -55,15 +55,7 @@ def look_at_phased(contig: Contig, contigs: ContigSet) -> Callable[[Path], Answe
 def look_at_listing(
     contigs: ContigSet, *, named: Iterable[str], wanted: Collection[str] | None
 ) -> Callable[[str], Answers]:
-    """Return a look at a listing of ClinVar releases, and at the headers of those that are local files.
-
-    Parameters
-    ----------
-    named
-        Keys of the releases that the catalogue names.
-    wanted
-        Keys of the releases that are used; None: all.
-    """
+    """Return a look at a listing of ClinVar releases, and at the headers of those that are local files."""
 
     def look(url: str) -> Answers:
         listing = read_listing(url, attempts=ATTEMPTS, within_s=_LISTING_S)

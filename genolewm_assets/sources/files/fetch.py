@@ -33,16 +33,7 @@ _BSD_LINE = re.compile(r"MD5 \((.+)\) = ([0-9a-fA-F]{32})")
 class Receipt:
     """Result of a download.
 
-    Attributes
-    ----------
-    url
-        URL or path that was read.
-    size_bytes
-        Size of the file on disk.
-    md5, sha256
-        Digests of the file on disk, lower-case hex.
-    etag
-        ETag as the server sent it; None if it sent none.
+    ``md5``, ``sha256``: digests of the file on disk, lower-case hex.
     """
 
     url: str
@@ -65,39 +56,10 @@ def fetch(
 ) -> Receipt:
     """Download a file to ``target`` and return its size and digests.
 
-    Parameters
-    ----------
-    url
-        Path or URL of any protocol that fsspec knows, such as file, http(s), s3 or gs.
-    target
-        Path of the complete, verified file. It appears in one rename and replaces an existing file; its folder is made
-        if absent.
-    md5, sha256
-        Expected digests in hex; None: not compared.
-    part
-        Path of the unfinished download, on the file system of ``target``; default ``<target>.part``. A later call
-        with the same path resumes the download if the remote file has not changed since.
-    progress
-        Receives the number of bytes downloaded so far.
-    attempts
-        Number of failures in a row, without a new byte between them, after which the download fails.
-    wait
-        Pause between attempts.
-
-    Returns
-    -------
-    Receipt
-        Size, MD5, SHA-256 and ETag of the downloaded file.
-
-    Raises
-    ------
-    FetchError
-        If the remote file does not exist, the attempts are used up (the part is kept, and the next call resumes it),
-        or the disk cannot be written or the folder not be made.
-    ChecksumError
-        If a digest differs; the part is removed.
-    BusyError
-        If another process is downloading to the same part.
+    ``md5``, ``sha256``: expected digests in hex; None: not compared. ``part``: path of the unfinished download, on the
+    file system of ``target``; default ``<target>.part``. A later call with the same path resumes the download if the
+    remote file has not changed since. ``progress``: receives the number of bytes downloaded so far. Result: size, MD5,
+    SHA-256 and ETag of the downloaded file.
     """
     with writing(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -27,14 +27,7 @@ class PartialFile:
     part is opened, bytes past that number are cut off; if fewer bytes are on disk, or their MD5 differs, all are
     dropped. A part that a crash left longer, shorter or altered is therefore never continued unchanged.
 
-    Attributes
-    ----------
-    path, url
-        Path of the part, and the URL of the remote file.
-    done
-        Number of bytes in the part.
-    stamp
-        Stamp of the remote version that the bytes come from.
+    ``done``: number of bytes in the part. ``stamp``: stamp of the remote version that the bytes come from.
     """
 
     def __init__(self, path: Path, url: str, file: FileIO) -> None:
@@ -50,13 +43,6 @@ class PartialFile:
         """Open or create the part, and its folder, under an exclusive lock.
 
         On exit the state of the part is recorded, unless it was published or discarded; an empty part is removed.
-
-        Raises
-        ------
-        BusyError
-            If another process has the part open.
-        FetchError
-            If the folder cannot be written to.
         """
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,13 +91,7 @@ class PartialFile:
         self._reset(stamp or RemoteStamp())
 
     def append(self, chunk: bytes) -> None:
-        """Append bytes; after every 16 MiB the part is synced and its record is written.
-
-        Raises
-        ------
-        FetchError
-            If the disk cannot be written.
-        """
+        """Append bytes; after every 16 MiB the part is synced and its record is written."""
         with writing(self.path):
             rest = memoryview(chunk)
             while rest:

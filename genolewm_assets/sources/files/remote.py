@@ -62,14 +62,7 @@ class RemoteStamp:
 class Body:
     """An open remote file.
 
-    Attributes
-    ----------
-    stamp
-        Stamp of the version that is open.
-    start
-        Offset of the first byte that ``read`` returns.
-    read
-        ``read(n)`` returns the next bytes, at most ``n``; ``b""`` at the end.
+    ``read``: ``read(n)`` returns the next bytes, at most ``n``; ``b""`` at the end.
     """
 
     stamp: RemoteStamp
@@ -93,22 +86,8 @@ class RemoteChangedError(OSError):
 def open_remote(url: str, *, start: int = 0, stamp: RemoteStamp | None = None) -> Iterator[Body]:
     """Open a remote (or local) file at an offset.
 
-    Parameters
-    ----------
-    url
-        Path or URL of any protocol that fsspec knows.
-    start
-        Requested offset in bytes. The body begins there, or at 0 if the server does not support ranges or the file is
-        not the version of ``stamp``.
-    stamp
-        Stamp of the version whose first ``start`` bytes the caller has.
-
-    Raises
-    ------
-    RemoteChangedError
-        If the file is not the version of ``stamp`` and the server still sent a range, or the file is now too short.
-    OSError
-        If the file cannot be opened; :class:`HttpStatusError` for an HTTP error status.
+    ``start``: requested offset in bytes. The body begins there, or at 0 if the server does not support ranges or the
+    file is not the version of ``stamp``. ``stamp``: stamp of the version whose first ``start`` bytes the caller has.
     """
     opener = _open_http if url.startswith(("http://", "https://")) else _open_other
     with opener(url, start, stamp or RemoteStamp()) as body:
@@ -170,13 +149,7 @@ def ask_remote(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF
 
 
 def read_stamp(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> RemoteStamp:
-    """Return the stamp of a remote file as a download of it would see it, by opening it.
-
-    Raises
-    ------
-    FetchError
-        If the file does not exist, or all attempts fail.
-    """
+    """Return the stamp of a remote file as a download of it would see it, by opening it."""
 
     def read() -> RemoteStamp:
         with open_remote(url) as body:

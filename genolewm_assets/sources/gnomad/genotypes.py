@@ -25,20 +25,9 @@ def have_low_an(
 ) -> pa.BooleanArray:
     """Return whether each allele of a contig has too few genotypes; False for an allele without an AN.
 
-    Parameters
-    ----------
-    batch
-        Alleles with the columns ``scan.SPOOLED``.
-    contig
-        Their contig.
-    layout
-        Layout of the file.
-    largest
-        The largest AN of every field.
-    fraction
-        Smallest AN, 0 to 1, as a share of the largest. In a joint file, one of both assays must have it, because most
-        of the genome is outside of exome calling. Where its records state ``AN_joint`` alone, this is compared with
-        what the genomes of the release can give.
+    ``fraction``: smallest AN, 0 to 1, as a share of the largest. In a joint file, one of both assays must have it,
+    because most of the genome is outside of exome calling. Where its records state ``AN_joint`` alone, this is compared
+    with what the genomes of the release can give.
     """
     low = pa.repeat(pa.scalar(False), batch.num_rows)
     for name, fields in layout.sample_sets.items():

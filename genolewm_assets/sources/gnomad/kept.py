@@ -16,11 +16,6 @@ class KeptAlleles:
     """Buffer of alleles of one contig and sample set, with the AF and AN that the filters used.
 
     The text of the alleles' records is copied, so that the blocks that the alleles come from can be freed.
-
-    Attributes
-    ----------
-    size_bytes
-        Bytes of buffered text.
     """
 
     def __init__(self) -> None:

@@ -30,19 +30,7 @@ _POPULATION_ORDER = re.compile(r"population order: \[([^\]]*)\]")
 
 @dataclass(frozen=True, slots=True)
 class FrequencyFields:
-    """Names of the INFO fields of one sample set; None if the release has no such field.
-
-    Attributes
-    ----------
-    af, ac, an, nhomalt
-        Allele frequency, allele count, allele number, number of homozygotes.
-    ac_xy
-        Allele count of XY samples.
-    grpmax, af_grpmax
-        The ancestry group with the highest frequency, and the allele frequency in this group.
-    groups
-        Allele frequency field by ancestry group, in the shard's names.
-    """
+    """Names of the INFO fields of one sample set; None if the release has no such field."""
 
     af: str
     ac: str | None
@@ -56,15 +44,7 @@ class FrequencyFields:
 
 @dataclass(frozen=True, slots=True)
 class RegionFlags:
-    """Names of the INFO flags of a site; None if the release has no such flag, and its value is then unknown.
-
-    Attributes
-    ----------
-    lcr, segdup, non_par
-        Low-complexity region, segmental duplication, outside the pseudo-autosomal regions.
-    not_called_in_exomes, not_called_in_genomes
-        Joint files: outside of what was called in that assay.
-    """
+    """Names of the INFO flags of a site; None if the release has no such flag, and its value is then unknown."""
 
     lcr: str | None = None
     segdup: str | None = None
@@ -75,27 +55,7 @@ class RegionFlags:
 
 @dataclass(frozen=True, slots=True)
 class GnomadLayout:
-    """Fields of one gnomAD release.
-
-    Attributes
-    ----------
-    name
-        Name of the layout, such as ``v4.1 joint``; part of the shard's metadata.
-    main
-        Fields of the sample set that the file describes.
-    flags
-        Flags of the site.
-    passing
-        Joint files only: fields of the data type that passes, by the FILTER text that names the other one.
-    assays
-        Joint files only: field of the AN of each assay, by the column of a spooled allele.
-    genome_alleles
-        Joint files only: largest AN of an autosomal site that only the genomes have.
-    packed_groups
-        chrM only: ancestry groups in the order of the ``|``-separated values of ``pop_AF_hom``, in the shard's names.
-    mitochondrial
-        Whether AC and AF count homoplasmic carriers.
-    """
+    """Fields of one gnomAD release."""
 
     name: str
     main: FrequencyFields

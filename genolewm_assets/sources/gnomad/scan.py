@@ -40,21 +40,7 @@ _Bools = npt.NDArray[np.bool_]
 class GnomadScan:
     """One pass over the blocks of a file: :meth:`take` each block, then :meth:`finish`.
 
-    Parameters
-    ----------
-    layout
-        Fields of the file.
-    verdicts
-        By FILTER text (None: ``.``), the sample set whose frequencies are used; records with another FILTER are
-        filtered.
-    min_af
-        Smallest allele frequency kept, 0 to 1. On a circular contig neither FILTER nor ``min_af`` is applied.
-    only
-        The only contig requested; None: all.
-    ledger
-        Counts the alleles that are read and filtered.
-    spool
-        Receives the alleles that pass, with the columns ``SPOOLED``.
+    ``min_af``: smallest allele frequency kept, 0 to 1. On a circular contig neither FILTER nor ``min_af`` is applied.
     """
 
     def __init__(
@@ -87,15 +73,7 @@ class GnomadScan:
             self._spool_kept(contig, sample_set)
 
     def take(self, block: VcfBlock, names: ContigNames) -> None:
-        """Count the alleles of a block and buffer those that pass the filters.
-
-        Raises
-        ------
-        UnknownContigError
-            If a contig is not one of the human assembly.
-        VcfError
-            If a field of a record cannot be parsed.
-        """
+        """Count the alleles of a block and buffer those that pass the filters."""
         for contig, records in names.divide(block):
             alleles = int(records.alts.sum())
             self._ledger.read(alleles)

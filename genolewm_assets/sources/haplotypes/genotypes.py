@@ -61,15 +61,10 @@ class _WantedAlleles:
 class PhasedFile:
     """What a VCF says of the alleles of one contig.
 
-    Attributes
-    ----------
-    genotypes
-        Genotypes of the wanted alleles, in their order.
-    counts
-        ``records`` and ``alleles_in`` on the contig, of which ``alleles_used``, ``alleles_not_common`` (not wanted) and
-        ``rejected.<reason>``; ``records_other_contig``; ``genotypes`` of the records with a used allele, of which
-        ``genotypes_unphased`` (two different copies without phase) and ``genotypes_missing`` (a copy is missing); and
-        as :meth:`ContigNames.other_contigs` ``other_contig.<name>``.
+    ``counts``: ``records`` and ``alleles_in`` on the contig, of which ``alleles_used``, ``alleles_not_common`` (not
+    wanted) and ``rejected.<reason>``; ``records_other_contig``; ``genotypes`` of the records with a used allele, of
+    which ``genotypes_unphased`` (two different copies without phase) and ``genotypes_missing`` (a copy is missing); and
+    as :meth:`ContigNames.other_contigs` ``other_contig.<name>``.
     """
 
     genotypes: PhasedGenotypes

@@ -54,13 +54,7 @@ ENDINGS = {
 
 
 def find_format(name: str) -> CollectionFormat:
-    """Return the format of a file by the ending of its name.
-
-    Raises
-    ------
-    InputError
-        If the ending is unknown.
-    """
+    """Return the format of a file by the ending of its name."""
     bare = re.sub(r"\.(gz|bgz)$", "", name.lower())
     ending = Path(bare).suffix
     if ending not in ENDINGS:

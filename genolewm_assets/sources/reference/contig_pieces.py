@@ -15,14 +15,7 @@ class ContigPieces:
     If access out of order reads pieces again and again, all pieces read from then on are kept, so that the contig is
     read at most nine times.
 
-    Parameters
-    ----------
-    length
-        Length of the contig, in bases.
-    read
-        Returns the bases ``[start, end)``, 0-based.
-    piece_bp
-        Bases per piece.
+    ``length``: length of the contig, in bases. ``read``: returns the bases ``[start, end)``, 0-based.
     """
 
     def __init__(self, length: int, read: Callable[[int, int], bytes], *, piece_bp: int = 1 << 20) -> None:

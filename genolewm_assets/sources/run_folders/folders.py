@@ -20,17 +20,7 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """One file of a run folder.
-
-    Attributes
-    ----------
-    name
-        Path relative to the folder, separated by ``/``.
-    path
-        Path of the file.
-    size_bytes, modified_ns
-        Size, and modification time in nanoseconds since 1970.
-    """
+    """One file of a run folder."""
 
     name: str
     path: Path

@@ -22,20 +22,7 @@ _IN_REPEAT = 8
 
 
 class HeldAligner:
-    """Aligns sequences to a part of the held-out sequence.
-
-    Parameters
-    ----------
-    part
-        Held-out sequence.
-    folder
-        Folder for a temporary file, which is there as long as the aligner is used.
-
-    Raises
-    ------
-    FastaError
-        From :meth:`align`, if minimap2 cannot index the sequence.
-    """
+    """Aligns sequences to a part of the held-out sequence."""
 
     def __init__(self, part: HeldPart, folder: Path) -> None:
         self._part = part

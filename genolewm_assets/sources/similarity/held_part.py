@@ -78,16 +78,9 @@ def is_soft_masked(reader: FastaReader) -> bool:
 class HeldPart:
     """Held-out sequence and its 21-mers.
 
-    Attributes
-    ----------
-    spans
-        Where the bases are from.
-    firsts
-        int64, shape (n_spans,): index in ``codes`` of the first base of each span; one N follows each span.
-    codes
-        uint8, shape (n_bases,): codes of ``kmer_kernels``, with repeats marked.
-    marks, places, kinds
-        Table of ``kmer_kernels``.
+    ``spans``: where the bases are from. ``firsts``: int64, shape (n_spans,): index in ``codes`` of the first base of
+    each span; one N follows each span. ``codes``: uint8, shape (n_bases,): codes of ``kmer_kernels``, with repeats
+    marked.
     """
 
     spans: tuple[HeldSpan, ...]
@@ -101,11 +94,8 @@ class HeldPart:
     def read(cls, reader: FastaReader, spans: Iterable[HeldSpan], *, soft_masked: bool) -> HeldPart:
         """Read held-out spans from the FASTA.
 
-        Parameters
-        ----------
-        soft_masked
-            Whether lower-case bases are the repeats. Else they are measured, by the copies of their 21-mers in the
-            FASTA. Simple sequence is a repeat in either case.
+        ``soft_masked``: whether lower-case bases are the repeats. Else they are measured, by the copies of their
+        21-mers in the FASTA. Simple sequence is a repeat in either case.
         """
         from genolewm_assets.sources.similarity import kmer_kernels as kernels
 

@@ -123,20 +123,8 @@ def find_shared(
 ) -> tuple[int, int, int, int]:
     """Return how many 21-mers a sequence shares with held-out sequence where they are densest.
 
-    Parameters
-    ----------
-    codes, hashes
-        The sequence.
-    held
-        Held-out sequence that the table was made of.
-    stretch
-        Neighbouring 21-mers that are counted together.
-
-    Returns
-    -------
-    tuple
-        Most shared 21-mers outside repeats of one stretch, and the first base in ``held`` of the last of them; most
-        shared 21-mers of any kind, and likewise. 0 and -1 without a shared one.
+    Result: most shared 21-mers outside repeats of one stretch, and the first base in ``held`` of the last of them; most
+    shared 21-mers of any kind, and likewise. 0 and -1 without a shared one.
     """
     found = np.zeros(max(0, codes.size - K + 1), dtype=np.uint8)
     n_unique, n_any = 0, 0

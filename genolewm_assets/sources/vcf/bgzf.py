@@ -37,17 +37,10 @@ _USUAL_HEAD_BYTES, _LEAST_BLOCK_BYTES = 18, 26
 class Batch:
     """Consecutive whole blocks, still compressed.
 
-    Attributes
-    ----------
-    data
-        The bytes of the blocks.
-    offset
-        Offset of the first block in the file, in bytes.
-    blocks
-        For each block two offsets in ``data``, in bytes: where its deflated bytes begin, and where the block ends.
-    skip, stop
-        The part of the inflated text that was requested: the first ``skip`` bytes of the first block are dropped, and
-        of the last block only ``stop`` bytes are kept (None: all).
+    ``data``: the bytes of the blocks. ``offset``: offset of the first block in the file, in bytes. ``blocks``: for each
+    block two offsets in ``data``, in bytes: where its deflated bytes begin, and where the block ends. ``skip``,
+    ``stop``: the part of the inflated text that was requested: the first ``skip`` bytes of the first block are dropped,
+    and of the last block only ``stop`` bytes are kept (None: all).
     """
 
     data: bytes
@@ -60,19 +53,7 @@ class Batch:
 def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None = None) -> Iterator[Batch]:
     """Yield the blocks of a file in batches of about :data:`BATCH_TEXT_BYTES` of text.
 
-    Parameters
-    ----------
-    file
-        Seekable BGZF file.
-    label
-        Name of the file in errors.
-    begin, end
-        Virtual offsets of the requested text, half-open; ``end`` None: up to the end of the file.
-
-    Raises
-    ------
-    VcfError
-        If the chain of blocks is broken or ends within a block.
+    ``begin``, ``end``: virtual offsets of the requested text, half-open; ``end`` None: up to the end of the file.
     """
     offset, skip = begin >> 16, begin & 0xFFFF
     last, stop = (None, None) if end is None else (end >> 16, end & 0xFFFF)
@@ -101,13 +82,7 @@ def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None 
 
 
 def inflate_batch(batch: Batch, *, label: str) -> list[bytes]:
-    """Inflate a batch and return the text of each block, cut to the requested part.
-
-    Raises
-    ------
-    VcfError
-        If a block does not inflate, states more than 64 KiB, or has another length or checksum than it states.
-    """
+    """Inflate a batch and return the text of each block, cut to the requested part."""
     parts, data, at = [], batch.data, 0
     for begin, end in batch.blocks:
         checksum, size = _TRAILER.unpack_from(data, end - _TRAILER.size)

@@ -35,15 +35,7 @@ _CHROM, _POS, _ID, _REF, _ALT, _QUAL, _FILTER, _INFO, _END = range(9)
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Name of a text's file, and the encoding of its INFO values.
-
-    Attributes
-    ----------
-    label
-        Name of the file in errors.
-    percent_encoded
-        Whether INFO values encode reserved characters as ``%3B`` and the like (VCF 4.3, section 1.2).
-    """
+    """Name of a text's file, and the encoding of its INFO values."""
 
     label: str
     percent_encoded: bool = False
@@ -113,13 +105,7 @@ class _Rows(ABC):
         return self.counts(self.spans(key), f"INFO/{key}")
 
     def counts(self, spans: Spans, label: str) -> Numbers:
-        """Return the text of spans as counts, int64; a span that is absent, empty or ``.`` has no value.
-
-        Raises
-        ------
-        VcfError
-            If a text does not consist of 1 to 18 digits; ``label`` is the name of the field in the message.
-        """
+        """Return the text of spans as counts, int64; a span that is absent, empty or ``.`` has no value."""
         from genolewm_assets.sources.vcf import kernels
 
         values, state = np.empty(len(spans.at), np.int64), np.empty(len(spans.at), np.uint8)
@@ -133,13 +119,7 @@ class _Rows(ABC):
         return self.shares(self.spans(key), f"INFO/{key}")
 
     def shares(self, spans: Spans, label: str) -> Numbers:
-        """Return the text of spans as numbers from 0 to 1, float64; as in :meth:`counts`, and ``nan`` is no value.
-
-        Raises
-        ------
-        VcfError
-            If a text is not a number from 0 to 1 in VCF's notation (VCF 4.3, section 1.3).
-        """
+        """Return the text of spans as numbers from 0 to 1, float64; as in :meth:`counts`, and ``nan`` is no value."""
         from genolewm_assets.sources.vcf import kernels
 
         values, state = np.empty(len(spans.at), np.float64), np.empty(len(spans.at), np.uint8)

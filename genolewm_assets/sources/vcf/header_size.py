@@ -25,13 +25,7 @@ class HeaderSize:
         self._bytes = 0
 
     def add(self, size_bytes: int, *, lines: int = 1) -> None:
-        """Count a header line, or with ``lines=0`` a part of one.
-
-        Raises
-        ------
-        VcfError
-            If the header has more than ``MAX_HEADER_LINES`` lines or ``MAX_HEADER_BYTES`` bytes.
-        """
+        """Count a header line, or with ``lines=0`` a part of one."""
         self._lines += lines
         self._bytes += size_bytes
         if self._lines > MAX_HEADER_LINES or self._bytes > MAX_HEADER_BYTES:

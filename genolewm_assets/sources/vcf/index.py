@@ -48,19 +48,7 @@ Offsets = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class IndexedContig:
-    """The part of a file that holds the records of one contig.
-
-    Attributes
-    ----------
-    name
-        Name of the contig as the file writes it.
-    begin, end
-        Virtual offsets of the contig's first line, and of the byte after its last line.
-    records
-        Number of the contig's records; None if the index does not count them, as htsjdk's indexes.
-    cuts
-        Virtual offsets strictly between ``begin`` and ``end`` at which a line begins, sorted and distinct.
-    """
+    """The part of a file that holds the records of one contig."""
 
     name: str
     begin: int
@@ -91,21 +79,6 @@ def find_index(vcf: Path) -> Path | None:
 def read_index(index: Path | bytes, *, where: str) -> VariantIndex:
     """Read a tabix or CSI index; the format is detected from the content, not the name.
 
-    Parameters
-    ----------
-    index
-        Path of the index, or its content.
-    where
-        Name of the index in errors.
-
-    Raises
-    ------
-    VcfError
-        If the index is not a BGZF file, is damaged, truncated, contradictory or larger than ``INDEX_LIMIT_BYTES``, or
-        is not the index of a text VCF (the index of a BCF has no contig names).
-
-    Notes
-    -----
     Each count is compared with the bytes that remain before memory is allocated for it.
     """
     content = _IndexContent(_inflate(_packed(index, where), where), where)
@@ -115,16 +88,8 @@ def read_index(index: Path | bytes, *, where: str) -> VariantIndex:
 def split_region(contig: IndexedContig, parts: int) -> list[tuple[int, int]]:
     """Divide a contig's part of a file for parallel reading.
 
-    Returns
-    -------
-    list of (int, int)
-        At most ``parts`` half-open ranges of virtual offsets, in order and without gaps, that cover the contig. They
-        are divided at the cuts closest to equal shares of the compressed bytes; with few cuts there are fewer ranges.
-
-    Raises
-    ------
-    ValueError
-        If ``parts`` is less than 1.
+    Result: at most ``parts`` half-open ranges of virtual offsets, in order and without gaps, that cover the contig.
+    They are divided at the cuts closest to equal shares of the compressed bytes; with few cuts there are fewer ranges.
     """
     if parts < 1:
         raise ValueError(f"parts: expected at least 1, got {parts}")
@@ -254,15 +219,8 @@ class _IndexContent:
     ) -> tuple[Offsets, Offsets, tuple[int, int, int, int] | None]:
         """Parse a contig's bins.
 
-        Returns
-        -------
-        chunks : uint64, shape (chunks, 2)
-            Virtual offsets of a chunk's first line and of the line after its last.
-        starts : uint64, shape (bins,)
-            CSI's ``loffset``: virtual offset of the first line that overlaps the bin; 0 if unknown. Empty for tabix.
-        summary : tuple or None
-            Begin and end (virtual offsets), numbers of mapped and unmapped records, from htslib's pseudo-bin, whose
-            number is one above the highest bin number; None if there is none.
+        Result: begin and end (virtual offsets), numbers of mapped and unmapped records, from htslib's pseudo-bin, whose
+        number is one above the highest bin number; None if there is none.
         """
         data, at = self._data, self._at
         head, pseudo_bin = _CSI_BIN if is_csi else _TBI_BIN, (8 ** (depth + 1) - 1) // 7 + 1

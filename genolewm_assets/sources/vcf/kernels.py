@@ -53,22 +53,11 @@ def count_line_ends(text: Bytes) -> int:
 def split_lines(text: Bytes, columns: int, starts: Ints, pos: Longs, alts: Ints) -> int:
     """Find the columns of consecutive data lines.
 
-    Parameters
-    ----------
-    text
-        uint8, shape (bytes,): whole lines, each with its line end.
-    columns
-        Number of columns that each line must have, 8 or more.
-    starts
-        Out, int32, shape (9, lines): offsets in ``text`` where CHROM to INFO begin, and the end of INFO plus 1.
-    pos, alts
-        Out, int64 and int32, shape (lines,): POS (1-based), and the number of ALT alleles (``.`` counts as one).
-
-    Returns
-    -------
-    int
-        Number of lines parsed. Parsing stops at the first line that has another number of columns, begins with ``#``,
-        has a POS that is not a number of at most 10 digits, or an empty column among the first eight.
+    ``text``: uint8, shape (bytes,): whole lines, each with its line end. ``starts``: out, int32, shape (9, lines):
+    offsets in ``text`` where CHROM to INFO begin, and the end of INFO plus 1. ``pos``, ``alts``: out, int64 and int32,
+    shape (lines,): POS (1-based), and the number of ALT alleles (``.`` counts as one). Result: number of lines parsed.
+    Parsing stops at the first line that has another number of columns, begins with ``#``, has a POS that is not a
+    number of at most 10 digits, or an empty column among the first eight.
     """
     base, size = text.ctypes.data, len(text)
     line, at = 0, 0
@@ -160,22 +149,11 @@ def locate_keys(
 ) -> int:
     """Find the values of some keys in INFO columns.
 
-    Parameters
-    ----------
-    info, info_end
-        int32, shape (rows,): spans of the INFO columns.
-    names, name_starts
-        uint8 and int32, shape (keys + 1,): the concatenated keys, the offset where each begins, and the total length.
-    head, chain
-        int32, shape (256,) and (keys,): ``head[byte]`` is the first key that begins with a byte, ``chain[key]`` the
-        next key that begins with the same byte; -1 if there is none.
-    at, to
-        Out, int32, shape (keys, rows): span of the value; a key without ``=`` has an empty span. ``at`` is -1 on entry.
-
-    Returns
-    -------
-    int
-        The first row that has one of the keys twice; -1 if there is none.
+    ``info``, ``info_end``: int32, shape (rows,): spans of the INFO columns. ``names``, ``name_starts``: uint8 and
+    int32, shape (keys + 1,): the concatenated keys, the offset where each begins, and the total length. ``head``,
+    ``chain``: int32, shape (256,) and (keys,): ``head[byte]`` is the first key that begins with a byte, ``chain[key]``
+    the next key that begins with the same byte; -1 if there is none. ``at``, ``to``: out, int32, shape (keys, rows):
+    span of the value; a key without ``=`` has an empty span. ``at`` is -1 on entry.
     """
     base = text.ctypes.data
     for row in range(len(info)):
@@ -210,11 +188,6 @@ def find_elements(text: Bytes, at: Ints, to: Ints, count: Ints, index: Ints, one
 
     ``one_at`` and ``one_to``, int32, shape (rows,), receive the element's span. If the list is missing (``at`` -1,
     empty or ``.``), so is its element.
-
-    Returns
-    -------
-    int
-        The first row whose list has another number of elements; -1 if there is none.
     """
     element, here = 0, 0
     for row in range(len(at)):
@@ -317,17 +290,8 @@ def parse_shares(text: Bytes, at: Ints, to: Ints, values: Floats, state: Bytes) 
 def measure(text: Bytes, at: Ints, to: Ints, dot_is_missing: bool, offsets: Ints, valid: Bytes) -> int:
     """Compute offsets and validity of the Arrow string array that holds the text of spans.
 
-    Parameters
-    ----------
-    dot_is_missing
-        Whether an empty span and ``.`` are null too; an absent span always is.
-    offsets, valid
-        Out: offsets, int32, shape (rows + 1,), and validity bitmap, uint8, shape (ceil(rows / 8),), zero on entry.
-
-    Returns
-    -------
-    int
-        Number of nulls.
+    ``offsets``, ``valid``: out: offsets, int32, shape (rows + 1,), and validity bitmap, uint8, shape (ceil(rows / 8),),
+    zero on entry.
     """
     nulls, end = 0, 0
     offsets[0] = 0

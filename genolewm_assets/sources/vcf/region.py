@@ -20,23 +20,7 @@ from genolewm_assets.sources.vcf.text import read_text
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The part of a VCF that holds the records of one contig, as the index states it.
-
-    Attributes
-    ----------
-    label
-        Name of the file in errors.
-    name
-        Name of the contig as the file writes it.
-    begin, end
-        Virtual offsets of the contig's first line, and of the byte after its last line.
-    records
-        Number of the contig's records.
-    lines_before
-        Number of data lines before the contig's first.
-    header_end
-        Virtual offset of the file's first record.
-    """
+    """The part of a VCF that holds the records of one contig, as the index states it."""
 
     label: str
     name: str
@@ -76,16 +60,8 @@ class Region:
 def find_region(source: VcfSource, contig: Contig) -> Region | None:
     """Return the part of a VCF that holds a contig's records, from its index.
 
-    Returns
-    -------
-    Region or None
-        None if the file is not BGZF, has no index, the index does not count the records, or it has the contig under
-        none or several of its names.
-
-    Raises
-    ------
-    VcfError
-        If there is an index that cannot be read.
+    Result: None if the file is not BGZF, has no index, the index does not count the records, or it has the contig under
+    none or several of its names.
     """
     file, _ = source.open()
     with file:

@@ -20,12 +20,7 @@ CHUNK_BYTES = 1 << 22
 class TextChunk(NamedTuple):
     """Consecutive text of a file, which may begin and end within a line.
 
-    Attributes
-    ----------
-    parts
-        The text, in consecutive pieces.
-    read_bytes
-        Offset in the file up to which it was read for this chunk, in bytes.
+    ``read_bytes``: offset in the file up to which it was read for this chunk, in bytes.
     """
 
     parts: list[bytes]
@@ -37,22 +32,9 @@ def read_text(
 ) -> Iterator[TextChunk]:
     """Yield the text of a BGZF, gzip or plain file; the compression is detected from the content.
 
-    Parameters
-    ----------
-    file
-        Seekable binary file; read by one thread at a time.
-    label
-        Name of the file in errors.
-    threads
-        Number of threads used, including the caller's. With 1 nothing is read ahead. BGZF is inflated by all other
-        threads, gzip by one, because it is a single stream.
-    begin, end
-        Virtual offsets of the requested text, half-open; BGZF only.
-
-    Raises
-    ------
-    VcfError
-        If the file is truncated or its compressed data are damaged.
+    ``threads``: number of threads used, including the caller's. With 1 nothing is read ahead. BGZF is inflated by all
+    other threads, gzip by one, because it is a single stream. ``begin``, ``end``: virtual offsets of the requested
+    text, half-open; BGZF only.
     """
     compression = detect_compression(file)
     if compression is Compression.BGZF:

@@ -18,7 +18,8 @@ from genolewm_assets.defs.assets.packages import current as current_package
 from genolewm_assets.defs.display import FIGURES
 from genolewm_assets.defs.runtime import webhook as webhook_module
 from genolewm_assets.defs.runtime.webhook import UI_VARIABLE, WEBHOOK_VARIABLE
-from genolewm_assets.lewm.packages.pointer import pin_release, read_current, read_latest
+from genolewm_assets.lewm.packages.pointer import pin_release, read_current
+from genolewm_assets.lewm.packages.references import read_latest
 from genolewm_assets_tests.pictures import PICTURE
 from genolewm_assets_tests.referees import package_tables as referee
 from genolewm_assets_tests.servers.webhook import Webhook, closed_port, webhook_server
@@ -89,8 +90,7 @@ def recount(before: Path, after: Path) -> dict[str, int]:
 
 
 def forget_pointer(world: BuiltWorld) -> None:
-    for path in (world.root / "packages").glob("current*.json"):
-        path.unlink()
+    (world.root / "packages/current.json").unlink()
     shutil.rmtree(world.root / "packages/reports")
 
 
@@ -247,30 +247,28 @@ def test_a_package_before_whose_files_are_gone(world: BuiltWorld, webhook: Webho
 @pytest.mark.nightly
 def test_another_package_at_the_place_of_the_one_before_is_not_compared(world: BuiltWorld) -> None:
     Shown(world)
-    record = world.root / "packages/current.move.json"
-    build_third(world)
+    record = world.root / "packages/current.json"
     document = json.loads(record.read_bytes())
-    document["after"]["manifest_sha256"] = "0" * 64
-    record.write_text(json.dumps(document))
+    record.write_text(json.dumps({**document, "manifest_sha256": "0" * 64}))
+    build_third(world)
     shown = Shown(world)
     assert shown.figures == PLANTED
-    assert "is not the package that current.move.json names" in shown.metadata["report"]
+    assert "is not the package that current.json names" in shown.metadata["report"]
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("damage", ["{", '{"before": null}', None], ids=["cut", "other", "absent"])
-def test_without_a_record_nothing_is_posted_twice(world: BuiltWorld, webhook: Webhook, damage: str | None) -> None:
+def test_without_a_readable_record_nothing_moves_and_nothing_is_posted_twice(
+    world: BuiltWorld, webhook: Webhook
+) -> None:
     build_third(world)
     Shown(world)
     assert len(webhook.posted) == 1
-    record = world.root / "packages/current.move.json"
-    if damage is None:
-        record.unlink()
-    else:
-        record.write_text(damage)
-    shown = Shown(world)
-    assert shown.metadata["before"] == "none is recorded"
-    assert len(shown.warnings) == (damage is not None)
+    record = world.root / "packages/current.json"
+    record.write_bytes(record.read_bytes()[:40])
+    with pytest.raises(dg.Failure, match="genolewm package pin --newest"):
+        world.materialize("packages/current")
+    pin_release(world.root, None)
+    assert Shown(world).metadata["before"] == "none is recorded"
     assert len(webhook.posted) == 1
     pin_release(world.root, FIRST)
     assert Shown(world).metadata["before"].startswith(THIRD)

@@ -21,7 +21,7 @@ from genolewm_assets.defs.assets.packages.frozen import tuples_frozen
 from genolewm_assets.defs.runtime.partitions import BY_FROZEN_RELEASE, BY_PACKAGED_RELEASE
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.lewm.freezing.checks import FROZEN_CHECKS
-from genolewm_assets.lewm.packages.pointer import read_latest
+from genolewm_assets.lewm.packages.references import read_latest
 from genolewm_assets.lewm.training.batches import encode_targets
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld

@@ -14,9 +14,9 @@ import pytest
 from genolewm_assets.defs.display.package_report import FIGURES, MoveFacts, move_figures, write_report, write_title
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.diff import compare_packages
-from genolewm_assets.lewm.packages.moves import Move
-from genolewm_assets.lewm.packages.pointer import PackageRef
+from genolewm_assets.lewm.packages.pointer import Move
 from genolewm_assets.lewm.packages.reader import open_tables
+from genolewm_assets.lewm.packages.references import PackageRef
 from genolewm_assets.variants.changes import find_changes
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets_tests.pictures import PICTURE

@@ -105,7 +105,8 @@ def withdraw_newest_package(world: BuiltWorld) -> None:
 
 
 def pin_by_hand(world: BuiltWorld) -> None:
-    (world.root / "packages/pin.json").write_text(json.dumps({"release": FIRST}))
+    path = world.root / "packages/current.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), "pin": FIRST}))
 
 
 def no_parameter(_world: BuiltWorld) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
@@ -179,7 +180,8 @@ def test_a_run_says_it_of_the_asset_from_the_record(world: BuiltWorld) -> None:
 
 def test_the_package_in_use_is_what_counts_for_the_pointer(world: BuiltWorld) -> None:
     world.run_job("check_current")
-    (world.root / "packages/pin.json").write_text(f'{{"release": "{FIRST}"}}\n')
+    pointer = world.root / "packages/current.json"
+    pointer.write_text(json.dumps({**json.loads(pointer.read_bytes()), "pin": FIRST}))
     assert world.materialize("packages/current").success
     assert late(world) == {"packages/current"}
     current = judged(world)["packages/current"]

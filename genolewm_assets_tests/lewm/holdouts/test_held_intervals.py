@@ -3,10 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from genolewm_assets.genome import EVALUATION, Holdout, Interval, IntervalArray, Split
+from genolewm_assets.genome import EVALUATION, Holdout, Interval, Split
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdouts.held_intervals import (
@@ -15,8 +13,8 @@ from genolewm_assets.lewm.holdouts.held_intervals import (
     hold_blocks,
     hold_contigs,
     hold_genes,
+    merge_intervals,
 )
-from genolewm_assets.lewm.holdouts.overlap import NO_INTERVALS, first_met, meets, merge_intervals
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, IntervalReason
 from genolewm_assets_tests.rows import each_row
@@ -144,34 +142,6 @@ def test_table_has_its_schema_and_order() -> None:
     HOLDOUT_INTERVALS.check(table.schema, where="test")
     assert table["start"].to_pylist() == [5, 40, 9]
     assert set(table["reason"].to_pylist()) == {"proximity_block"}
-
-
-SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)).map(lambda s: (s[0], s[0] + s[1])), max_size=9)
-
-
-def columns(spans: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    start, end = np.array(spans, dtype=np.int64).reshape(-1, 2).T
-    return start, end
-
-
-@given(SPANS, SPANS)
-def test_first_met_is_the_first_of_those_that_share_a_base(
-    held: list[tuple[int, int]], asked: list[tuple[int, int]]
-) -> None:
-    intervals = IntervalArray.from_unsorted(*columns(held))
-    expected = [
-        next((i for i, (a, b) in enumerate(intervals) if set(range(a, b)) & set(range(start, end))), -1)
-        for start, end in asked
-    ]
-    assert first_met(intervals, *columns(asked)).tolist() == expected
-    assert meets(intervals.merge(), *columns(asked)).tolist() == [i >= 0 for i in expected]
-
-
-@each_row(("start", "end", "met"), [(0, 10, False), (0, 11, True), (19, 20, True), (20, 21, False)])
-def test_touching_is_not_meeting(start: int, end: int, met: bool) -> None:
-    held = IntervalArray(np.array([10]), np.array([20]))
-    assert meets(held, np.array([start]), np.array([end])).tolist() == [met]
-    assert not meets(NO_INTERVALS, np.array([start]), np.array([end])).any()
 
 
 def test_intervals_are_merged_by_contig() -> None:

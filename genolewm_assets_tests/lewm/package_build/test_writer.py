@@ -80,7 +80,6 @@ def test_report_and_description_say_what_lies_in_the_files(tmp_path):
         *arrays,
         "package.json",
         "README.md",
-        "SHA256SUMS",
     }
 
 

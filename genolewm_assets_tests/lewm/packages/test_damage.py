@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.lewm.packages.damage import find_package_damage
-from genolewm_assets.lewm.packages.files import read_sha256sums
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
+from genolewm_assets.store.artefacts.manifest import read_manifest
 
 
 def damaged(directory: Path) -> list[str]:
@@ -20,10 +20,14 @@ def files_of(directory: Path) -> list[str]:
     return sorted(set(found) - {"provenance.json"})
 
 
-def own_entry(manifest: bytes) -> range:
-    """Return the bytes of a manifest that state the digest and size of SHA256SUMS."""
-    at = manifest.find(b'"SHA256SUMS"')
-    return range(manifest.rfind(b"{", 0, at), manifest.find(b"}", at)) if at >= 0 else range(0)
+def alone(manifest: bytes, at: int) -> str | None:
+    """Return the file whose entry in the manifest a byte is of, if ``package.json`` does not list the file."""
+    entry = manifest[manifest.rfind(b"{", 0, at) : manifest.find(b"}", at)]
+    return next((name for name in ("package.json", "README.md") if f'"path": "{name}"'.encode() in entry), None)
+
+
+def digests(directory: Path) -> dict[str, str]:
+    return {entry.path: entry.sha256 for entry in read_manifest(directory).files}
 
 
 def flip(path: Path, at: int) -> None:
@@ -32,17 +36,13 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(bytes(data))
 
 
-def test_checksums_are_those_of_sha256sum(package):
+def test_the_digests_of_the_manifest_are_those_of_sha256sum(package):
     assert damaged(package.directory) == []
-    result = subprocess.run(
-        ["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"],
-        cwd=package.directory,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    lines = "".join(f"{sha256}  {path}\n" for path, sha256 in digests(package.directory).items())
+    command = ["sha256sum", "--check", "--strict", "--quiet"]
+    result = subprocess.run(command, cwd=package.directory, input=lines, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout + result.stderr) == (0, "")
-    assert sorted([*read_sha256sums(package.directory), "SHA256SUMS", "manifest.json"]) == files_of(package.directory)
+    assert sorted([*digests(package.directory), "manifest.json"]) == files_of(package.directory)
 
 
 @pytest.mark.nightly
@@ -53,16 +53,16 @@ def test_one_flipped_byte_anywhere_is_found_and_its_file_named(package, tmp_path
     for name in files_of(target):
         path = target / name
         original = path.read_bytes()
-        steps = 40 if name in {"SHA256SUMS", "manifest.json"} else 3
+        steps = 40 if name in {"package.json", "manifest.json"} else 3
         for at in {0, len(original) - 1, *(len(original) * i // steps for i in range(1, steps))}:
             flip(path, at)
             found = damaged(target)
             if name == "manifest.json" and place == "copy" and not found:
                 # Under another name nothing holds the manifest's digest: what it says of files and rows is compared.
                 assert at not in range(original.index(b'"counts"'), original.index(b'"inputs"'))
-            elif place == "copy" and at in own_entry(original):
-                # The manifest and SHA256SUMS disagree, and no third record tells which of the two is right.
-                assert found in ([name], ["SHA256SUMS"])
+            elif place == "copy" and name == "manifest.json" and (lone := alone(original, at)):
+                # No second record tells whether the file or the manifest was altered.
+                assert found in ([name], [lone])
             else:
                 assert found == [name], (name, at)
             path.write_bytes(original)
@@ -73,12 +73,12 @@ def test_one_flipped_byte_anywhere_is_found_and_its_file_named(package, tmp_path
 def test_every_digest_in_every_record_is_compared(package, tmp_path):
     target = tmp_path / "copy"
     shutil.copytree(package.directory, target)
-    for record in ("manifest.json", "SHA256SUMS", "package.json"):
+    for record in ("manifest.json", "package.json"):
         original = (target / record).read_bytes()
-        for digest in set(read_sha256sums(package.directory).values()):
+        for path, digest in digests(package.directory).items():
             if digest.encode() in original:
                 flip(target / record, original.index(digest.encode()) + 5)
-                assert damaged(target) == [record]
+                assert damaged(target) in ([record], [path] if path in {"README.md", "package.json"} else [record])
                 (target / record).write_bytes(original)
 
 
@@ -94,7 +94,7 @@ def test_missing_extra_and_replaced_files_are_named(package, tmp_path):
     assert damaged(target) == ["README.md", "data/extra.parquet", "holdouts/alleles.parquet", "variants/train.parquet"]
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "SHA256SUMS", "package.json"])
+@pytest.mark.parametrize("name", ["manifest.json", "package.json"])
 def test_a_missing_record_is_named(package, tmp_path, name):
     target = tmp_path / ".gen" / package.directory.name
     shutil.copytree(package.directory, target)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.packages import files as package_files
-from genolewm_assets.lewm.packages.files import WindowShardWriter, read_sha256sums, write_package_table
+from genolewm_assets.lewm.packages.files import WindowShardWriter, write_package_table
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets_tests.worlds.lewm.package_world import table
 
@@ -85,23 +85,3 @@ def test_a_table_without_rows_has_its_schema_and_no_row_group(tmp_path):
     file = pq.ParquetFile(tmp_path / "a" / "b.parquet")
     PACKAGE_VARIANTS.check(file.schema_arrow, where="b.parquet")
     assert file.metadata.num_row_groups == 0
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "short  a\n",
-        f"{'0' * 64} a\n",
-        f"{'0' * 64}  ../a\n",
-        f"{'0' * 64}  /a\n",
-        f"{'0' * 64}  a\n" * 2,
-        f"{'0' * 64}  a",
-    ],
-)
-def test_malformed_checksums_are_refused(tmp_path, text):
-    (tmp_path / "SHA256SUMS").write_text(text)
-    with pytest.raises(CorruptResourceError):
-        read_sha256sums(tmp_path)
-    (tmp_path / "SHA256SUMS").unlink()
-    with pytest.raises(MissingResourceError):
-        read_sha256sums(tmp_path)

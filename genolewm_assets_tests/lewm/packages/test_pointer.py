@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
+from genolewm_assets.lewm.packages import pointer as module
 from genolewm_assets.lewm.packages.pointer import (
-    PackageRef,
+    Move,
     choose_current,
     current_folder,
     find_current,
+    mark_reported,
     move_current,
     not_in_use,
     open_current,
     pin_release,
     read_current,
-    read_latest,
+    read_move,
     read_pin,
-    released,
-    write_latest,
+    read_pointer,
 )
 from genolewm_assets.lewm.packages.reader import open_package, verify_package
+from genolewm_assets.lewm.packages.references import PackageRef, read_latest, released, write_latest
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
@@ -127,11 +131,90 @@ def test_what_is_not_there_is_named(root: Path, tmp_path: Path) -> None:
         choose_current(tmp_path / "empty", None)
 
 
-def test_a_pin_that_names_no_release_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "packages").mkdir()
-    (tmp_path / "packages" / "pin.json").write_text("{}")
-    with pytest.raises(CorruptResourceError, match=r"pin\.json: names no release"):
-        read_pin(tmp_path)
+def test_one_record_has_the_pin_the_version_and_what_was_in_use_before(root: Path) -> None:
+    move_current(root, code_version="4")
+    pin_release(root, OLD)
+    document = json.loads((root / "packages/current.json").read_bytes())
+    assert (document["release"], document["pin"], document["why"]) == (OLD, OLD, f"pinned {OLD}")
+    assert [(each["release"], each["why"]) for each in document["earlier"]] == [(NEW, "newest")]
+    pin_release(root, None)
+    pointer = read_pointer(root)
+    assert (pointer.used.release, pointer.pin, pointer.code_version) == (NEW, None, "4")
+    assert [each.release for each in pointer.earlier] == [NEW, OLD]
+    assert pointer.earlier[0].since <= pointer.earlier[1].since <= pointer.used.since
+    move_current(root, code_version="4")
+    assert read_pointer(root) == pointer, "the package stays in use"
+
+
+def change(root: Path, **fields: object) -> None:
+    path = root / "packages/current.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **fields}))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"pin": "newest"},
+        {"pin": 3},
+        {"code_version": 4},
+        {"earlier": None},
+        {"earlier": ["2024-01-07"]},
+        {"earlier": [{}]},
+        {"reported": 1},
+        {"since": None},
+        {"path": "packages/../x"},
+        {"more": 1},
+    ],
+)
+def test_a_record_of_another_form_is_replaced_by_a_pin_only(root: Path, fields: dict[str, object]) -> None:
+    pin_release(root, OLD)
+    change(root, **fields)
+    for read in (read_pin, read_current, read_move, move_current):
+        with pytest.raises(CorruptResourceError, match=r"current\.json.*genolewm package pin --newest"):
+            read(root)
+    assert pin_release(root, None).release == NEW
+    assert read_pin(root) is None
+    assert read_move(root) == Move(None, read_latest(root, NEW), reported=True), "nothing is reported twice"
+
+
+def test_a_record_of_the_former_form_is_refused(root: Path) -> None:
+    (root / "packages/current.json").write_text(json.dumps(asdict(read_latest(root, NEW))))
+    with pytest.raises(CorruptResourceError, match="expected pin and code_version"):
+        current_folder(root)
+
+
+def test_a_move_begins_where_the_last_report_ended(root: Path) -> None:
+    old, new = read_latest(root, OLD), read_latest(root, NEW)
+    move_current(root)
+    assert read_move(root) == Move(None, new)
+    mark_reported(root, old)
+    assert not read_move(root).reported, "another package is in use"
+    mark_reported(root, new)
+    assert read_move(root) == Move(None, new, reported=True)
+    pin_release(root, OLD)
+    assert read_move(root) == Move(new, old)
+    pin_release(root, NEW)
+    assert read_move(root) == Move(None, new, reported=True), "back without a report"
+    pin_release(root, OLD)
+    mark_reported(root, old)
+    assert read_move(root) == Move(new, old, reported=True)
+    assert read_move(root).name == f"{OLD}.{old.manifest_sha256[:12]}_after_{NEW}.{new.manifest_sha256[:12]}"
+    assert Move(None, new).name == f"{NEW}.{new.manifest_sha256[:12]}_after_nothing"
+
+
+def test_a_pin_that_is_set_while_the_pointer_moves_is_kept(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    move_current(root)
+    choose = module.choose_current
+
+    def chosen(where: Path, pin: str | None, **options: Any) -> PackageRef:
+        ref = choose(where, pin, **options)
+        if pin is None:
+            change(where, pin=OLD)
+        return ref
+
+    monkeypatch.setattr(module, "choose_current", chosen)
+    assert move_current(root).release == OLD
+    assert read_pin(root) == OLD
 
 
 class Hashed(Progress):
@@ -262,5 +345,5 @@ def test_the_package_in_use_stays_while_a_later_build_of_its_release_is_not_audi
     with pytest.raises(RejectedResourceError):
         pin_release(root, NEW)
     pin_release(root, None)
-    (root / "packages/pin.json").write_text(f'{{"release": "{NEW}"}}')
+    change(root, pin=NEW)
     assert move_current(root) == used

@@ -1,12 +1,10 @@
-"""The record of the pointer's last move: what was in use before, across moves that nobody recorded."""
+"""Opening a package, and the schemas of its tables."""
 
 from __future__ import annotations
 
-import json
 import pickle
 import shutil
 from fnmatch import fnmatch
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +13,6 @@ from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES
 from genolewm_assets.lewm.packages.mix import SOURCE_MIX
-from genolewm_assets.lewm.packages.moves import Move, next_move, read_move, write_move
-from genolewm_assets.lewm.packages.pointer import PackageRef
 from genolewm_assets.lewm.packages.reader import open_package, open_tables, verify_package
 from genolewm_assets.lewm.packages.schema import (
     PACKAGE_CONTROLS,
@@ -68,7 +64,7 @@ def test_a_package_travels_to_a_worker(package):
     assert len(raw) < 40_000
 
 
-@pytest.mark.parametrize("name", ["data/train-00000-of-00001.parquet", "README.md", "SHA256SUMS", "package.json"])
+@pytest.mark.parametrize("name", ["data/train-00000-of-00001.parquet", "README.md", "package.json"])
 def test_an_altered_package_is_not_opened(package, tmp_path, name):
     copy = tmp_path / "copy"
     shutil.copytree(package.directory, copy)
@@ -140,62 +136,3 @@ def test_the_pattern_of_a_split_finds_its_files_and_no_others(split):
     names = {other: window_shard(other, 3, 12) for other in Split}
     assert names[split] == f"data/{split}-00003-of-00012.parquet"
     assert [other for other, name in names.items() if fnmatch(name, window_pattern(split))] == [split]
-
-
-FIRST = PackageRef("2024-01-07", "packages/2024-01-07/aaaaaaaaaaaa", "a" * 64)
-SECOND = PackageRef("2025-01-05", "packages/2025-01-05/bbbbbbbbbbbb", "b" * 64)
-REBUILT = PackageRef("2025-01-05", "packages/2025-01-05/cccccccccccc", "c" * 64)
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    assert read_move(tmp_path) is None
-    for move in (Move(None, FIRST), Move(FIRST, SECOND)):
-        write_move(tmp_path, move)
-        assert read_move(tmp_path) == move
-
-
-@each_row(
-    ("recorded", "after", "found"),
-    [
-        (None, FIRST, Move(None, FIRST)),
-        (Move(None, FIRST), FIRST, Move(None, FIRST)),
-        (Move(None, FIRST), SECOND, Move(FIRST, SECOND)),
-        (Move(FIRST, SECOND), SECOND, Move(FIRST, SECOND)),
-        (Move(FIRST, SECOND), REBUILT, Move(SECOND, REBUILT)),
-        (Move(FIRST, SECOND), FIRST, Move(SECOND, FIRST)),
-    ],
-    ids=["first", "first again", "next", "next again", "rebuilt", "back"],
-)
-def test_a_move_begins_where_the_last_one_ended(recorded: Move | None, after: PackageRef, found: Move) -> None:
-    assert next_move(recorded, after) == found
-
-
-def test_a_name_states_both_packages() -> None:
-    assert Move(FIRST, SECOND).name == f"2025-01-05.{'b' * 12}_after_2024-01-07.{'a' * 12}"
-    assert Move(None, FIRST).name == f"2024-01-07.{'a' * 12}_after_nothing"
-    assert Move(SECOND, REBUILT).name != Move(FIRST, REBUILT).name
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"after": None}, "names no package in use"),
-        ({"before": "2024-01-07"}, "expected a mapping"),
-        ({"before": {}}, "not a reference to a package"),
-        ({"more": 1}, "expected before, after"),
-    ],
-)
-def test_another_document_is_refused(tmp_path: Path, change: dict[str, object], problem: str) -> None:
-    write_move(tmp_path, Move(FIRST, SECOND))
-    path = tmp_path / "packages/current.move.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(CorruptResourceError, match=problem):
-        read_move(tmp_path)
-
-
-def test_a_path_that_leads_out_of_the_root_is_refused(tmp_path: Path) -> None:
-    write_move(tmp_path, Move(FIRST, SECOND))
-    path = tmp_path / "packages/current.move.json"
-    path.write_text(path.read_text().replace("packages/2024-01-07", "../2024-01-07"))
-    with pytest.raises(CorruptResourceError):
-        read_move(tmp_path)

@@ -15,8 +15,9 @@ from genolewm_assets import lewm
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.mapped import array_file
-from genolewm_assets.lewm.packages.pointer import PackageRef, pin_release, write_latest
+from genolewm_assets.lewm.packages.pointer import pin_release
 from genolewm_assets.lewm.packages.reader import open_package
+from genolewm_assets.lewm.packages.references import PackageRef, write_latest
 from genolewm_assets.lewm.states.pooling import pool_blocks
 from genolewm_assets.lewm.training.batches import merge_batches
 from genolewm_assets.store.artefacts.manifest import read_manifest

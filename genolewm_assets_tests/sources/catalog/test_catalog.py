@@ -24,7 +24,7 @@ from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, 
 from genolewm_assets.sources.catalog.corpus import CORPUS_SOURCES
 from genolewm_assets.sources.catalog.forensic import ForensicSection
 from genolewm_assets.sources.catalog.training import EncoderSection
-from genolewm_assets.sources.examination.forensic import look_at_panels, look_at_runs
+from genolewm_assets.sources.examination.files import look_at_panels, look_at_runs
 from genolewm_assets_tests.places import CATALOGS
 from genolewm_assets_tests.worlds.forensic.run_folders import write_run
 from genolewm_assets_tests.worlds.sources.minimal_catalog import MD5, MINIMAL, changed, write

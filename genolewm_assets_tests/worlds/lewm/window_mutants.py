@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.audit import LeakKind
+from genolewm_assets.genome import intervals
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer, Verdict
 from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.lewm.holdouts import overlap
 from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
 from genolewm_assets.lewm.holdouts.held_intervals import hold_genes
 from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.holdouts.overlap import meets
 from genolewm_assets.lewm.holdouts.similar import Query, corpus_queries
 from genolewm_assets.lewm.package_build import plan, split
 from genolewm_assets.sources.similarity import held_part, search
@@ -37,9 +36,9 @@ def _no_rows(_: object, table: pa.Table) -> np.ndarray:
 
 
 def _shifted_queries(at_start: int, at_end: int) -> Mutate:
-    found = overlap.first_met
+    found = intervals.first_met
     return exchange(
-        f"{HOLDOUTS}.overlap.first_met", lambda held, start, end: found(held, start + at_start, end + at_end)
+        f"{intervals.__name__}.first_met", lambda held, start, end: found(held, start + at_start, end + at_end)
     )
 
 
@@ -65,7 +64,9 @@ def _places() -> Iterator[Mutant]:
         f"{HOLDOUTS}.build.hold_out_corpus", lambda *given, **more: _CORPUS_ROWS(*given, **(more | {"margin_bp": 0}))
     )
     yield Mutant("flanks of records forgotten", forgotten, kind, f"{records} flank+:0")
-    one_side = exchange(f"{HOLDOUTS}.corpus.meets", lambda held, start, end: meets(held, start + _MARGIN_BP, end))
+    one_side = exchange(
+        f"{HOLDOUTS}.corpus.meets", lambda held, start, end: intervals.meets(held, start + _MARGIN_BP, end)
+    )
     yield Mutant("flank on the wrong side of records on -", one_side, kind, f"{records} flank-:0")
     fail_open = exchange(f"{HOLDOUTS}.corpus._may_come_from", lambda table, *_: np.zeros(table.num_rows, dtype=bool))
     yield Mutant("record with a contig alone is kept", fail_open, kind, f"{records} contig_only:0")

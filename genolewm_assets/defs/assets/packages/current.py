@@ -1,7 +1,6 @@
 """``packages/current``: the package in use."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,19 +26,17 @@ from genolewm_assets.defs.runtime import (
     webhook_url,
 )
 from genolewm_assets.defs.status import RELEASE_ENTRIES, read_release_table, release_metadata
-from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError
+from genolewm_assets.errors import GenoLeWMError, MissingResourceError
 from genolewm_assets.lewm.packages import (
     CARD,
     Move,
     find_current,
+    mark_reported,
     move_current,
-    next_move,
     read_current,
-    read_current_version,
     read_move,
     read_pin,
-    write_current_version,
-    write_move,
+    read_pointer,
 )
 from genolewm_assets.store.artefacts import ArtefactId, Check, CheckResult
 from genolewm_assets.variants import is_before
@@ -50,6 +47,12 @@ _COLUMNS = dg.TableSchema(
         dg.TableColumn("release", "string", description="ClinVar release of the package"),
         dg.TableColumn("path", "string", description="folder of the package, relative to the root"),
         dg.TableColumn("manifest_sha256", "string", description="SHA-256 of the package's manifest.json"),
+        dg.TableColumn("since", "string", description="time of the move to the package, UTC"),
+        dg.TableColumn("why", "string", description="the pin that the package follows, or newest"),
+        dg.TableColumn("reported", "bool", description="whether this asset has reported the move"),
+        dg.TableColumn("pin", "string", description="pinned release; null without a pin"),
+        dg.TableColumn("code_version", "string", description="version of this asset when it last chose the package"),
+        dg.TableColumn("earlier", "list", description="the packages in use before, oldest first"),
     ]
 )
 
@@ -81,22 +84,22 @@ class PointerAsset(PublishingAsset):
         """Compare the package in use with the one that a build of now would choose; contents are not read."""
         artefact, root = ArtefactId(self.key, partition), workspace.root.path
         try:
-            used = read_current(root)
+            pointer = read_pointer(root)
         except MissingResourceError:
             return Currency(artefact, "not built")
         except GenoLeWMError as err:
             return Currency(artefact, "not compared", (str(err),))
         try:
-            chosen, version = find_current(root), read_current_version(root)
+            chosen = find_current(root)
         except (GenoLeWMError, OSError) as err:
             return Currency(artefact, "not compared", (str(err),))
-        stale = []
+        used, version, stale = pointer.used.ref, pointer.code_version, []
         if version is None:
             return Currency(artefact, "not compared", ("it is not recorded which code version moved the pointer",))
         if version != self.code_version:
             stale.append(f"code version: built by {version}, now {self.code_version}")
         if chosen != used:
-            pin = f" (pinned: {read_pin(root)})" if read_pin(root) else ""
+            pin = f" (pinned: {pointer.pin})" if pointer.pin else ""
             stale.append(f"input: {used.path} is in use, now {chosen.path} would be chosen{pin}")
         return Currency(artefact, "stale" if stale else "current", tuple(stale))
 
@@ -121,9 +124,8 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
     opened = workspace.open()
     root = opened.root.path
     try:
-        recorded = _last_move(root)
-        ref = move_current(root)
-        write_current_version(root, packages_current.code_version)
+        move_current(root, code_version=packages_current.code_version)
+        move = read_move(root)
     except GenoLeWMError as err:
         row = {"where": err.where, "problem": err.problem, "expected": err.expected, "got": err.got}
         check = CheckResult(_VERIFIES, passed=False, figures={"error": str(err)}, rows=[row])
@@ -132,12 +134,12 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         yield dg.AssetCheckResult(check_name=check.name, passed=False, metadata=shown, description=said)
         yield from packages_current.advice(opened, packages_current.currency(opened, None), context.instance)
         raise dg.Failure(str(err), metadata=check_pages(packages_current.key, [check]), allow_retries=False) from err
+    ref = move.after
     context.log.info("package in use: release %s, %s", ref.release, ref.path)
     _end_past_refusals(context, ref.release)
-    move = next_move(recorded, ref)
     report = _report(opened, move)
-    if move != recorded:
-        write_move(root, move)
+    if not move.reported:
+        mark_reported(root, ref)
     facts = {"release": ref.release, "package": ref.path}
     yield dg.MaterializeResult(
         metadata={**_describe(root, move, report), **release_metadata(read_release_table(opened, context.instance))},
@@ -148,7 +150,7 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         ],
     )
     # Posted once the page that the message leads to is there.
-    if move != recorded:
+    if not move.reported:
         _announce(move, report, context.run.run_id)
 
 
@@ -163,23 +165,6 @@ def _end_past_refusals(context: dg.AssetExecutionContext, served: str) -> None:
     assets = [dg.AssetKey(each.path) for each in of_releases]
     for artefact in dismiss_releases(context.instance, context.run, assets, past):
         context.log.info("%s was refused and is older than the release in use: its failure is ended", artefact)
-
-
-def _last_move(root: Path) -> Move | None:
-    """Return the last recorded move; a root that has a package in use and no record gets one, without a package before.
-
-    A record that cannot be read is replaced; the log says so.
-    """
-    try:
-        recorded = read_move(root)
-    except CorruptResourceError as err:
-        dg.get_dagster_logger().warning("the package before is not known: %s", err)
-        recorded = None
-    if recorded is None:
-        with suppress(MissingResourceError, CorruptResourceError):
-            recorded = Move(None, read_current(root))
-            write_move(root, recorded)
-    return recorded
 
 
 def _report(workspace: Workspace, move: Move) -> Report | None:
@@ -255,7 +240,7 @@ packages_current = PointerAsset(
     materialisation says what changed since the package before: in ClinVar, in the benches and in training.
     """,
     kinds={"json"},
-    code_version="3",
+    code_version="4",
     deps=(on_every_partition(packages_split), on_every_partition(packages_audit)),
     automation=FOLLOWING,
     follows_releases=True,

@@ -20,8 +20,8 @@ from genolewm_assets.defs.assets import count_changes
 from genolewm_assets.defs.runtime import Workspace
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.lewm.packages import (
-    MOVE_FILE,
-    PACKAGES,
+    CURRENT_FILE,
+    REPORTS,
     Move,
     PackageRef,
     compare_packages,
@@ -34,8 +34,6 @@ from genolewm_assets.store.files import canonical_json, naming, read_document, r
 if TYPE_CHECKING:
     from genolewm_assets.defs.display import MoveFacts
     from genolewm_assets.lewm.packages import Package
-
-REPORTS = f"{PACKAGES}/reports"
 
 #: Raised when the same packages give another report.
 REPORT_VERSION = "1"
@@ -93,7 +91,7 @@ def _gather(workspace: Workspace, move: Move, progress: Progress) -> MoveFacts:
 def _open(workspace: Workspace, ref: PackageRef) -> Package:
     """Open a package to read its tables, if it is the one that the reference names; only sizes are compared."""
     folder = folder_of(
-        workspace.root.path, ref, named_by=MOVE_FILE, remedy="Materialise packages/split for its release"
+        workspace.root.path, ref, named_by=CURRENT_FILE, remedy="Materialise packages/split for its release"
     )
     return open_tables(folder, contents="sizes")
 

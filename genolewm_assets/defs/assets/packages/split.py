@@ -239,7 +239,7 @@ packages_split = GatedAsset(
     split contains nothing held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="7",
+    code_version="8",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,
