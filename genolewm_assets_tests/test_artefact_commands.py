@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.store.arrays.row_index import RowIndex
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.worlds.lewm.cache_world import make_root
@@ -55,15 +52,6 @@ def test_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.C
     (line,) = capfd.readouterr().err.splitlines()
     assert "states.bin: rows 0 to 7 differ from what was written" in line
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "store.parquet", "x.arrow"]
-
-
-def test_export_in_the_columns_of_the_rfc(
-    built: tuple[Path, Pairs], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache, output = built[1]["chr20"][1], tmp_path / "chr20.parquet"
-    link = built[0] / "embeddings" / cache.directory.name.partition(".")[0]
-    assert run(monkeypatch, "cache", "export", link, "--layout", "rfc-0002", "--output", output) == 0
-    assert pq.ParquetFile(output).read()["chrom"].to_pylist() == ["chr20"] * 14
 
 
 def test_index_and_find(
@@ -110,66 +98,6 @@ def test_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Ca
     assert capfd.readouterr().out == "0 bytes in 0 directories freed\n"
     assert run(monkeypatch, "cache", "sweep", tmp_path / "none") == 4
     assert capfd.readouterr().err == f"{tmp_path / 'none'}: no such folder. Check the path.\n"
-
-
-def test_of_a_root_nothing_is_swept(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for folder in (root, root / "embeddings"):
-        assert run(monkeypatch, "cache", "sweep", folder) == 3
-        assert "whose packages pin caches. Use genolewm gc." in capfd.readouterr().err
-
-
-def test_verify_looks_at_the_index(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, "cache", "index", "--root", root) == 0
-    whole = (root / "embeddings.sqlite").read_bytes()
-    assert run(monkeypatch, "verify", "--root", root) == 0
-    for statement, problem in {
-        "DELETE FROM addresses WHERE row = 30": "rows are missing: expected 36, got 35",
-        "UPDATE addresses SET row = 31 WHERE row = 30": "a record differs from what was written",
-        "DELETE FROM stores": "the list of stores differs from what was written",
-    }.items():
-        with closing(sqlite3.connect(root / "embeddings.sqlite", isolation_level=None)) as file:
-            file.execute(statement)
-        capfd.readouterr()
-        assert run(monkeypatch, "verify", "--root", root) == 4
-        first, *_, last = capfd.readouterr().out.splitlines()
-        assert first.startswith("embeddings.sqlite: ")
-        assert problem in first
-        assert last == "1 fault, 0 other findings"
-        (root / "embeddings.sqlite").write_bytes(whole)
-    next((root / "embeddings").glob("[!.]*")).unlink()
-    assert run(monkeypatch, "verify", "--root", root, "--json") == 4
-    (finding,) = json.loads(capfd.readouterr().out)
-    assert (finding["kind"], finding["location"]) == ("corrupt", "embeddings.sqlite")
-    assert "is covered but no longer exists" in finding["problem"]
-    (root / "embeddings.sqlite").unlink()
-    assert run(monkeypatch, "verify", "--root", root) == 4
-    assert "embeddings.sqlite: there is no row index\n1 fault," in capfd.readouterr().out
-    shutil.rmtree(root / "embeddings")
-    assert run(monkeypatch, "verify", "--root", root) == 0
-
-
-def test_what_is_not_covered_is_said(
-    root: Path, built: tuple[Path, Pairs], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    windows, cache = built[1]["chr20"]
-    location = f"embeddings/{cache.directory.name.partition('.')[0]}"
-    shutil.rmtree(root / "windows/tiny/.gen" / windows.directory.name)
-    assert run(monkeypatch, "cache", "index", "--root", root) == 0
-    out = capfd.readouterr().out
-    assert f"not covered: {location}: embeddings/cache[chr20]: its window table is not in the root" in out
-    assert "6 caches, 74 hashes, 74 rows, 1 cache not covered" in out
-    assert run(monkeypatch, "cache", "index", "--root", root, "--json") == 0
-    report = json.loads(capfd.readouterr().out)
-    assert (list(report["omitted"]), report["rows"], len(report["caches"])) == ([location], 74, 6)
-    digest = pq.ParquetFile(windows.file("windows.parquet")).read()["window_hash"][0].as_py().hex()
-    assert run(monkeypatch, "cache", "find", digest, "--root", root) == 4
-    assert f"not covered by the index: {location}" in capfd.readouterr().err
-    with RowIndex(root / "embeddings.sqlite") as index:
-        assert index.find(bytes.fromhex(digest)) == []
 
 
 def test_cache_verify_looks_at_the_manifest(

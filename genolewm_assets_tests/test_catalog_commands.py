@@ -77,13 +77,6 @@ def faults(printed: dict[str, Any]) -> dict[str, str]:
     return {each["place"]: each["text"] for each in printed["findings"] if each["fault"]}
 
 
-def test_sources_as_they_should_be(folder: Path, check: Check) -> None:
-    # The sample's mitochondrion has another length than the world's.
-    edit(folder, lambda catalog: catalog.pop("mito") and None)
-    code, printed = check(folder / "catalog.yaml")
-    assert (code, printed["catalogue"], printed["findings"]) == (0, "tiny", [])
-
-
 def test_the_shared_data_have_no_fault(shared_data: Path, check: Check) -> None:
     assert shared_data.is_dir()
     code, printed = check(CATALOGS / "shared_data.yaml")
@@ -162,6 +155,10 @@ def test_samples_without_a_genome_of_their_name_are_a_fault(folder: Path, check:
     ) in found["text"]
 
 
+def printed_facts(folder: Path, check: Check) -> dict[str, Any]:
+    return {name: value for name, value in check(folder / "catalog.yaml")[1].items() if name != "findings"}
+
+
 def test_windows_longer_than_the_encoder_s_context_are_a_fault(folder: Path, check: Check) -> None:
     edit(folder, lambda catalog: catalog.pop("mito") and None)
     config = json.loads((folder / "models/own/config.json").read_text())
@@ -173,10 +170,6 @@ def test_windows_longer_than_the_encoder_s_context_are_a_fault(folder: Path, che
     assert code == 3
     assert "encoder own: windows are longer than the model's context: expected at most 1,200 bp" in text
     assert "'windows: {profile: bp1152, window_bp: 1152, stride_bp: 768}'" in text
-
-
-def printed_facts(folder: Path, check: Check) -> dict[str, Any]:
-    return {name: value for name, value in check(folder / "catalog.yaml")[1].items() if name != "findings"}
 
 
 def test_faults_are_printed_one_a_line(
@@ -279,20 +272,3 @@ def test_the_demo_refuses_such_shares_before_it_builds(
     assert run(monkeypatch, "demo", "--catalog", file, "--root", folder / "fresh") == 3
     assert "(packages.mix): gives shares to sources that the catalogue does not have" in capsys.readouterr().err
     assert not (folder / "fresh").exists()
-
-
-def test_places_under_a_root(folder: Path, check: Check) -> None:
-    edit(folder, lambda catalog: catalog.pop("mito") and None)
-    edit(folder, lambda catalog: catalog["genome"].update(fasta="{root}/genome.fa.gz"))
-    code, printed = check(folder / "catalog.yaml")
-    assert code == 0
-    assert printed["findings"] == [
-        {"place": "{root}", "fault": False, "text": "not looked at: 1 place under it (give --root)"}
-    ]
-    assert check(folder / "catalog.yaml", "--root", folder)[1]["findings"] == []
-    assert list(faults(check(folder / "catalog.yaml", "--root", folder / "root")[1])) == ["genome.fasta"]
-    code, printed = check("sample", "--root", folder / "root")
-    assert (code, [each["text"] for each in printed["findings"]]) == (
-        0,
-        ["not looked at: 21 places under it (the simulated sources are written by genolewm demo or ui)"],
-    )

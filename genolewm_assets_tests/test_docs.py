@@ -54,14 +54,6 @@ def test_data_model_has_every_table_that_is_declared() -> None:
     assert sorted(declared) == sorted(table.name for table in every_table)
 
 
-def test_readme_names_only_files_and_targets_that_exist() -> None:
-    readme, makefile = read("README.md"), read("Makefile")
-    for target in re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE):
-        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-    for link in re.findall(r"\]\((?!http)([^)#]+)\)", readme):
-        assert (REPOSITORY / link).exists(), link
-
-
 @each_row("name", DOCUMENTS)
 def test_links_lead_to_files(name: str) -> None:
     folder = (REPOSITORY / name).parent
@@ -115,12 +107,6 @@ def test_the_index_of_decisions_names_each_by_its_title() -> None:
 @pytest.mark.parametrize("path", DECISIONS, ids=lambda path: path.stem)
 def test_a_decision_has_context_decision_and_consequence(path: Path) -> None:
     assert re.findall(r"^#+ .*", path.read_text(), re.MULTILINE)[1:] == ["## Context", "## Decision", "## Consequence"]
-
-
-def test_the_glossary_stays_short_and_sorted() -> None:
-    words = re.findall(r"^\| \*\*([a-z]+)", read("docs/glossary.md"), re.MULTILINE)
-    assert words == sorted(words)
-    assert 0 < len(words) <= 28
 
 
 class DocumentedWorld(MitoWorld):

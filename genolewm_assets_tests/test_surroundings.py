@@ -35,12 +35,7 @@ PLAIN_LOCALE = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "name",
-    [
-        'it\'s "quoted" {braces} ${HOME} $(id)',
-        "a#b&c;d=e,f:g@h !~|<>^`",
-        "ü \u20ac \U0001f600 [a]* b\\n",
-    ],
+    "name", ['it\'s "quoted" {braces} ${HOME} $(id)', "a#b&c;d=e,f:g@h !~|<>^`", "ü \u20ac \U0001f600 [a]* b\\n"]
 )
 def test_a_world_is_built_at_a_strange_path(name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
@@ -328,17 +323,6 @@ def test_a_root_of_another_catalogue_is_refused_at_the_start(
     line = refused(monkeypatch, capfd, 3, "--root", tmp_path / "root", "--port", free_port())
     assert line.startswith(f"{tmp_path / 'root'}: the root belongs to another catalog: expected 'sample', got 'small'.")
     assert not (tmp_path / "root/dagster").exists()
-
-
-def test_settings_that_a_running_ui_reads_are_left_in_place(tmp_path: Path) -> None:
-    settings = tmp_path / "root/dagster/dagster.yaml"
-    prepare_environment(tmp_path / "root", "sample")
-    shipped, before = settings.read_bytes(), settings.stat()
-    prepare_environment(tmp_path / "root", "sample")
-    assert settings.stat().st_mtime_ns == before.st_mtime_ns
-    settings.write_text("of an earlier version")
-    prepare_environment(tmp_path / "root", "sample")
-    assert settings.read_bytes() == shipped
 
 
 def test_the_address_is_printed_when_it_answers_and_not_before(capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from benchmarks.gpu import kit, wheels
-from benchmarks.gpu.part import PARTS, append
+from benchmarks.gpu import wheels
+from benchmarks.gpu.part import PARTS
 from benchmarks.gpu.report import read_results, report
 from benchmarks.gpu.shapes import SHAPES
 from genolewm_assets_tests.late import Late
@@ -63,13 +63,7 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert wheels.collect(folder / "wheels", here) < 60 << 20
     command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--no-index",
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"),
         "--no-deps",
     ]
     found = sorted(map(str, (folder / "wheels").glob("*.whl")))
@@ -90,16 +84,7 @@ def test_every_part_runs_with_the_packages_of_an_image(bare_python: tuple[Path, 
     absent = run("-c", "import dagster")
     assert "No module named 'dagster'" in absent.stderr
     options = [
-        "-m",
-        "benchmarks",
-        "gpu",
-        "--shape",
-        "smallest",
-        "--minutes",
-        "3",
-        "--runs",
-        "1",
-        "--results",
+        *("-m", "benchmarks", "gpu", "--shape", "smallest", "--minutes", "3", "--runs", "1", "--results"),
         str(tmp_path),
     ]
     first = run(*options)
@@ -119,20 +104,6 @@ def test_every_part_runs_with_the_packages_of_an_image(bare_python: tuple[Path, 
     again = run(*options)
     assert "at most" not in again.stdout
     assert read_results(records) == results
-
-
-def test_a_part_that_fails_is_one_line(tmp_path: Path) -> None:
-    folder, results = tmp_path / "smallest", tmp_path / "results.jsonl"
-    arguments = [str(folder), "1", str(results)]
-    if not Late("torch").cuda.is_available():
-        ended = kit._run_part(["machine", "smallest", "cuda", *arguments], 60)
-        assert ended.startswith("failed: ")
-        assert ("CUDA" in ended or "NVIDIA" in ended) and "\n" not in ended
-    assert kit._run_part(["machine", "smallest", "cpu", *arguments], 0.2) == "stopped after 0 s"
-    assert kit._run_part(["machine", "smallest", "cpu", str(folder), "many", str(results)], 60).startswith(
-        "failed: ValueError: invalid literal"
-    )
-    assert not results.exists()
 
 
 def test_a_job_that_fails_leaves_the_others_their_time(tmp_path: Path) -> None:
@@ -159,19 +130,6 @@ def test_a_job_that_fails_leaves_the_others_their_time(tmp_path: Path) -> None:
     assert (last["items"], last["runs"]) == (3, 2)
     assert last["rate"] > 0
     assert len(calls) == 2
-
-
-def test_records_survive_a_process_that_was_killed_while_writing(tmp_path: Path) -> None:
-    results = tmp_path / "results.jsonl"
-    append(results, {"part": "windows", "name": "a", "rate": 1})
-    append(results, {"part": "windows", "name": "a", "rate": 2})
-    with results.open("a") as file:
-        file.write('{"part": "windows", "na')
-    append(results, {"part": "windows", "ended": "stopped after 9 s"})
-    assert read_results(results) == [
-        {"part": "windows", "name": "a", "rate": 2},
-        {"part": "windows", "ended": "stopped after 9 s"},
-    ]
 
 
 def test_the_table_says_which_aims_hold() -> None:
@@ -207,11 +165,3 @@ def test_the_table_says_which_aims_hold() -> None:
         "| part frozen | stopped after 9 s | | | | | | |",
     ):
         assert line in table.splitlines()
-
-
-def test_a_wheel_that_is_not_there_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wheels, "NEEDED", ("genolewm-no-such-package",))
-    (tmp_path / "former.whl").touch()
-    with pytest.raises(RuntimeError, match="genolewm-no-such-package"):
-        wheels.collect(tmp_path, "3.12")
-    assert not list(tmp_path.iterdir())

@@ -21,15 +21,6 @@ LAUNCH = " ".join((_LAUNCH % (LOCATION, REPOSITORY, ASSET_JOB)).split())
 
 #: Ways in which a page sends a request; what comes back, it cannot read.
 WAYS = {
-    "a text that is posted": """async ([url, query]) => {
-        await fetch(`${url}/graphql?query=${encodeURIComponent(query)}`,
-                    {method: "POST", mode: "no-cors", headers: {"Content-Type": "text/plain"}, body: ""})
-          .catch(() => null) }""",
-    "a query in an address": """async ([url, query]) => {
-        await fetch(`${url}/graphql?query=${encodeURIComponent(query)}`, {mode: "no-cors"}).catch(() => null) }""",
-    "a picture": """([url, query]) => new Promise((done) => {
-        const image = new Image(); image.onerror = image.onload = done;
-        image.src = `${url}/graphql?query=${encodeURIComponent(query)}` })""",
     "a form in a frame": """([url, query]) => new Promise((done) => {
         const frame = document.createElement("iframe"); frame.name = "sink"; document.body.append(frame);
         const form = document.createElement("form"); form.method = "POST"; form.target = "sink";
@@ -88,20 +79,6 @@ def test_a_foreign_page_launches_no_run(foreign_page: Page, server: str, way: st
     assert runs(server) == before
 
 
-def test_a_foreign_page_opens_no_websocket(foreign_page: Page, server: str) -> None:
-    assert foreign_page.evaluate(_WEBSOCKET, [server, "{ version }"]) == "refused"
-
-
-def test_a_foreign_page_shows_the_ui_in_no_frame(foreign_page: Page, server: str) -> None:
-    foreign_page.evaluate(
-        """(url) => new Promise((done) => { const frame = document.createElement("iframe");
-           frame.onload = done; frame.src = url; document.body.append(frame) })""",
-        server,
-    )
-    frame = foreign_page.frames[-1]
-    assert frame.locator("#root").count() == 0
-
-
 def test_a_name_that_is_bound_to_this_machine_reaches_nothing(resolving_browser: Browser, server: str) -> None:
     before = runs(server)
     page = resolving_browser.new_page()
@@ -118,30 +95,6 @@ def test_a_name_that_is_bound_to_this_machine_reaches_nothing(resolving_browser:
     assert page.evaluate(_WEBSOCKET, [page.url.rstrip("/"), "{ version }"]) == "refused"
     page.close()
     assert runs(server) == before
-
-
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-def test_the_page_itself_asks_and_listens(resolving_browser: Browser, server: str, name: str) -> None:
-    page = resolving_browser.new_page()
-    own = f"http://{name}:{urlsplit(server).port}"
-    page.goto(own)
-    asked = page.evaluate(
-        """async () => await (await fetch("/graphql", {method: "POST", body: '{"query": "{ version }"}',
-           headers: {"Content-Type": "application/json"}})).json()"""
-    )
-    assert asked["data"]["version"]
-    assert page.evaluate(_WEBSOCKET, [own, "{ version }"]) != "refused"
-    page.close()
-
-
-def test_a_link_from_another_site_opens_the_ui(resolving_browser: Browser, server: str) -> None:
-    with serving(_EmptyPage) as port:
-        page = resolving_browser.new_page()
-        page.goto(f"http://foreign.test:{port}/")
-        page.evaluate("(url) => { location.href = url }", f"{server}/runs")
-        page.wait_for_url(f"{server}/runs*")
-        page.locator("#root").wait_for(state="attached")
-        page.close()
 
 
 def test_what_the_foreign_pages_send_launches_a_run_where_it_is_allowed(server: str) -> None:

@@ -97,6 +97,9 @@ def test_backup_is_a_root_that_verifies_and_a_dump(small: Installation) -> None:
         assert copied == (small.root / location / "table.txt").read_text()
     assert (backup / "database.dump").read_bytes().startswith(b"PGDMP")
     assert not (backup / "root/work").exists()
+    assert backup.stat().st_mode & 0o077 == 0
+    secret = small.database.password.encode()
+    assert not any(secret in path.read_bytes() for path in backup.rglob("*") if path.is_file())
     assert {path.name for path in (backup / "configuration").iterdir()} == {
         "dagster.yaml",
         "workspace.yaml",
@@ -104,13 +107,6 @@ def test_backup_is_a_root_that_verifies_and_a_dump(small: Installation) -> None:
         "packages.txt",
     }
     assert "dagster==" in (backup / "configuration/packages.txt").read_text()
-
-
-def test_backup_is_nobody_elses_and_holds_no_password(small: Installation) -> None:
-    backup = back_up(small, GENOLEWM_BACKUPS_VERIFY="no")
-    assert backup.stat().st_mode & 0o077 == 0
-    secret = small.database.password.encode()
-    assert not any(secret in path.read_bytes() for path in backup.rglob("*") if path.is_file())
 
 
 def test_what_is_the_same_is_kept_once_and_old_backups_go(small: Installation) -> None:
@@ -222,11 +218,6 @@ def test_killed_backup_leaves_nothing_that_looks_like_one(small: Installation, t
     assert faults(back_up(small) / "root") == []
 
 
-def test_database_that_cannot_be_reached_leaves_nothing(small: Installation) -> None:
-    assert small.run("backup", PGPASSWORD="guessed").returncode != 0
-    assert list(small.backups.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
@@ -267,15 +258,6 @@ def test_restore_into_what_is_not_empty_is_refused(small: Installation, elsewher
     assert done.returncode == 1
     assert "holds 1 tables" in done.stderr
     assert list(taken.iterdir()) == []
-
-
-@pytest.mark.parametrize("missing", ["database.dump", "root/root.json"])
-def test_half_a_backup_is_refused(small: Installation, elsewhere: dict[str, str], missing: str) -> None:
-    backup = back_up(small, GENOLEWM_BACKUPS_VERIFY="no")
-    (backup / missing).unlink()
-    done = small.run("restore", backup, **elsewhere)
-    assert done.returncode == 1
-    assert "not a backup" in done.stderr
 
 
 def test_interrupted_restore_is_no_root_and_goes_on(

@@ -19,7 +19,6 @@ from genolewm_assets.defs.read_only_instance import open_read_only
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.deploy.installation import DEPLOY, REPOSITORY, Installation, settings_of
-from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 
 def names_from_environment(document: object) -> Iterator[str]:
@@ -88,27 +87,6 @@ def test_one_step_at_a_time_takes_the_h100(instance: dg.DagsterInstance) -> None
     assert not storage.claim_concurrency_slot(H100_POOL, second.run_id, "step").is_claimed
 
 
-def test_a_materialisation_is_there_for_the_next_process(
-    instance: dg.DagsterInstance, installation: Installation, world: TinyWorld
-) -> None:
-    world.instance = instance
-    result = world.materialize("reference/genome")
-    assert result.success
-    (event,) = result.asset_materializations_for_node("reference__genome")
-    kept = installation.database.query(
-        f"SELECT asset_key FROM event_logs WHERE run_id = '{result.run_id}' "
-        "AND dagster_event_type = 'ASSET_MATERIALIZATION'"
-    )
-    assert kept == '["reference", "genome"]'
-    with dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(installation.etc))) as another:
-        latest = another.get_latest_materialization_event(dg.AssetKey(["reference", "genome"]))
-    assert latest is not None
-    assert latest.run_id == result.run_id
-    assert latest.asset_materialization is not None
-    assert latest.asset_materialization.tags == event.tags
-    assert any(result.run_id in path.parts for path in (installation.root / "dagster/logs").rglob("*.err"))
-
-
 def test_status_reads_the_history_on_the_server_and_cannot_write_it(
     installation: Installation, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,13 +114,3 @@ def test_status_reads_the_history_on_the_server_and_cannot_write_it(
     assert (
         installation.database.query("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", database=empty) == "0"
     )
-
-
-def test_another_password_is_refused(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in installation.environment(PGPASSWORD="guessed").items():
-        monkeypatch.setenv(name, value)
-    with (
-        pytest.raises(Exception, match=r"too many retries for DB connection|password authentication failed"),
-        dg.DagsterInstance.from_ref(InstanceRef.from_dir(str(installation.etc))) as opened,
-    ):
-        opened.get_runs_count()

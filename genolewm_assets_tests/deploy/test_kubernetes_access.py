@@ -13,8 +13,7 @@ from dagster._core.launcher import WorkerStatus
 from dagster._serdes import ConfigurableClassData
 from dagster_k8s import K8sRunLauncher
 
-from genolewm_assets_tests.servers.kubernetes.api import api_server
-from genolewm_assets_tests.servers.kubernetes.kube import LISTENS, Kube, eventually
+from genolewm_assets_tests.servers.kubernetes.api import LISTENS, Kube, api_server, eventually
 from genolewm_assets_tests.servers.kubernetes.shipped import Shipped
 
 RUN = dg.DagsterRun("job", "0" * 8, status=dg.DagsterRunStatus.STARTED)

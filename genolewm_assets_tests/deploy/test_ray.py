@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 import subprocess
@@ -18,14 +17,11 @@ from genolewm_assets.defs.engines.op_tags import CPU_RESOURCE, accelerator_resou
 from genolewm_assets.defs.engines.ray_executor import ADDRESS_VARIABLE
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
-from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.programs import needs_extra, program
 
 RAY = DEPLOY / "ray"
 NODES = ("head", "cpu", "h100")
 EXAMPLE = settings_of((DEPLOY / "genolewm.env.example").read_text())
-README = (RAY / "README.md").read_text()
-WEEK_S = 7 * 24 * 3_600
 
 
 def unit(node: str) -> dict[str, str]:
@@ -83,11 +79,6 @@ def test_dagster_takes_the_settings(installation: Installation, monkeypatch: pyt
         assert launcher.address == "http://127.0.0.2:8265"
         assert (launcher.num_cpus, launcher.num_gpus, launcher.memory, launcher.resources) == (None,) * 4
         assert instance.run_monitoring_max_resume_run_attempts == 0
-
-
-def test_a_step_may_wait_for_a_node_for_days_and_a_cancelled_run_may_end_its_steps() -> None:
-    assert int(EXAMPLE["RAY_JOB_START_TIMEOUT_SECONDS"]) >= WEEK_S
-    assert 10 <= int(EXAMPLE["RAY_JOB_STOP_WAIT_TIME_S"]) < min(int(unit(node)["TimeoutStopSec"]) for node in NODES)
 
 
 @pytest.mark.parametrize("node", NODES)
@@ -157,13 +148,3 @@ def test_systemd_accepts_the_units_and_they_are_confined(installation: Installat
     verify = [program("systemd-analyze"), "verify", "--man=no", *names]
     done = subprocess.run(verify, cwd=folder, capture_output=True, text=True, check=False)
     assert [line for line in (done.stdout + done.stderr).splitlines() if "genolewm-ray" in line] == []
-
-
-def test_the_instructions_are_shell_and_name_what_is_there() -> None:
-    blocks = "\n".join(re.findall(r"```bash\n(.*?)```", README, re.DOTALL))
-    done = subprocess.run(["bash", "-n"], input=blocks, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    for path in re.findall(r"(?<![\w.])src/(deploy/[\w./-]*\w)", blocks):
-        assert (REPOSITORY / path).exists(), path
-    assert set(re.findall(r"\b(?:GENOLEWM|RAY)_[A-Z_]+\b", README)) - {"RAY_USE_TLS"} <= EXAMPLE.keys()
-    assert {f"genolewm-ray-{node}" for node in NODES} <= set(re.findall(r"genolewm-ray-\w+", README))

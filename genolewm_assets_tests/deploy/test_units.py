@@ -15,7 +15,7 @@ import pytest
 from filelock import FileLock
 
 from genolewm_assets.launch import WORKING_FOLDER
-from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
+from genolewm_assets_tests.deploy.installation import UNITS, Installation, settings_of
 from genolewm_assets_tests.deploy.sessions import kill_session, listening, members
 from genolewm_assets_tests.live.engine_steps import launched_again
 from genolewm_assets_tests.live.graphql import GraphQL
@@ -56,13 +56,6 @@ def test_systemd_accepts_every_unit(units: Path) -> None:
     assert said == []
 
 
-def test_systemd_would_say_what_is_wrong(units: Path) -> None:
-    common = units / "genolewm-.service.d" / "common.conf"
-    common.write_text(common.read_text() + "NoNewPriviliges=yes\n")
-    done = analyze(units, "verify", "--man=no", "./genolewm-daemon.service")
-    assert "NoNewPriviliges" in done.stderr
-
-
 @pytest.mark.parametrize("name", SERVICES)
 def test_services_are_confined(name: str, tmp_path: Path) -> None:
     shutil.copytree(UNITS, tmp_path / "etc/systemd/system")
@@ -84,11 +77,6 @@ def test_only_what_a_service_writes_is_writable() -> None:
         "daemon": "/srv/genolewm/dagster",
         "backup": "-/srv/genolewm/work /var/backups/genolewm",
     }
-
-
-def test_servers_come_back_by_themselves() -> None:
-    for name in SERVERS:
-        assert (unit(name)["Restart"], unit(name)["PartOf"]) == ("always", "genolewm.target")
 
 
 @pytest.fixture(scope="module")
@@ -197,11 +185,3 @@ def loaded(graphql: GraphQL) -> bool:
 
 def digests(folder: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
-
-
-def test_environment_of_the_example_is_read_by_systemd_as_it_stands() -> None:
-    text = (DEPLOY / "genolewm.env.example").read_text()
-    values = settings_of(text)
-    # systemd takes neither variables nor commands, and would keep them as they are.
-    assert not any(sign in value for value in values.values() for sign in "$`\"'\\")
-    assert values["PGPASSWORD"] == ""

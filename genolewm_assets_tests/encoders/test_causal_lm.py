@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -68,28 +67,6 @@ def test_a_window_s_bits_do_not_depend_on_its_batch(encoder: encoders.CausalLMSt
     assert encoder.encode_edited(windows).tobytes() == together.tobytes()
 
 
-def test_settings_of_the_trainer_do_not_reach_the_states(encoder: encoders.CausalLMStateEncoder) -> None:
-    windows = random_windows(1, 1_536)
-    expected = encoder.encode_windows(windows)
-    backends: Any = torch.backends
-    products = backends.mkldnn.matmul
-    products.fp32_precision = "bf16"
-    try:
-        with torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad():
-            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
-            assert encoder.encode_windows(windows).tobytes() == expected.tobytes()
-        assert products.fp32_precision == "bf16"
-    finally:
-        products.fp32_precision = "none"
-
-
-def test_float16_is_the_rounding_of_float32(tiny_folder: Path, encoder: encoders.CausalLMStateEncoder) -> None:
-    windows = random_windows(2, 1_536)
-    half = encoders.CausalLMStateEncoder(tiny_folder, dtype="float16").encode_windows(windows)
-    assert half.dtype == np.float16
-    assert half.tobytes() == encoder.encode_windows(windows).astype(np.float16).tobytes()
-
-
 def test_weights_in_bfloat16_are_computed_in_float32(model_copy: Path) -> None:
     path = model_copy / "model.safetensors"
     rounded = {name: tensor.to(torch.bfloat16) for name, tensor in torch_files.load_file(path).items()}
@@ -127,17 +104,6 @@ def test_states_left_of_an_edit_do_not_change(encoder: encoders.CausalLMStateEnc
     assert before[: changed[0]].tobytes() == after[: changed[0]].tobytes()
 
 
-def test_a_base_that_is_none_has_its_own_state(encoder: encoders.CausalLMStateEncoder) -> None:
-    window = random_windows(1, 768)[0]
-    states = encoder.encode_windows([window, window[:10] + "N" + window[11:], window[:10] + "R" + window[11:]])
-    assert not np.array_equal(states[0], states[1])
-    assert np.array_equal(states[1], states[2])
-
-
-def test_a_window_may_fill_the_context(encoder: encoders.CausalLMStateEncoder) -> None:
-    assert encoder.encode_windows(["ACGTTG" * 8_190]).shape == (1, 128, 64)
-
-
 @each_row(
     ("windows", "n_blocks", "says"),
     [
@@ -158,23 +124,6 @@ def test_a_window_that_does_not_fit_is_refused(
 def test_the_identity_is_the_one_read_beforehand(tiny_folder: Path, encoder: encoders.CausalLMStateEncoder) -> None:
     assert encoder.identity == read_identity(tiny_folder)
     assert encoder.hidden_size == 64
-
-
-def test_the_library_s_tokenizer_of_the_sample_encoder_gives_our_ids(
-    tiny_folder: Path, encoder: encoders.CausalLMStateEncoder
-) -> None:
-    window = random_windows(1, 768)[0] + "ACGTNN"
-    theirs = transformers.AutoTokenizer.from_pretrained(tiny_folder)(f"<dna>{window}</dna>", add_special_tokens=False)
-    assert encoder.tokens.encode(window).tolist() == theirs["input_ids"]
-
-
-def test_the_hybrid_vocabulary_loads_through_the_same_code(hybrid_folder: Path) -> None:
-    encoder = encoders.CausalLMStateEncoder(hybrid_folder, dtype="float16")
-    windows = random_windows(2, 1_536)
-    states = encoder.encode_windows(windows)
-    assert states.shape == (2, 4, 64)
-    assert np.isfinite(states).all()
-    assert null_edit_ratio(encoder, windows, random_snvs(windows)) < 0.02
 
 
 def test_loading_needs_no_network_and_says_nothing(
@@ -244,58 +193,6 @@ def test_code_that_nobody_allowed_does_not_run(model_copy: Path) -> None:
         encoders.CausalLMStateEncoder(model_copy)
 
 
-TOKENIZER_CODE = """
-from transformers import PreTrainedTokenizer
-
-class SixMers(PreTrainedTokenizer):
-    vocab_files_names = {}
-
-    def __init__(self, **kwargs):
-        kmers = [""]
-        for _ in range(6):
-            kmers = [kmer + base for kmer in kmers for base in "ACGT"]
-        self.ids = {word: place for place, word in enumerate(["<pad>", "<dna>", "</dna>", "<oov>", *kmers])}
-        super().__init__(unk_token="<oov>", **kwargs)
-
-    @property
-    def vocab_size(self):
-        return len(self.ids)
-
-    def get_vocab(self):
-        return dict(self.ids)
-
-    def tokenize(self, text, **kwargs):
-        body = text.removeprefix("<dna>").removesuffix("</dna>").upper()
-        return ["<dna>", *(body[at : at + 6] for at in range(0, len(body), 6)), "</dna>"]
-
-    def _convert_token_to_id(self, token):
-        return self.ids.get(token, self.ids["<oov>"]) + SHIFT
-
-    def _convert_id_to_token(self, index):
-        return list(self.ids)[index]
-"""
-
-
-@pytest.mark.parametrize("shift", [0, 1])
-def test_trusted_code_has_its_tokenizer_compared(
-    shift: int, model_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    modules = tmp_path / "modules"
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(modules))
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    (model_copy / "six_mers.py").write_text(TOKENIZER_CODE.replace("SHIFT", str(shift)))
-    (model_copy / "tokenizer_config.json").write_text(
-        json.dumps({"tokenizer_class": "SixMers", "auto_map": {"AutoTokenizer": ["six_mers.SixMers", None]}})
-    )
-    if shift:
-        with pytest.raises(ConfigurationError, match="differ from those of the model's own tokenizer"):
-            encoders.CausalLMStateEncoder(model_copy, trusted_code=str(model_copy))
-    else:
-        encoder = encoders.CausalLMStateEncoder(model_copy, trusted_code=str(model_copy))
-        assert encoder.encode_windows(random_windows(1, 768)).shape == (1, 2, 64)
-    assert modules.is_dir()
-
-
 @each_row("parameters", [{"device": "cuda:99"}, {"device": "abacus"}, {"batch_windows": 0}, {"cpu_threads": 0}])
 def test_what_the_machine_does_not_have_is_refused(parameters: dict[str, Any], tiny_folder: Path) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(parameters))):
@@ -339,3 +236,18 @@ def test_a_state_that_float16_cannot_hold_is_refused(value: float) -> None:
 def test_a_state_that_is_not_finite_is_refused(value: float, dtype: StateDtype) -> None:
     with pytest.raises(CorruptResourceError, match="not finite"):
         causal_lm.store_states(np.array([[0.0, value]], dtype=np.float32), dtype, where="encoder x")
+
+
+def test_settings_of_the_trainer_do_not_reach_the_states(encoder: encoders.CausalLMStateEncoder) -> None:
+    windows = random_windows(1, 1_536)
+    expected = encoder.encode_windows(windows)
+    backends: Any = torch.backends
+    products = backends.mkldnn.matmul
+    products.fp32_precision = "bf16"
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.enable_grad():
+            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+            assert encoder.encode_windows(windows).tobytes() == expected.tobytes()
+        assert products.fp32_precision == "bf16"
+    finally:
+        products.fp32_precision = "none"

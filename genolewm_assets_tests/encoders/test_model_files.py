@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import huggingface_hub.constants
 import pytest
+from safetensors import safe_open
 
+from genolewm_assets.encoders import read_identity, state_config, write_tiny_llama
 from genolewm_assets.encoders.model_files import locate_model
 from genolewm_assets.errors import (
     ConfigurationError,
@@ -16,6 +21,7 @@ from genolewm_assets.errors import (
     GenoLeWMError,
     MissingResourceError,
 )
+from genolewm_assets.store.arrays import compute_key
 from genolewm_assets_tests.rows import each_row
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -33,11 +39,6 @@ def test_a_local_folder_is_known_by_its_name_and_not_its_path(tiny_folder: Path,
     assert here.weights_sha256() == there.weights_sha256()
     assert here.settings_sha256() == there.settings_sha256()
     assert here.revision is None
-
-
-def test_a_link_to_a_folder_keeps_the_link_s_name(tiny_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "encoder").symlink_to(tiny_folder)
-    assert locate_model(tmp_path / "encoder").model_id == "encoder"
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
@@ -94,13 +95,6 @@ def test_an_index_of_shards_names_files_of_its_folder(weight_map: object, model_
         locate_model(model_copy).weights()
 
 
-def test_a_missing_shard_is_named(model_copy: Path) -> None:
-    (model_copy / "model.safetensors").unlink()
-    (model_copy / "model.safetensors.index.json").write_text('{"weight_map": {"x": "gone.safetensors"}}')
-    with pytest.raises(MissingResourceError, match=r"gone\.safetensors"):
-        locate_model(model_copy).weights_sha256()
-
-
 def test_pickled_weights_are_not_read(model_copy: Path) -> None:
     (model_copy / "model.safetensors").rename(model_copy / "pytorch_model.bin")
     with pytest.raises(ConfigurationError, match=r"no safetensors weights.*pytorch_model\.bin"):
@@ -149,15 +143,120 @@ def test_trusted_code_of_a_third_repository_is_refused(model_copy: Path) -> None
         locate_model(model_copy, trusted_code=str(model_copy))
 
 
-@pytest.mark.parametrize("value", [0, -1, True, 2.0, "2", None])
-def test_a_size_that_is_none_is_refused(value: object, model_copy: Path) -> None:
-    edit_config(model_copy, hidden_size=value)
-    with pytest.raises(ConfigurationError, match="no usable hidden_size"):
-        locate_model(model_copy).config_int("hidden_size")
-
-
 def test_sizes_are_found_under_the_names_of_other_families(model_copy: Path) -> None:
     (model_copy / "config.json").write_text('{"n_layer": 12, "n_embd": 768}')
     files = locate_model(model_copy)
     assert files.config_int("num_hidden_layers", "n_layer") == 12
     assert files.config_int("hidden_size", "n_embd") == 768
+
+
+def test_the_recipe_is_plain_json_and_names_no_path(tiny_folder: Path) -> None:
+    recipe = read_identity(tiny_folder).as_recipe()
+    assert json.loads(json.dumps(recipe)) == recipe
+    assert str(tiny_folder.parent) not in json.dumps(recipe)
+    assert {name: value for name, value in recipe.items() if not name.endswith("sha256")} == {
+        "model_id": "tiny-llama-random",
+        "revision": None,
+        "layer": 2,
+        "block_tokens": 64,
+        "dtype": "float32",
+        "hidden_size": 64,
+        "pooling": "block_mean",
+        "normalisation": "none",
+        "prompt_template": "<dna>{sequence}</dna>",
+    }
+
+
+def test_caches_in_float32_keep_the_keys_from_before_there_was_a_choice(tiny_folder: Path) -> None:
+    for identity in (read_identity(tiny_folder), read_identity(tiny_folder, compute="float32")):
+        config = state_config(identity, windows_sha256="0" * 64, window_bp=12_288)
+        assert compute_key(config) == "76c9cc5c010799c9"
+    low = read_identity(tiny_folder, compute="bfloat16")
+    assert low.as_recipe() == {**read_identity(tiny_folder).as_recipe(), "compute": "bfloat16"}
+
+
+@each_row(
+    "parameters",
+    [
+        {"layer": 1},
+        {"layer": 0},
+        {"block_tokens": 32},
+        {"dtype": "float16"},
+        {"compute": "bfloat16"},
+        {"revision": "v2"},
+    ],
+)
+def test_every_parameter_makes_another_encoder(parameters: dict[str, object], tiny_folder: Path) -> None:
+    plain, other = read_identity(tiny_folder), read_identity(tiny_folder, **parameters)  # type: ignore[arg-type]
+    assert plain.as_recipe() != other.as_recipe()
+
+
+@each_row(("negative", "layer"), [(-1, 2), (-2, 1), (-3, 0)])
+def test_two_spellings_of_a_layer_are_one_encoder(negative: int, layer: int, tiny_folder: Path) -> None:
+    assert read_identity(tiny_folder, layer=negative) == read_identity(tiny_folder, layer=layer)
+    assert read_identity(tiny_folder, layer=layer).layer == layer
+
+
+@each_row(
+    ("parameters", "says"),
+    [
+        ({"layer": 3}, "no such hidden state"),
+        ({"layer": -4}, "no such hidden state"),
+        ({"block_tokens": 0}, "block_tokens"),
+        ({"dtype": "bfloat16"}, "expected float32 or float16, got bfloat16"),
+        ({"dtype": "float64"}, "got float64"),
+        ({"compute": "float16"}, "compute: not supported: expected float32 or bfloat16, got float16"),
+    ],
+)
+def test_what_the_model_does_not_have_is_refused(parameters: dict[str, object], says: str, tiny_folder: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        read_identity(tiny_folder, **parameters)  # type: ignore[arg-type]
+    assert says in str(caught.value)
+
+
+def test_an_identity_is_read_without_the_model_library(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from genolewm_assets.encoders import read_identity, write_tiny_llama\n"
+        "write_tiny_llama(Path(sys.argv[1])); read_identity(sys.argv[1])\n"
+        "print(sorted({'torch', 'transformers', 'dagster', 'pysam', 'huggingface_hub'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "m")], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+#: A change here is another encoder: every cache of the sample gets another key.
+GOLDEN = {
+    "config.json": "f219c467560231b0",
+    "model.safetensors": "7d3ba7bc5fcd6725",
+    "tokenizer.json": "bab461be79d2712e",
+}
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def test_the_bytes_are_the_agreed_ones(tiny_folder: Path) -> None:
+    found = digests(tiny_folder)
+    assert {name: found[name][:16] for name in GOLDEN} == GOLDEN
+
+
+def test_what_is_there_stays_and_what_is_damaged_is_mended(tmp_path: Path) -> None:
+    write_tiny_llama(tmp_path)
+    before = digests(tmp_path)
+    for path in tmp_path.iterdir():
+        os.utime(path, ns=(1, 1))
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    write_tiny_llama(tmp_path)
+    assert digests(tmp_path) == before
+    assert {path.name for path in tmp_path.iterdir() if path.stat().st_mtime_ns != 1} == {"model.safetensors"}
+
+
+def test_the_weights_are_a_hugging_face_checkpoint(tiny_folder: Path) -> None:
+    with safe_open(tiny_folder / "model.safetensors", "np") as file:
+        assert file.metadata() == {"format": "pt"}
+        assert file.get_slice("model.embed_tokens.weight").get_shape() == [4_100, 64]
+        assert len(file.keys()) == 1 + 2 * 9 + 1

@@ -1,4 +1,4 @@
-"""The check of bfloat16 against float32: real rounding passes, planted rounding does not."""
+"""Checks of states: bfloat16 against float32, null edits, rows of the windows; planted faults are found."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 from numpy.typing import NDArray
 
 from genolewm_assets import encoders
-from genolewm_assets.encoders import precision_check
-from genolewm_assets.encoders.identity import Compute
-from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT, check_precision, choose_rows
-from genolewm_assets.encoders.state_checks import STATE_CHECKS, check_states
-from genolewm_assets_tests.encoders.conftest import random_windows
+from genolewm_assets.encoders import EncoderIdentity
+from genolewm_assets.encoders.identity import Compute, StateDtype
+from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT
+from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, STATE_CHECKS, check_states, null_edit_ratio
+from genolewm_assets.errors import ReferenceMismatchError
+from genolewm_assets.genome import RelEdit
+from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
 
 WINDOWS = [*random_windows(5, 1_536), *random_windows(2, 900)]
 N_BLOCKS = 4
@@ -102,21 +104,74 @@ def test_a_cache_without_rows_compared_nothing(encoder: encoders.CausalLMStateEn
     assert not any(check.passed for check in missing)
 
 
-def test_many_rows_are_sampled_at_random_and_again_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = choose_rows(10_000)
-    assert (len(set(rows)), rows) == (256, sorted(rows))
-    assert rows == choose_rows(10_000)
-    assert len(set(np.diff(rows))) > 10
-    assert choose_rows(3) == [0, 1, 2]
+#: Targets are computed from the first token that changes, in sums of another order than those of whole windows.
+_ROUNDING = 1e-4
 
 
-def test_batches_of_rows_give_the_figures_of_all(
-    tiny_folder: Path, encoder: encoders.CausalLMStateEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    low = encoders.CausalLMStateEncoder(tiny_folder, compute="bfloat16")
-    states = low.encode_windows(WINDOWS, n_blocks=N_BLOCKS)
-    results = []
-    for at_once in (64, 3):
-        monkeypatch.setattr(precision_check, "_AT_ONCE", at_once)
-        results.append(check_precision(lambda rows: states[list(rows)], low, encoder, WINDOWS, n_blocks=N_BLOCKS))
-    assert results[0] == results[1]
+class CountingEncoder:
+    """One number per block, the mean of its letters, plus what a test adds to the states of targets."""
+
+    def __init__(self, artefact: Sequence[float] = (0.0,), sensitivity: float = 1.0) -> None:
+        self.artefact, self.sensitivity = artefact, sensitivity
+
+    @property
+    def identity(self) -> EncoderIdentity:
+        return EncoderIdentity("fake", None, "", "", 0, 4, StateDtype.FLOAT32, 1)
+
+    @property
+    def hidden_size(self) -> int:
+        return 1
+
+    def encode_windows(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
+        values = np.array([[ord(base) for base in sequence] for sequence in sequences], dtype=np.float32)
+        return np.asarray(self.sensitivity * values.reshape(len(sequences), -1, 24, 1).mean(axis=2))
+
+    def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
+        return np.asarray(self.encode_windows(sequences) + np.resize(self.artefact, (len(sequences), 1, 1)))
+
+
+def test_the_ratio_is_the_largest_artefact_over_the_typical_effect() -> None:
+    windows = ["A" * 240] * 3
+    snvs = [RelEdit(100, "A", "C"), RelEdit(100, "A", "G"), RelEdit(100, "A", "T")]
+    # A SNV moves one of the five blocks of 24 bases round it by (C 2, G 6, T 19) / 24; the artefact moves each by 0.01.
+    ratio = null_edit_ratio(CountingEncoder(artefact=[0.01]), windows, snvs, radius_tokens=8)
+    assert ratio == pytest.approx(0.01 / (6 / 24 / 5 + 0.01), rel=1e-3)
+    one_of_three = CountingEncoder(artefact=[0.0, 0.0, 0.02, 0.0, 0.0, 0.0])
+    assert null_edit_ratio(one_of_three, windows, snvs, radius_tokens=8) == pytest.approx(0.02 / (6 / 24 / 5), rel=1e-3)
+    assert null_edit_ratio(CountingEncoder(), windows, snvs) == 0.0
+
+
+def test_effects_that_are_nothing_do_not_pass() -> None:
+    windows = random_windows(2, 240)
+    assert null_edit_ratio(CountingEncoder(sensitivity=0.0), windows, random_snvs(windows)) == float("inf")
+
+
+def test_a_cache_of_other_windows_is_found(encoder: encoders.CausalLMStateEncoder) -> None:
+    windows = random_windows(4, 1_536)
+    snvs = random_snvs(windows)
+    cached = encoder.encode_windows(windows)
+    assert null_edit_ratio(encoder, windows, snvs, cached=cached) < _ROUNDING
+    assert null_edit_ratio(encoder, windows, snvs, cached=cached[::-1]) > NULL_EDIT_BOUND
+
+
+@pytest.mark.parametrize("dtype", list(StateDtype))
+@pytest.mark.parametrize("side", [pytest.param("both", marks=pytest.mark.slow), "right"])
+def test_the_tiny_encoder_stays_under_the_bound(dtype: str, side: Any, tiny_folder: Path) -> None:
+    windows = random_windows(6)
+    ratio = null_edit_ratio(
+        encoders.CausalLMStateEncoder(tiny_folder, dtype=dtype), windows, random_snvs(windows), side=side
+    )
+    assert ratio < NULL_EDIT_BOUND
+
+
+def test_an_edit_of_another_window_is_refused() -> None:
+    with pytest.raises(ReferenceMismatchError):
+        null_edit_ratio(CountingEncoder(), ["A" * 96], [RelEdit(70, "C", "G")])
+
+
+def test_a_cache_without_rows_compared_nothing_and_says_so() -> None:
+    results = check_states(lambda rows: np.zeros((len(rows), 1, 1)), 0, CountingEncoder(), [], n_blocks=1)
+    assert tuple(result.name for result in results) == STATE_CHECKS
+    assert all(result.passed for result in results)
+    for result in results[1:]:
+        assert (result.figures["compared"], result.figures["not_compared"]) == (0, "the window table has no row")

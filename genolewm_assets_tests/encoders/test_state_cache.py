@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,13 +14,12 @@ from numpy.typing import NDArray
 from genolewm_assets import encoders
 from genolewm_assets.encoders import state_cache
 from genolewm_assets.encoders.identity import StateEncoder
-from genolewm_assets.encoders.state_cache import BATCH_ROWS, STATES, state_config, write_states
-from genolewm_assets.encoders.state_checks import STATE_CHECKS, check_states, spread
+from genolewm_assets.encoders.state_cache import STATES, state_config, write_states
+from genolewm_assets.encoders.state_checks import STATE_CHECKS, check_states
 from genolewm_assets.store import ArrayStoreReader
-from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter
+from genolewm_assets.store.arrays import ArrayStoreWriter
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets_tests.encoders.conftest import random_windows
-from genolewm_assets_tests.rows import each_row
 
 SIZE_BP = 1_536
 N_BLOCKS = 4
@@ -146,43 +142,6 @@ def test_an_error_of_the_disk_stops_the_encoder(
     assert not any(thread.name.startswith("read-ahead") for thread in threading.enumerate())
 
 
-#: Writes states and is killed when as many windows as the last argument says are written.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from genolewm_assets.encoders import CausalLMStateEncoder
-from genolewm_assets_tests.encoders.conftest import random_windows
-from genolewm_assets_tests.encoders.test_state_cache import write
-
-class Killer:
-    def advance(self, done, total, unit):
-        if done >= int(sys.argv[3]):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-write(Path(sys.argv[2]), CausalLMStateEncoder(sys.argv[1]), random_windows(300, 192), progress=Killer())
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("done", [64, 192, 300])
-def test_a_killed_build_goes_on_after_its_last_commit(
-    done: int, tiny_folder: Path, encoder: encoders.CausalLMStateEncoder, tmp_path: Path
-) -> None:
-    store = tmp_path / "killed"
-    command = [sys.executable, "-c", KILLED, str(tiny_folder), str(store), str(done)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    sequences = random_windows(300, 192)
-    config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=SIZE_BP)
-    spec = ArraySpec(STATES, encoder.identity.row_shape(SIZE_BP), "float32")
-    with ArrayStoreWriter(store, [spec], key_config=config, commit_rows=BATCH_ROWS, batch_rows=BATCH_ROWS) as writer:
-        kept = len(writer.resume_keys())
-    assert done - BATCH_ROWS < kept <= done
-    report = write(store, encoder, sequences)
-    assert report.run["windows_encoded"] == 300 - kept
-    fill(tmp_path / "straight", encoder, sequences)
-    assert contents(store) == contents(tmp_path / "straight")
-
-
 Fault = Callable[[NDArray[np.float32]], None]
 
 
@@ -220,8 +179,3 @@ def test_a_missing_row_fails_every_check(encoder: encoders.CausalLMStateEncoder)
     states = encoder.encode_windows(sequences[:2], n_blocks=N_BLOCKS)
     results = check_states(lambda rows: states[list(rows)], 2, encoder, sequences, n_blocks=N_BLOCKS)
     assert not any(result.passed for result in results)
-
-
-@each_row(("rows", "wanted", "expected"), [(0, 5, []), (1, 5, [0]), (3, 5, [0, 1, 2]), (9, 3, [0, 4, 8])])
-def test_spread(rows: int, wanted: int, expected: list[int]) -> None:
-    assert spread(rows, wanted) == expected

@@ -18,7 +18,6 @@ from genolewm_assets.errors import (
     MissingResourceError,
     SequenceError,
 )
-from genolewm_assets.genome import encode_sequence
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import sequences
@@ -27,13 +26,7 @@ KMERS = ["".join(bases) for bases in itertools.product("ACGT", repeat=6)]
 TAGS = ["<dna>", "</dna>", "<oov>"]
 
 #: What the published Carbon models state (vocabulary 155,776 behind Qwen3's 151,669 pieces).
-CARBON = {
-    "k": 6,
-    "dna_start_id": 151_669,
-    "dna_vocab_size": 4_107,
-    "dna_special_tokens": TAGS,
-    "auto_dna_tags": False,
-}
+CARBON = {"k": 6, "dna_start_id": 151_669, "dna_vocab_size": 4_107, "dna_special_tokens": TAGS, "auto_dna_tags": False}
 
 
 def write(folder: Path, name: str, value: object) -> Path:
@@ -63,23 +56,6 @@ def test_ids_are_looked_up_kmer_by_kmer(sequence: str, shuffled_tokens: DnaToken
     ids = shuffled_tokens.encode(sequence)
     assert ids.dtype == np.int64
     assert ids.tolist() == plain_ids(sequence, SHUFFLED)
-
-
-@each_row("size_bp", [6, 11, 300])
-def test_windows_together_have_the_ids_of_each(size_bp: int, shuffled_tokens: DnaTokens) -> None:
-    windows = [*random_windows(4, size_bp), "N" + "ACGTU" * 60]
-    windows[-1] = windows[-1][:size_bp]
-    ids = shuffled_tokens.encode_codes(encode_sequence("".join(windows)).reshape(5, size_bp))
-    assert ids.dtype == np.int64
-    assert ids.tolist() == [plain_ids(window, SHUFFLED) for window in windows]
-
-
-@each_row(("size_bp", "n_tokens"), [(6, 1), (11, 1), (12, 2), (2_048, 341), (12_288, 2_048)])
-def test_as_many_kmers_as_fit_stand_between_the_tags(size_bp: int, n_tokens: int, shuffled_tokens: DnaTokens) -> None:
-    ids = shuffled_tokens.encode(("ACGTTG" * 3_000)[:size_bp])
-    assert len(ids) == n_tokens + 2
-    assert (ids[0], ids[-1]) == (SHUFFLED["<dna>"], SHUFFLED["</dna>"])
-    assert set(ids[1:-1].tolist()) == {SHUFFLED["ACGTTG"]}
 
 
 @each_row("sequence", ["", "ACGTA", "ACGTAC-", "ACGTAC>", "ACGTAÇ"])

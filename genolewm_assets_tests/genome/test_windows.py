@@ -8,10 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import IntervalError, WindowError
-from genolewm_assets.genome import GRCH38, PROFILES, Contig, IntervalArray, WindowProfile, acgt_runs, tile_windows
+from genolewm_assets.genome import (
+    GRCH38,
+    PROFILES,
+    Contig,
+    Interval,
+    IntervalArray,
+    WindowProfile,
+    acgt_runs,
+    pos_from_start,
+    start_from_pos,
+    tile_windows,
+)
 from genolewm_assets_tests.referees.window_counts import expected_covered_bases, expected_window_count
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.strategies import contigs
+from genolewm_assets_tests.strategies import contigs, intervals
 
 
 @st.composite
@@ -79,12 +90,6 @@ def test_borders_of_the_default_profile(length: int, count: int | None) -> None:
         assert len(profile.tile(contig)) == count
 
 
-@each_row(("extra", "starts"), [(0, [256]), (1, [256, 257]), (8_192, [256, 8_448])])
-def test_tail_window_only_where_it_covers_more(extra: int, starts: list[int]) -> None:
-    profile = WindowProfile("tails", cover_tails=True)
-    assert profile.tile(Contig("c", 12_800 + extra)).start.tolist() == starts
-
-
 @each_row(("contig", "count"), [("chr17", 142), ("chr20", 1_212), ("chr21", 549)])
 def test_real_slices(contig: str, count: int, contig_bytes: Callable[[str], bytes]) -> None:
     sequence = contig_bytes(contig)
@@ -110,14 +115,111 @@ def test_impossible_geometry_is_an_error(window_bp: int, stride_bp: int, margin_
         tile_windows(Contig("c", 100), window_bp=window_bp, stride_bp=stride_bp, margin_bp=margin_bp)
 
 
-def test_profile_of_broken_tokens_is_an_error() -> None:
-    with pytest.raises(WindowError, match="whole number of tokens: expected a multiple of 6 bp, got 100 bp"):
-        WindowProfile("p", 100, 50)
-
-
 def test_runs_must_lie_on_the_contig() -> None:
     runs = IntervalArray(np.array([0]), np.array([101]))
     with pytest.raises(IntervalError, match="a run reaches past the end of the contig"):
         tile_windows(Contig("c", 100), window_bp=12, stride_bp=6, runs=runs)
     with pytest.raises(WindowError, match="circular"):
         tile_windows(Contig("c", 100, circular=True), window_bp=12, stride_bp=6, runs=runs)
+
+
+LENGTH = 120
+
+
+def painted(pairs: list[tuple[int, int]]) -> np.ndarray:
+    """Mark the covered bases one by one: the plain referee."""
+    mask = np.zeros(LENGTH, dtype=bool)
+    for start, end in pairs:
+        mask[start:end] = True
+    return mask
+
+
+pair_lists = st.lists(intervals(length=LENGTH).map(lambda i: (i.start, i.end)), max_size=12)
+
+
+def build(pairs: list[tuple[int, int]]) -> IntervalArray:
+    return IntervalArray.from_unsorted([s for s, _ in pairs], [e for _, e in pairs])
+
+
+@given(st.integers(1, 2**40))
+def test_pos_and_start_are_inverse(pos: int) -> None:
+    assert start_from_pos(pos) == pos - 1
+    assert pos_from_start(start_from_pos(pos)) == pos
+    column = np.array([pos, 1])
+    assert np.array_equal(pos_from_start(start_from_pos(column)), column)
+
+
+@each_row("pos", [0, -3, np.array([5, 0])])
+def test_pos_below_one_is_an_error(pos: int) -> None:
+    with pytest.raises(IntervalError, match="expected at least 1"):
+        start_from_pos(pos)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 3), (5, 4)])
+def test_impossible_interval_is_an_error(start: int, end: int) -> None:
+    with pytest.raises(IntervalError):
+        Interval("chr1", start, end)
+
+
+@each_row(
+    ("other", "overlap"), [((0, 10), 0), ((9, 11), 1), ((10, 20), 10), ((19, 30), 1), ((20, 30), 0), ((15, 15), 0)]
+)
+def test_overlap_at_borders(other: tuple[int, int], overlap: int) -> None:
+    interval = Interval("chr1", 10, 20)
+    assert interval.overlap(Interval("chr1", *other)) == overlap
+    assert interval.overlap(Interval("chr2", *other)) == 0
+
+
+@given(intervals(length=LENGTH), intervals(length=LENGTH))
+def test_interval_arithmetic_equals_sets(a: Interval, b: Interval) -> None:
+    left, right = set(range(a.start, a.end)), set(range(b.start, b.end))
+    assert a.size == len(left)
+    assert a.overlap(b) == b.overlap(a) == len(left & right)
+    if right:
+        assert a.contains(b) is (right <= left)
+    assert not a.contains(Interval("other", b.start, b.end))
+
+
+@given(pair_lists)
+def test_merge_equals_painting(pairs: list[tuple[int, int]]) -> None:
+    merged = build(pairs).merge()
+    mask = painted(pairs)
+    assert np.array_equal(painted(list(merged)), mask)
+    assert np.all(merged.start[1:] > merged.end[:-1])
+    assert np.all(merged.size > 0)
+    assert merged.size.sum() == mask.sum()
+    assert merged.merge() == merged
+
+
+@given(pair_lists, pair_lists)
+def test_overlap_bases_equal_painting(pairs: list[tuple[int, int]], queries: list[tuple[int, int]]) -> None:
+    query, mask = build(queries), painted(pairs)
+    expected = [int(mask[start:end].sum()) for start, end in query]
+    assert build(pairs).overlap_bases(query).tolist() == expected
+
+
+def test_array_is_a_read_only_copy() -> None:
+    start = np.array([1, 5])
+    array = IntervalArray(start, np.array([2, 6], dtype=np.int32))
+    start[0] = 3
+    assert list(array) == [(1, 2), (5, 6)]
+    assert array.start.dtype == array.end.dtype == np.int64
+    assert len(array) == 2
+    with pytest.raises(ValueError, match="read-only"):
+        array.end[0] = 9
+
+
+@each_row(
+    ("start", "end", "problem"),
+    [
+        ([1], [2, 3], "differ in shape or are not one-dimensional"),
+        ([[1]], [[2]], "differ in shape or are not one-dimensional"),
+        ([-1], [2], "not an interval"),
+        ([1, 4], [2, 3], "interval 1: not an interval"),
+        ([4, 1], [5, 2], "interval 1: precedes"),
+        ([4, 4], [6, 5], "interval 1: precedes"),
+    ],
+)
+def test_malformed_array_is_an_error(start: list[int], end: list[int], problem: str) -> None:
+    with pytest.raises(IntervalError, match=problem):
+        IntervalArray(np.array(start), np.array(end))

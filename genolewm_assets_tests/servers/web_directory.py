@@ -53,10 +53,6 @@ class WebDirectory:
         file.with_name(f"{file.name}.md5").write_text(f"{digest}  {file.name}\n")
         return file
 
-    def was_asked_for(self, name: str) -> bool:
-        """Tell whether anyone has asked for a file."""
-        return any(path == f"/{name}" for _, path in self.requests)
-
     def hold(self, *names: str) -> None:
         """Answer no request for these files until :meth:`release`."""
         self._held.update((f"/{name}", threading.Event()) for name in names)
@@ -102,11 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _send_file(self, file: Path) -> None:
         content, stat = file.read_bytes(), file.stat()
         etag = f'"{stat.st_size:x}-{stat.st_mtime_ns:x}"'
-        headers = {
-            "Accept-Ranges": "bytes",
-            "ETag": etag,
-            "Last-Modified": formatdate(stat.st_mtime, usegmt=True),
-        }
+        headers = {"Accept-Ranges": "bytes", "ETag": etag, "Last-Modified": formatdate(stat.st_mtime, usegmt=True)}
         wanted = self.headers.get("Range")
         if wanted is None or self.headers.get("If-Range") not in (None, etag):
             self._send(200, content, "application/octet-stream", headers)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -75,11 +73,7 @@ def test_an_output_holds_the_shards_and_nothing_else(gnomad: Path, clinvar: Path
     assert sorted(path.name for path in (out / "gnomad").iterdir()) == [".gen", "4.1"]
 
 
-STATED = (
-    "##reference=GRCh37",
-    "##contig=<ID=17,assembly=b37>",
-    "##contig=<ID=22,length=51304566>",
-)
+STATED = ("##reference=GRCh37", "##contig=<ID=17,assembly=b37>", "##contig=<ID=22,length=51304566>")
 
 
 @pytest.mark.parametrize("line", STATED)
@@ -123,26 +117,6 @@ def test_a_file_without_filters_is_accepted_when_told_to(gnomad: Path, tmp_path:
     assert prepare_gnomad(gnomad, out, release="4.1").manifest.counts["kept"] == 1
 
 
-def test_a_file_of_which_every_record_fails_a_filter_is_refused(gnomad: Path, tmp_path: Path) -> None:
-    text = gnomad.read_text().replace("\tPASS\t", "\tAC0\t")
-    record = text.splitlines()[-1]
-    write_text(gnomad, text + f"{record}\n" * 19)
-    with pytest.raises(VcfError, match=r"none of \d\d alleles has FILTER PASS"):
-        prepare_gnomad(gnomad, tmp_path / "out", release="4.1")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("cut", [1, 2, 3])
-def test_a_plain_file_cut_within_a_line_is_refused(cut: int, gnomad: Path, clinvar: Path, tmp_path: Path) -> None:
-    for vcf in (gnomad, clinvar):
-        write_text(vcf, vcf.read_text()[:-cut])
-    with pytest.raises(VcfError, match=r"gnomad\.vcf: the file ends within a line"):
-        prepare_gnomad(gnomad, tmp_path / "out", release="4.1")
-    with pytest.raises(InputError, match=r"clinvar\.vcf: the file ends within a line|CLNSIG"):
-        prepare_clinvar(clinvar, tmp_path / "out", release=DATE)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("existed", [True, False])
 def test_a_failing_call_touches_nothing_that_others_publish_meanwhile(
     existed: bool, gnomad: Path, clinvar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -175,10 +149,7 @@ def test_a_failing_call_leaves_no_folder_behind(clinvar: Path, tmp_path: Path) -
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("change", "figure"),
-    [({"ref": "G"}, "ref_mismatches 1"), ({"pos": 33}, "out_of_range 1")],
-)
+@pytest.mark.parametrize(("change", "figure"), [({"ref": "G"}, "ref_mismatches 1"), ({"pos": 33}, "out_of_range 1")])
 def test_a_failed_check_is_named_with_its_figures(
     change: dict[str, object], figure: str, fasta: Path, tmp_path: Path
 ) -> None:
@@ -215,22 +186,6 @@ def test_a_place_that_is_taken_is_left_alone(gnomad: Path, tmp_path: Path) -> No
         prepare_gnomad(gnomad, gnomad / "out", release="4.1")
 
 
-@pytest.mark.parametrize(
-    "release",
-    ["20260226", "2026-W09-4", "2026-02-30", "2026-02-26.1", "2026-02-26.x", "2026-02-26 ", "", "../2026-02-26"],
-)
-def test_a_release_is_a_date_as_a_catalogue_writes_it(release: str, clinvar: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"--release: is not a ClinVar release: expected YYYY-MM-DD"):
-        prepare_clinvar(clinvar, tmp_path / "out", release=release)
-
-
-def test_a_further_file_of_one_date_is_compared_by_its_date(clinvar: Path, tmp_path: Path) -> None:
-    shard = prepare_clinvar(clinvar, tmp_path / "out", release=f"{DATE}.2")
-    assert (tmp_path / f"out/clinvar/{DATE}.2").resolve() == shard.directory
-    with pytest.raises(InputError, match="is another release: expected ##fileDate=2026-02-27, got 2026-02-26"):
-        prepare_clinvar(clinvar, tmp_path / "out", release="2026-02-27.2")
-
-
 def test_a_genome_that_does_not_belong_to_the_file(clinvar: Path, fasta: Path, tmp_path: Path) -> None:
     strange = write_text(tmp_path / "strange.fa", ">scaffold_1\nACGT\n>scaffold_2\nACGT\n")
     message = r"strange\.fa: has no contig of GRCh38: expected .*'chr1'.*, got 'scaffold_1', 'scaffold_2'"
@@ -248,23 +203,6 @@ def test_a_url_is_no_path(url: str, fasta: Path, clinvar: Path, tmp_path: Path) 
         prepare_clinvar(Path(url), tmp_path / "out", release=DATE, reference=fasta)
     with pytest.raises(InputError, match="is a URL"):
         prepare_gnomad(clinvar, tmp_path / "out", release="4.1", reference=Path(url))
-
-
-@pytest.mark.timeout(20)
-def test_pipes_are_refused(gnomad: Path, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe: is not a regular file"):
-        prepare_clinvar(tmp_path / "pipe", tmp_path / "out", release=DATE)
-    with pytest.raises(InputError, match="pipe: is not a regular file"):
-        prepare_gnomad(tmp_path / "pipe", tmp_path / "out", release="4.1")
-    with pytest.raises(InputError, match="pipe: is not a regular file: expected a FASTA file"):
-        prepare_gnomad(gnomad, tmp_path / "out", release="4.1", reference=tmp_path / "pipe")
-
-
-def test_a_colon_in_a_path_makes_no_url(gnomad: Path, tmp_path: Path) -> None:
-    vcf = gnomad.rename(tmp_path / "a:b.vcf")
-    shard = prepare_gnomad(vcf, tmp_path / "out", release="4.1")
-    assert shard.manifest.recipe["vcf"]["file"] == "a:b.vcf"  # type: ignore[call-overload,index]
 
 
 class LossyScanner(VcfScanner):
@@ -300,54 +238,6 @@ def build_gnomad(vcf: Path, out: Path) -> None:
 def build_clinvar(vcf: Path, out: Path) -> None:
     """Build as the asset graph does: a file per contig."""
     build_clinvar_shard(vcf, release=DATE, contigs=GRCH38, reference=None, out_dir=out)
-
-
-def calls_of(work: Callable[[Path, Path], object], vcf: Path, out: Path) -> int:
-    """Return the number of calls that this thread makes."""
-    counted = 0
-
-    def count(_frame: object, event: str, _function: object) -> None:
-        nonlocal counted
-        counted += event in {"call", "c_call"}
-
-    sys.setprofile(count)
-    try:
-        work(vcf, out)
-    finally:
-        sys.setprofile(None)
-    return counted
-
-
-@pytest.mark.parametrize(
-    "work",
-    [
-        lambda vcf, out: prepare_gnomad(vcf, out, release="4.1"),
-        lambda vcf, out: prepare_clinvar(vcf, out, release=DATE),
-        build_gnomad,
-        build_clinvar,
-    ],
-    ids=["prepare-gnomad", "prepare-clinvar", "gnomad/shard", "clinvar/shard"],
-)
-def test_a_contig_with_several_spellings_costs_what_one_costs(
-    tmp_path: Path, work: Callable[[Path, Path], object]
-) -> None:
-    found = []
-    for spellings in (SPELLINGS[:1], SPELLINGS[:1], SPELLINGS):
-        folder = tmp_path / str(len(found))
-        folder.mkdir()
-        records = [
-            (spellings[at % len(spellings)], at, at, "A", "C", "PASS", "CLNSIG=Benign;AF=0.5;AN=8")
-            for at in range(1, 401)
-        ]
-        text = vcf_text(records, info=DECLARED, meta=[f"##fileDate={DATE}"])
-        calls = calls_of(work, write_text(folder / "in.vcf", text), folder / "out")
-        tables = [pq.read_table(path) for path in sorted((folder / "out").rglob("*.parquet"))]
-        found.append((calls, sum(table.num_rows for table in tables), tables))
-    # The first run also loads what the others find loaded.
-    (_, rows, tables), (plain, *_), (mixed, *_) = found
-    assert rows == 400
-    assert [each[2] for each in found] == [tables] * 3
-    assert mixed < 1.2 * plain
 
 
 @pytest.mark.parametrize("work", [build_gnomad, build_clinvar])

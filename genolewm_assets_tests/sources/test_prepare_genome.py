@@ -52,11 +52,6 @@ def positions(folder: Path) -> list[int]:
     return pq.read_table(folder / f"clinvar/{DATE}/variants.parquet")["pos"].to_pylist()
 
 
-def test_without_a_genome_alleles_are_trimmed_only(clinvar: Callable[..., Path], tmp_path: Path) -> None:
-    prepare_clinvar(clinvar(), tmp_path / "out", release=DATE)
-    assert positions(tmp_path / "out") == [100, HOMOPOLYMER + 5]
-
-
 @pytest.mark.parametrize("how", ["root", "output", "catalog"])
 def test_a_root_or_catalogue_knows_the_genome(
     how: str, world: TinyWorld, clinvar: Callable[..., Path], tmp_path: Path
@@ -70,21 +65,6 @@ def test_a_root_or_catalogue_knows_the_genome(
     assert positions(output) == [100, HOMOPOLYMER]
     assert "ref_agrees_with_genome" in {check.name for check in shard.manifest.checks}
     assert "reference" in shard.manifest.recipe
-
-
-def test_a_catalogue_given_is_used_before_the_root_around_the_output(
-    world: TinyWorld, clinvar: Callable[..., Path], tmp_path: Path
-) -> None:
-    other = TinyWorld(tmp_path / "other")
-    other.write_fasta({name: b"C" * len(bases) for name, bases in other.sequences.items()})
-    with pytest.raises(BuildRejectedError, match="ref_mismatches_rare"):
-        prepare_clinvar(clinvar(), world.root / "by_catalogue", release=DATE, catalog=str(other.catalog))
-
-
-def test_a_fasta_given_is_used_before_a_root(world: TinyWorld, clinvar: Callable[..., Path], tmp_path: Path) -> None:
-    other = write_text(tmp_path / "other.fa", f">chr17\n{'C' * 24_000}\n")
-    with pytest.raises(BuildRejectedError, match="ref_mismatches_rare"):
-        prepare_clinvar(clinvar(), tmp_path / "out", release=DATE, reference=other, root=world.root)
 
 
 def test_a_genome_that_is_not_there(world: TinyWorld, clinvar: Callable[..., Path], tmp_path: Path) -> None:

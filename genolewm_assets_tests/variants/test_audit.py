@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import Contig, ContigSet
@@ -88,21 +87,6 @@ def test_an_honest_shard_passes_and_its_figures_add_up(tmp_path: Path) -> None:
     assert results["ref_agrees_with_genome"].figures["compared_bases"] == 3
 
 
-def test_an_empty_shard_is_still_checked_for_its_schema(tmp_path: Path) -> None:
-    audit(tmp_path, [])
-    pq.write_table(pa.table({"chrom": pa.array([], pa.string())}), tmp_path / "chr17.parquet")
-    results = audit_shard(
-        tmp_path,
-        check_clinvar_table,
-        contigs=CONTIGS,
-        reference=None,
-        counts={"alleles_in": 0, "kept": 0, "rejected": 0, "filtered": 0},
-        alleles_in_source=0,
-        max_ref_mismatch_fraction=0.001,
-    )
-    assert not next(result for result in results if result.name == "schema_as_declared").passed
-
-
 def test_a_shard_without_rows_compared_nothing_and_passes_only_if_that_is_declared(tmp_path: Path) -> None:
     by_name = audit(tmp_path, [])
     assert {name for name, result in by_name.items() if not result.passed} == set(CLINVAR_CHECKS[1:])
@@ -152,10 +136,6 @@ MISPLACED: dict[str, dict[str, Rows]] = {
 @pytest.mark.parametrize("case", MISPLACED)
 def test_rows_where_they_do_not_belong_are_found(case: str, tmp_path: Path) -> None:
     assert not audit_files(tmp_path, MISPLACED[case])["alleles_sorted_and_unique"].passed
-
-
-def test_one_file_with_its_contigs_in_order_passes(tmp_path: Path) -> None:
-    assert all(result.passed for result in audit_files(tmp_path, {"variants.parquet": GOOD}).values())
 
 
 def test_alleles_that_the_builder_dropped_unseen_are_found(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from functools import partial
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +18,6 @@ from genolewm_assets.variants.checks import (
     check_filters,
     check_normal_form,
     check_ref_mismatches,
-    merge_checks,
 )
 from genolewm_assets.variants.declared_checks import CLINVAR_CHECKS, GNOMAD_CHECKS
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS, REJECTS
@@ -171,18 +169,6 @@ def test_what_was_not_compared_is_not_reported() -> None:
         assert names == [name for name in GNOMAD_CHECKS[:6] if name != "ref_agrees_with_genome"]
 
 
-def test_without_a_reference_only_trimming_is_asked_for() -> None:
-    rows = table(GNOMAD_VARIANTS, {"pos": 5, "ref": "T", "alt": "TT"}, row=3)
-    assert failed(check_gnomad_table(rows, CHR1, None)) == []
-    rows = table(GNOMAD_VARIANTS, {"ref": "AT", "alt": "ATT"})
-    assert "alleles_in_normal_form" in failed(check_gnomad_table(rows, CHR1, None))
-
-
-def test_empty_tables_pass() -> None:
-    assert failed(check_gnomad_table(GNOMAD_VARIANTS.empty(), CHR1, SEQUENCE)) == []
-    assert failed(check_clinvar_table(CLINVAR_VARIANTS.empty(), CHR1, None)) == []
-
-
 _BASES = st.text("ACGT", min_size=1, max_size=4)
 
 
@@ -283,23 +269,6 @@ def test_the_first_ten_ref_mismatches_are_shown_with_line_and_expected_base() ->
         "record_id": "rs0",
         "file": "a.vcf",
     }
-
-
-@pytest.mark.parametrize(("outside", "passed"), [(0, True), (1, False)])
-def test_alleles_beyond_the_contig_s_end_count_as_well(outside: int, passed: bool) -> None:
-    counts = {"kept": 999, "rejected": 1 + outside, "rejected.ref_mismatch": 1, "rejected.out_of_range": outside}
-    result = check_ref_mismatches(counts, rejects(*["out_of_range"] * outside), max_fraction=0.001)
-    assert result.passed is passed
-    assert len(result.rows) == outside
-    assert result.figures["out_of_range"] == outside
-
-
-def test_merged_checks_fail_if_one_does_and_add_figures() -> None:
-    one = CheckResult("a", passed=True, figures={"rows": 2, "note": "x"})
-    two = CheckResult("a", passed=False, figures={"rows": 3, "error": "y"}, rows=[{"pos": n} for n in range(7)])
-    (merged,) = merge_checks([(one,), (two,)])
-    assert merged == CheckResult("a", passed=False, figures={"rows": 5, "note": "x", "error": "y"}, rows=two.rows)
-    assert [row["pos"] for row in merge_checks([(two,), (two,)])[0].rows] == [0, 1, 2, 3, 4, 5, 6, 0, 1, 2]
 
 
 def test_contigs_that_a_genome_lacks_are_told_with_their_file() -> None:

@@ -10,7 +10,7 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.defs.assets.clinvar import clinvar_release
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import LEDGER, RegisteredRelease, read_ledger, register_releases
@@ -103,15 +103,6 @@ def test_a_lost_record_of_a_place_without_checksums(world: TinyWorld, site: WebS
     assert known == (RegisteredRelease(NEW, name, f'{vcf(world, NEW).stat().st_size} bytes, "v1"'),)
     (world.root / LEDGER).unlink()
     assert read_ledger(world.root) == known
-
-
-def test_a_damaged_download_is_not_mistaken_for_a_free_key(world: TinyWorld) -> None:
-    assert world.materialize(RELEASE, partition=NEW).success
-    (world.root / LEDGER).unlink()
-    (world.root / f"clinvar/{NEW}/vcf/manifest.json").write_bytes(b"{}")
-    with pytest.raises(CorruptResourceError, match=r"manifest\.json"):
-        register(world)
-    assert not (world.root / LEDGER).exists()
 
 
 def test_verification_and_garbage_collection_know_the_record(world: TinyWorld) -> None:

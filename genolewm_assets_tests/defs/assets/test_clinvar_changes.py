@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from pathlib import Path
 from xml.etree import ElementTree
 
 import dagster as dg
@@ -24,7 +23,6 @@ from genolewm_assets_tests.worlds.graph.tiny_world import (
     RELEASES,
     TinyWorld,
     blocking_checks,
-    bytes_of,
     failed_checks,
 )
 
@@ -151,40 +149,6 @@ def test_the_first_release_has_an_empty_table(world: TinyWorld) -> None:
     assert "none" in str(describe_changes(first)["predecessor"].value)
 
 
-@pytest.mark.nightly
-def test_the_same_release_again_changes_nothing(world: TinyWorld) -> None:
-    publish(world, *RELEASES)
-    assert compare(world, LATER).success
-    manifest = published(world, LATER).manifest
-    assert manifest.counts["persisting"] == manifest.counts["unchanged"] == len(world.clinvar_records())
-    assert pq.read_metadata(published(world, LATER).file(CHANGES_FILE)).num_rows == 0
-    (again,) = compare(world, LATER).asset_materializations_for_node("clinvar__changes")
-    assert again.metadata["reused"].value is True
-
-
-@pytest.mark.nightly
-def test_same_inputs_give_the_same_bytes_in_another_folder(changed: TinyWorld, tmp_path: Path) -> None:
-    assert compare(changed, LATER).success
-    other = TinyWorld(tmp_path / "other")
-    (other.folder / "clinvar").rename(other.folder / "unused")
-    (changed.folder / "clinvar").rename(other.folder / "clinvar")
-    publish(other, *RELEASES)
-    assert compare(other, LATER).success
-    ours, theirs = (
-        {path: content for path, content in bytes_of(each.root).items() if f"{LATER}/.gen/changes" in path}
-        for each in (changed, other)
-    )
-    assert len(ours) == 2
-    assert ours == theirs
-
-
-@pytest.mark.nightly
-def test_the_catalogue_goes_before_the_config(world: TinyWorld) -> None:
-    publish(world, OLDEST, *RELEASES)
-    assert compare(world, LATER, predecessor=OLDEST).success
-    assert published(world, LATER).manifest.recipe["predecessor"] == EARLIER
-
-
 def test_by_default_the_newest_earlier_release_that_is_published(world: TinyWorld) -> None:
     let_the_plan_choose(world)
     publish(world, OLDEST, LATER)
@@ -261,21 +225,6 @@ def test_an_earlier_release_that_is_not_published_is_refused(world: TinyWorld) -
     assert failed_checks(result) == {INPUTS_ACCEPTED}
     assert f"clinvar/shard[{EARLIER}]" in error_of(result)
     assert not (world.root / f"clinvar/{LATER}/changes").exists()
-
-
-@pytest.mark.nightly
-def test_a_manifest_that_names_something_else_is_not_followed(world: TinyWorld) -> None:
-    let_the_plan_choose(world)
-    publish(world, EARLIER, LATER)
-    assert compare(world, LATER).success
-    manifest = published(world, LATER).directory / "manifest.json"
-    honest, named = manifest.read_bytes(), f'"predecessor": "{EARLIER}"'.encode()
-    assert named in honest
-    publish(world, BETWEEN)
-    assert predecessor_of(world.workspace(), LATER) == EARLIER
-    for predecessor in (f'"{LATER}"', '"../../x"', "7", "{}", "null", '"'):
-        manifest.write_bytes(honest.replace(named, f'"predecessor": {predecessor}'.encode()))
-        assert predecessor_of(world.workspace(), LATER) == BETWEEN
 
 
 @pytest.fixture

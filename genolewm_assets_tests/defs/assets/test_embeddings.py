@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import defaultdict
 
 import dagster as dg
-import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.defs.runtime import workspace as workspace_module
 from genolewm_assets.encoders import PRECISION_SUFFICIENT, STATE_CHECKS, write_tiny_llama
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError, RejectedResourceError, counted
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, RejectedResourceError
 from genolewm_assets.lewm.states.index import CACHE_INDEX, check_cache_index, open_cache_index
-from genolewm_assets.store.arrays.row_index import RowAddress
-from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 #: Caches by the partition of the window table that their rows belong to.
@@ -33,29 +29,6 @@ def said_of_index(result: dg.ExecuteInProcessResult) -> str:
         if event.asset_key is not None and event.asset_key.path[0] == "embeddings"
     ]
     return str(event.metadata["window_hashes"].value)
-
-
-@pytest.mark.nightly
-def test_each_partition_brings_the_index_up_to_date(world: TinyWorld) -> None:
-    # The same contig twice: every window hash stands at two places.
-    world.sequences["chr20"] = world.sequences["chr17"]
-    world.write_fasta(world.sequences)
-    world.write_catalog()
-    assert world.materialize("reference/genome").success
-    workspace, places = world.workspace(), defaultdict(list)
-    for number, (partition, keys) in enumerate(CACHES.items(), start=1):
-        result = world.materialize(*keys, partition=partition)
-        assert result.success
-        table = pq.ParquetFile(world.open(keys[0], partition).file("windows.parquet")).read()
-        location = f"embeddings/{world.open(keys[1], partition).directory.name.partition('.')[0]}"
-        for row, digest in enumerate(table["window_hash"].to_pylist()):
-            places[digest].append(RowAddress(location, row))
-        with open_cache_index(workspace.root) as index:
-            assert index.find_many(places) == [sorted(rows) for rows in places.values()]
-        rows = sum(map(len, places.values()))
-        assert said_of_index(result) == (f"{counted(number, 'cache')}, {len(places)} hashes, {rows} rows")
-    assert sorted(map(len, places.values())) == [1] * 3 + [2] * 27
-    assert verify_root(workspace.root) == []
 
 
 def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:

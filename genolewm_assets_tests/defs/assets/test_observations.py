@@ -96,12 +96,6 @@ def test_a_contig_without_a_file_says_so_until_the_catalogue_names_one(world: Bu
     assert observe(world, GNOMAD, "chr21") != without
 
 
-def test_a_person_may_observe_one_contig(world: BuiltWorld) -> None:
-    result = world.run_job("observe_sources", partition_key="chr20")
-    seen = [event.partition for event in result.all_events if event.asset_key == GNOMAD and event.is_asset_observation]
-    assert seen == ["chr20"]
-
-
 def test_facts_are_single_entries(remote: BuiltWorld, site: WebServer) -> None:
     observe(remote, GENOME)
     contig = WITH_SOURCE[0]
@@ -118,21 +112,6 @@ def test_facts_are_single_entries(remote: BuiltWorld, site: WebServer) -> None:
 
 def _as_link(url: str) -> str:
     return f"[{urlsplit(url).netloc}](<{url}>)"
-
-
-def test_of_many_files_the_number_size_and_latest_change_are_shown(world: BuiltWorld) -> None:
-    observe(world, CORPUS)
-    files = sorted((world.folder / "corpus").rglob("*.parquet"))
-    facts = shown(world, CORPUS)
-    del facts["files"]
-    assert facts == {
-        "number_of_files": len(files),
-        "size_bytes": sum(file.stat().st_size for file in files),
-        "modified": pytest.approx(max(file.stat().st_mtime for file in files)),
-    }
-    entries = latest(world, CORPUS).metadata
-    assert not any(isinstance(value, dg.JsonMetadataValue) for value in entries.values())
-    assert isinstance(entries["modified"], dg.TimestampMetadataValue)
 
 
 def test_a_local_file_is_told_by_its_size_and_time(world: BuiltWorld) -> None:

@@ -15,12 +15,10 @@ from dagster._core.executor.step_delegating import CheckStepHealthResult
 from dagster_k8s.client import DagsterKubernetesClient
 
 from genolewm_assets.defs.engines.pod_watch import PodWatch
-from genolewm_assets_tests.servers.kubernetes.access import Access
-from genolewm_assets_tests.servers.kubernetes.api import api_server
+from genolewm_assets_tests.servers.kubernetes.api import CONFINED, LISTENS, Kube, api_server, eventually
 from genolewm_assets_tests.servers.kubernetes.cluster import Cluster
-from genolewm_assets_tests.servers.kubernetes.kube import CONFINED, LISTENS, Kube, eventually
-from genolewm_assets_tests.servers.kubernetes.shipped import NAMESPACE, manifests, some_nodes
-from genolewm_assets_tests.servers.kubernetes.surroundings import Surroundings
+from genolewm_assets_tests.servers.kubernetes.manifests import NAMESPACE
+from genolewm_assets_tests.servers.kubernetes.shipped import some_nodes, some_tokens
 
 
 class Step:
@@ -60,9 +58,8 @@ class Step:
 
 @pytest.fixture(scope="module")
 def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kube]:
-    surroundings = Surroundings(images={"image": {"PATH": os.environ["PATH"]}})
-    access = Access.of_manifests(NAMESPACE, manifests())
-    cluster = Cluster(some_nodes(), access, surroundings, tmp_path_factory.mktemp("watched"))
+    images = {"image": {"PATH": os.environ["PATH"]}}
+    cluster = Cluster(some_nodes(), some_tokens(), images, tmp_path_factory.mktemp("watched"))
     with api_server(cluster) as url:
         yield Kube(cluster, url)
 
@@ -75,11 +72,11 @@ def test_each_reason_to_wait_is_said_once(kube: Kube) -> None:
         "The pod of step embeddings__cache waits. Unschedulable: 0/3 nodes are available: 1 node(s)"
     )
     assert step.look() == [first]
-    kube.cluster.node("cpu-1").cordoned = True
+    kube.cluster.nodes[0].cordoned = True
     try:
         _, second = eventually(lambda: len(step.look()) > 1 and step.reported)
     finally:
-        kube.cluster.node("cpu-1").cordoned = False
+        kube.cluster.nodes[0].cordoned = False
     assert "1 node(s) were unschedulable" in second
     for _ in range(10):
         # The first reason holds again within this time.
@@ -102,7 +99,7 @@ def test_a_job_without_a_pod_is_said(kube: Kube) -> None:
 
 def test_of_a_step_that_works_nothing_is_said(kube: Kube) -> None:
     kube.create("works", LISTENS)
-    kube.pid("works")
+    eventually(lambda: [each.status.phase for each in kube.pods("works")] == ["Running"])
     assert Step(kube, "works").look() == []
 
 

@@ -23,10 +23,9 @@ from kubernetes.client import ApiClient
 
 from genolewm_assets.defs.engines.k8s_executor import make_k8s_executor
 from genolewm_assets.defs.engines.op_tags import cpu_op_tags, h100_op_tags
-from genolewm_assets_tests.servers.kubernetes.admission import schema_fault, security_faults
 from genolewm_assets_tests.servers.kubernetes.api import kubeconfig
-from genolewm_assets_tests.servers.kubernetes.scheduler import place
-from genolewm_assets_tests.servers.kubernetes.shipped import FOLDER, some_nodes
+from genolewm_assets_tests.servers.kubernetes.manifests import FOLDER, schema_fault, security_faults
+from genolewm_assets_tests.servers.kubernetes.shipped import some_nodes
 
 #: By kind of pod: tags of the op (none where the op has none, nor a run) and the node that fits.
 KINDS: Mapping[str, tuple[Mapping[str, Any], str]] = {
@@ -52,7 +51,7 @@ def empty() -> None: ...
 def rendered(kind: str, folder: Path, further: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the Job of a run or of a step; ``further`` is added to ``run_k8s_config`` of the shipped launcher."""
     file = folder / "kubeconfig"
-    file.write_text(kubeconfig("http://127.0.0.1:1", "genolewm", "NO_TOKEN"))
+    file.write_text(kubeconfig("http://127.0.0.1:1"))
     shipped = yaml.safe_load((FOLDER / "dagster.yaml").read_text())["run_launcher"]
     config = {**shipped["config"], "load_incluster_config": False, "kubeconfig_file": str(file)}
     for section, keys in (further or {}).items():
@@ -101,7 +100,7 @@ def test_kubernetes_takes_the_job_and_the_pod_is_confined(kind: str, tmp_path: P
         assert schema_fault(job, version) is None
     pod = pod_of(job)
     (container,) = pod["containers"]
-    assert security_faults(pod) == []
+    assert list(security_faults(pod)) == []
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert pod["automountServiceAccountToken"] is (kind == "run")
     assert pod["restartPolicy"] == "Never"
@@ -118,12 +117,8 @@ def test_kubernetes_takes_the_job_and_the_pod_is_confined(kind: str, tmp_path: P
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_pod_fits_the_nodes_of_its_kind_alone(kind: str, tmp_path: Path) -> None:
-    nodes = some_nodes()
-    for node in nodes:
-        node.is_ready = True
-    assert [each.name for each in nodes if place(pod_of(rendered(kind, tmp_path)), [each], lambda _: {}) is each] == [
-        KINDS[kind][1]
-    ]
+    pod = pod_of(rendered(kind, tmp_path))
+    assert [node.name for node in some_nodes() if not node.refusal(pod)] == [KINDS[kind][1]]
 
 
 def test_a_step_is_given_up_before_its_run_is(tmp_path: Path) -> None:
@@ -157,4 +152,4 @@ def test_what_an_administrator_adds_to_the_launcher_does_not_move_a_step(kind: s
     assert pod_of(after)["nodeSelector"] == (pod_of(before)["nodeSelector"] if kind == "h100" else {"pool": "small"})
     assert pod_of(after)["priorityClassName"] == "low"
     assert after["spec"]["template"]["metadata"]["labels"]["team"] == "genomes"
-    assert security_faults(pod_of(after)) == []
+    assert list(security_faults(pod_of(after))) == []

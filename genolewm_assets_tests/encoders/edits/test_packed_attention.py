@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.encoders.edits.packed_rows import PackedRow, Tails, find_tails, pack_row, plan_rows
-from genolewm_assets.errors import ConfigurationError
 from genolewm_assets_tests.late import Late
 
 torch = Late("torch")
@@ -139,15 +138,6 @@ def test_a_sequence_has_the_bits_of_a_whole_window(dtype: str, key_heads: int) -
     )
     wanted = torch.cat([expected[0].transpose(0, 1)[prefix:] for prefix in prefixes])
     assert torch.equal(found, wanted)
-
-
-def test_attention_with_an_unknown_part_is_refused(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forward(ids: Any, positions: Any) -> Any:
-        return model(input_ids=ids, position_ids=positions, use_cache=False, sinks=torch.ones(1)).last_hidden_state
-
-    with torch.no_grad(), pytest.raises(ConfigurationError, match=r"packed attention.*sinks"):
-        packed_attention.packed_states(model, forward, a_row(), torch.device("cpu"))
-    assert model.config._attn_implementation == "sdpa"
 
 
 IDS = st.lists(st.integers(0, 2), min_size=2, max_size=12).map(lambda ids: np.array(ids, dtype=np.int64))

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from genolewm_assets import encoders
-from genolewm_assets.encoders.state_checks import null_edit_ratio
 from genolewm_assets.errors import InputError, SequenceError
 from genolewm_assets.lewm.states import Pooling, block_count, pool_blocks
-from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
+from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.encoders.edits.other_models import write_other_model
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.rows import each_row
@@ -193,17 +192,6 @@ def test_edits_of_several_windows_keep_their_order(encoder: encoders.CausalLMSta
     assert np.array_equal(again, found[own], equal_nan=True)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_null_edit_through_the_path_is_null(dtype: str, tiny_folder: Path) -> None:
-    encoder = encoders.CausalLMStateEncoder(tiny_folder, dtype=dtype)
-    windows = random_windows(3, BP)
-    with counted_tokens(encoder) as counts:
-        ratio = null_edit_ratio(encoder, windows, random_snvs(windows), cached=encoder.encode_windows(windows))
-    assert ratio < 1e-4
-    # Three whole windows, two probes of the model, and less than two more for each of three pairs of edits.
-    assert sum(counts) < 3 * 259 + 6 * 96 + 3 * 2 * 259
-
-
 def test_bfloat16_products_agree_with_the_whole_window(tiny_folder: Path) -> None:
     encoder = encoders.CausalLMStateEncoder(tiny_folder, compute="bfloat16")
     assert encoder.full_path_reason is None
@@ -255,11 +243,6 @@ def test_what_is_not_there_is_refused(
 ) -> None:
     with pytest.raises(error):
         encoder.encode_edits(["ACGT" * 200], edited, np.array(source_of), np.array(spans))
-
-
-def test_no_edit_is_no_state(encoder: encoders.CausalLMStateEncoder) -> None:
-    empty = np.zeros((0, 2), dtype=int)
-    assert encoder.encode_edits([], [], np.zeros(0, dtype=int), empty).shape == (0, 0, 64)
 
 
 class _SmallMemory:

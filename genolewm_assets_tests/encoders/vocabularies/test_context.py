@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import yaml
 
-from genolewm_assets.encoders import write_tiny_llama
 from genolewm_assets.encoders.context import check_window_fits, context_tokens, longest_window_bp
 from genolewm_assets.encoders.model_files import ModelFiles, locate_model
 from genolewm_assets.encoders.tokens import DnaTokens
@@ -105,12 +104,6 @@ def test_a_built_in_profile_that_fits_is_named(tmp_path: Path) -> None:
         check_window_fits(model, tokens, 16_384)
 
 
-def test_a_model_without_a_stated_context_reads_every_window(tmp_path: Path) -> None:
-    model = locate_model(write_files(tmp_path, {**CHARACTERS, "config.json": {}}))
-    assert longest_window_bp(model, read_tokens(model.folder)) is None
-    check_window_fits(model, read_tokens(model.folder), 10**9)
-
-
 model_tokenizer = Late("genolewm_assets.encoders.model_tokenizer")
 FAST = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
 #: A tokenizer that is code of the model, as Evo's is.
@@ -161,16 +154,6 @@ def test_a_tokenizer_of_the_library_is_asked(files: dict[str, object], tmp_path:
     check(tmp_path)
     with pytest.raises(ConfigurationError, match="token ids differ from those of the model's own tokenizer"):
         check(tmp_path, shifted(read_tokens(tmp_path)))
-
-
-def test_tags_are_part_of_the_text(tmp_path: Path) -> None:
-    write_tiny_llama(tmp_path)
-    check(tmp_path)
-    with pytest.raises(ConfigurationError, match="token ids differ"):
-        tokens = read_tokens(tmp_path)
-        ids = tokens.kmer_ids[::-1].tolist()
-        named = ([("<dna>", tokens.leading[0])], [("</dna>", tokens.trailing[0])])
-        check(tmp_path, DnaTokens.checked("x", ids, tokens.oov_id, leading=named[0], trailing=named[1]))
 
 
 def test_a_class_that_changes_the_special_tokens_is_found(tmp_path: Path) -> None:

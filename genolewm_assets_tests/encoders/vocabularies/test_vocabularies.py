@@ -81,14 +81,6 @@ def test_single_bases_are_the_tokenizer_s(tmp_path: Path) -> None:
     assert tokens.largest_id == 11
 
 
-def test_hyena_s_class_has_the_ids_of_its_character_list(tmp_path: Path) -> None:
-    hyena = read_tokens(
-        write_files(tmp_path / "a", {"tokenizer_config.json": {"tokenizer_class": "HyenaDNATokenizer"}})
-    )
-    listed = read_tokens(write_files(tmp_path / "b", {"tokenizer.json": character_tokenizer()}))
-    assert hyena.encode("ACGTNACGTNAC").tolist() == listed.encode("ACGTNACGTNAC").tolist()
-
-
 @pytest.mark.parametrize("eos", [None, "<eos>"])
 def test_masked_6_mers_are_those_of_the_library(eos: str | None, tmp_path: Path) -> None:
     write_files(tmp_path, masked_tokenizer(eos_token=eos))
@@ -99,13 +91,6 @@ def test_masked_6_mers_are_those_of_the_library(eos: str | None, tmp_path: Path)
     # The library would split the second 6-mer into six letters.
     assert len(own("ACGTACGGNTTAACGTAC")["input_ids"]) == len(tokens.encode("ACGTACGGNTTAACGTAC")) + 5
     assert tokens.encode("ACGTACGGNTTAACGTAC")[2] == MASKED.index("<unk>")
-
-
-def test_a_window_s_last_bases_are_dropped_for_every_kind(tmp_path: Path) -> None:
-    kinds = [{"tokenizer.json": character_tokenizer()}, {"tokenizer_config.json": BYTES}, masked_tokenizer()]
-    for number, files in enumerate(kinds):
-        tokens = read_tokens(write_files(tmp_path / str(number), files))
-        assert tokens.encode("ACGTACGGATTAACGTA").tolist() == tokens.encode("ACGTACGGATTA").tolist()
 
 
 def without(token: str) -> dict[str, object]:
@@ -152,28 +137,3 @@ def test_the_key_of_tagged_6_mers_is_what_it_was(tmp_path: Path) -> None:
     fixed = {"model_id": "owner/model", "revision": "a" * 40, "hidden_size": 1_024, "dtype": StateDtype.FLOAT16}
     identity = replace(found, **fixed, weights_sha256="0" * 64, settings_sha256="1" * 64)
     assert compute_key(state_config(identity, windows_sha256="2" * 64, window_bp=12_288)) == "bf3de70419fe23e7"
-
-
-@pytest.mark.parametrize(
-    ("files", "template", "bp"),
-    [
-        ({"tokenizer.json": character_tokenizer()}, "{sequence}[SEP]", 1),
-        ({"tokenizer_config.json": BYTES}, "{sequence}", 1),
-        (masked_tokenizer(), "<cls>{sequence}", 6),
-    ],
-)
-def test_another_kind_is_part_of_the_identity(files: dict[str, object], template: str, bp: int, tmp_path: Path) -> None:
-    config = {"num_hidden_layers": 2, "hidden_size": 32}
-    write_files(tmp_path, {**files, "config.json": config, "model.safetensors": "weights"})
-    recipe = read_identity(tmp_path).as_recipe()
-    assert (recipe["prompt_template"], recipe["bp_per_token"], recipe["block_tokens"]) == (template, bp, 64)
-    assert read_identity(tmp_path).row_shape(1_200) == (4, 32)
-
-
-@pytest.mark.parametrize("name", ["vocab.txt", "tokenizer_config.json", "special_tokens_map.json"])
-def test_files_that_decide_the_special_tokens_count_for_the_identity(name: str, tmp_path: Path) -> None:
-    config = {"num_hidden_layers": 2, "hidden_size": 32}
-    write_files(tmp_path, {**masked_tokenizer(), "config.json": config, "model.safetensors": "weights"})
-    before = read_identity(tmp_path)
-    (tmp_path / name).write_text((tmp_path / name).read_text() + "\n")
-    assert read_identity(tmp_path).settings_sha256 != before.settings_sha256

@@ -35,14 +35,6 @@ def test_spellings_of_the_contig_are_resolved() -> None:
     assert place(gene("chr21", 12_000, 16_000, contig="NC_000021.9"))[1].contig == "chr21"
 
 
-def test_a_changed_base_is_no_longer_exact_where_it_stands_only() -> None:
-    true = gene("chr20", 5_000, 9_000)
-    changed = true.sequence[:200] + (b"A" if true.sequence[200:201] != b"A" else b"C") + true.sequence[201:]
-    found = PLACER.place(gene("chr20", 5_000, 9_000, sequence=changed), [(100, 700), (1_000, 1_600)])
-    assert [verdict for verdict, _ in found] == [Verdict.CONFIRMED] * 2
-    assert [placement.exact for _, placement in found] == [False, True]
-
-
 @each_row(
     ("span", "placed"),
     [
@@ -80,16 +72,6 @@ def test_coordinates_on_unknown_bases_do_not_hide_where_the_bases_stand(contig: 
     name = {"chr21": "chr21"}.get(contig, "chr7")
     stated = placement.stated_contig, placement.stated_start, placement.stated_end
     assert stated == (name, span[1] - 700, span[1] - 100)
-
-
-def test_each_window_is_compared_for_itself() -> None:
-    # Its second half is not what stands there.
-    chimera = BASES["chr20"][5_000:8_000] + BASES["chr20"][30_000:31_000]
-    found = PLACER.place(gene("chr20", 5_000, 9_000, sequence=chimera), [(0, 600), (3_100, 3_700)])
-    assert [(verdict, placement.how, placement.start) for verdict, placement in found] == [
-        (Verdict.CONFIRMED, PlacementHow.COORDINATES, 5_000),
-        (Verdict.REFUTED, PlacementHow.MAPPY, 30_100),
-    ]
 
 
 @each_row(
@@ -153,15 +135,6 @@ def test_another_contig_that_is_stated_does_not_hide_where_the_bases_stand(
     assert (placement.stated_contig, placement.stated_start) == (contig, None)
 
 
-def test_alignment_on_the_contig_that_is_named_leaves_no_doubt() -> None:
-    placement = place(gene("chr20", 5_000, 9_000, span=None))[1]
-    assert (placement.how, placement.stated_contig) == (PlacementHow.MAPPY, None)
-    unnamed = gene("chr20", 5_000, 9_000, span=None, contig=None)
-    assert place(unnamed)[1].contig == "chr20"
-    alone = CorpusPlacer(CONTIGS, read_bases)
-    assert alone.place(unnamed, [(0, 600)]) == [(Verdict.NOT_STATED, Placement(PlacementHow.NONE))]
-
-
 SPANS = st.tuples(st.sampled_from(["chr20", "chr21", "chr7"]), st.integers(0, 26_000), st.sampled_from("+-"))
 
 
@@ -209,12 +182,6 @@ def test_a_transcript_that_does_not_fit_its_coordinates_is_refuted(more: dict[st
         Verdict.REFUTED,
         Placement(PlacementHow.CONTIG_NAME, "chr20", spliced=True),
     )
-
-
-def test_a_single_exon_is_placed_base_for_base() -> None:
-    record = gene("chr20", 2_000, 5_000, "-", source=CorpusSource.MRNA_SPLICE_EVO2, taxonomy=None)
-    verdict, placement = place(record, (100, 700))
-    assert (verdict, placement.start, placement.end, placement.exact) == (Verdict.CONFIRMED, 4_300, 4_900, True)
 
 
 def test_a_transcript_without_junctions_cannot_be_verified() -> None:

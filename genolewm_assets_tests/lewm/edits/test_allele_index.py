@@ -81,24 +81,9 @@ def test_facts_of_alleles_are_taken_and_joined():
         assert genes == [[5, 3], [], [9], [], [5, 3], []][:n]
 
 
-def test_texts_and_contigs_are_plain_arrays(index):
-    both = [index.text[first:end].tobytes().decode() for first, end in pairwise(index.at)]
-    assert list(zip(index.pos.tolist(), both[::2], both[1::2], strict=True)) == list(map(index.allele, range(6)))
-    assert index.contig_rows(["chr2", "chr9", "chr17"]).tolist() == [[4, 6], [0, 0], [0, 4]]
-    assert index.longest_bp == 1
-
-
 def test_an_empty_table_and_one_without_classes():
     index = AlleleIndex.of(no_alleles())
     assert not len(index)
     assert not index.contains("chr17", 1, "A", "C")
     index = AlleleIndex.of(pa.table({"chrom": ["c"], "pos": [1], "ref": ["A"], "alt": ["C"]}))
     assert index.classification is None
-
-
-def test_many_alleles_are_searched_not_scanned():
-    n = 100_000
-    table = pa.table({"chrom": ["chr1"] * n, "pos": np.arange(1, n + 1), "ref": ["A"] * n, "alt": ["C"] * n})
-    index = AlleleIndex.of(table)
-    assert [index.allele(row)[0] for row in index.rows("chr1", 500, 503)] == [501, 502, 503]
-    assert index.contains("chr1", n, "A", "C")

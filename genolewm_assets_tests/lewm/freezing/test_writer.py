@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -105,33 +102,6 @@ def test_rows_of_a_batch_that_are_there_in_part_are_kept(world: FrozenWorld, tmp
         writer.write_batch(taken, keys=source.keys()[:rows])
     report = world.freeze(store)
     assert report.run["tuples_encoded"] == (N_ROWS - rows) * OPTIONS["n_edits"]
-    assert contents(store) == contents(world.store)
-
-
-#: Freezes epochs and is killed when as many visits as the last argument says are encoded.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from genolewm_assets_tests.worlds.lewm.frozen_world import FrozenWorld
-
-class Killer:
-    def advance(self, done, total, unit):
-        if unit == "visits encoded" and done >= int(sys.argv[3]):
-            os.kill(os.getpid(), signal.SIGKILL)
-
-FrozenWorld(Path(sys.argv[1])).freeze(Path(sys.argv[2]), progress=Killer())
-"""
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("done", [41, N_ROWS])
-def test_a_killed_build_goes_on_after_its_last_commit(world: FrozenWorld, tmp_path: Path, done: int) -> None:
-    store = tmp_path / "killed"
-    command = [sys.executable, "-c", KILLED, str(world.folder), str(store), str(done)]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert not (store / "_COMPLETE").exists()
-    report = world.freeze(store)
-    assert report.run["tuples_encoded"] < N_ROWS * OPTIONS["n_edits"]
     assert contents(store) == contents(world.store)
 
 

@@ -10,57 +10,23 @@ from genolewm_assets.genome import Holdout, Interval, Split
 from genolewm_assets.lewm.holdouts.alleles import (
     find_newly_labelled,
     list_in_genes,
-    list_in_intervals,
     list_newly_labelled,
 )
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.lewm.holdouts.held_intervals import HeldInterval, HeldIntervals, hold_genes
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, IntervalReason, VariantOrigin
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, IntervalReason
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, Row, allele, clinvar, gnomad
+from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, Row, allele, clinvar
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}
 
 
-def interval(holdout: Holdout, role: Split, start: int, end: int, unit: str) -> HeldInterval:
-    return HeldInterval(holdout, role, "chr17", start, end, unit, unit, IntervalReason.PROXIMITY_BLOCK)
-
-
-def test_alleles_of_any_source_in_an_interval() -> None:
-    held = HeldIntervals(
-        [
-            interval(Holdout.HAPLOTYPES, Split.TEST, 100, 200, "one"),
-            interval(Holdout.HAPLOTYPES, Split.VALIDATION, 150, 300, "two"),
-            interval(Holdout.CHR, Split.TEST, 0, 1_000, "other"),
-        ]
-    )
-    table = gnomad([(99, "ACG", "A"), (100, "A", "C"), (160, "A", "C"), (201, "A", "C"), (301, "A", "C")])
-    found = list_in_intervals(table, VariantOrigin.GNOMAD, "chr17", Holdout.HAPLOTYPES, held)
-    HOLDOUT_ALLELES.check(found.schema, where="test")
-    assert list(zip(*(found[name].to_pylist() for name in ("pos", "unit", "role")), strict=True)) == [
-        (99, "one", "test"),
-        (160, "one", "test"),
-        (201, "two", "validation"),
-    ]
-    assert set(found["reason"].to_pylist()) == {"in_span"}
-    assert found["label"].null_count == found.num_rows
-    assert found["gene_ids"].to_pylist() == [[]] * 3
-    assert list_in_intervals(table, VariantOrigin.GNOMAD, "chr20", Holdout.CHR, held).equals(HOLDOUT_ALLELES.empty())
-
-
 def test_bench_is_labelled_with_stars_and_of_the_gene() -> None:
     rows = [
-        allele(5_000, ["A:1"], "P"),
-        allele(5_001, ["A:1"], "LB", stars=4),
-        allele(5_002, ["A:1"], "P", stars=0),
-        allele(5_003, ["A:1"], "VUS"),
-        allele(5_004, ["A:1"], "OTHER"),
-        allele(5_005, ["LOC2:2", "A:1"], "B"),
-        allele(5_006, [], "P"),
-        allele(6_100, [], "LP"),
-        allele(90_000, ["C:3"], "P"),
-        allele(95_000, [], "P"),
+        *(allele(5_000, ["A:1"], "P"), allele(5_001, ["A:1"], "LB", stars=4), allele(5_002, ["A:1"], "P", stars=0)),
+        *(allele(5_003, ["A:1"], "VUS"), allele(5_004, ["A:1"], "OTHER"), allele(5_005, ["LOC2:2", "A:1"], "B")),
+        *(allele(5_006, [], "P"), allele(6_100, [], "LP"), allele(90_000, ["C:3"], "P"), allele(95_000, [], "P")),
     ]
     components = find_gene_components([clinvar(rows)], reach_bp=1_200)
     held = HeldIntervals(hold_genes(HoldoutPolicy(clinvar_genes=("A",)), components, LENGTHS, 1_200))
@@ -97,14 +63,8 @@ EARLIER = [
     allele(50, label="VUS"),
 ]
 LATER = [
-    allele(10, label="P"),
-    allele(20, label="B"),
-    allele(30, label="LB", stars=0),
-    allele(40, label="VUS"),
-    allele(50, label="OTHER"),
-    allele(60, label="LP"),
-    allele(70, label="VUS"),
-    allele(10, label="P", ref="AT"),
+    *(allele(10, label="P"), allele(20, label="B"), allele(30, label="LB", stars=0), allele(40, label="VUS")),
+    *(allele(50, label="OTHER"), allele(60, label="LP"), allele(70, label="VUS"), allele(10, label="P", ref="AT")),
 ]
 
 
@@ -194,11 +154,6 @@ def test_neighbours_within_a_footprint_belong_together(gap: int, together: bool)
     assert groups(components(rows)) == ([["1", "2"]] if together else [["1"], ["2"]])
 
 
-def test_a_long_gene_reaches_over_a_short_one() -> None:
-    rows = [allele(1, ["LONG:1"]), allele(200, ["SHORT:2"]), allele(1_000, ["LONG:1"]), allele(1_050, ["NEXT:3"])]
-    assert groups(components(rows)) == [["1", "2", "3"]]
-
-
 def test_loc_element_inherits_however_far_it_lies() -> None:
     rows = [allele(1, ["A:7", "LOC5:5"]), allele(3_000, ["LOC5:5"]), allele(9_000, ["LOC9:9"])]
     first, second = components(rows)
@@ -211,17 +166,6 @@ def test_gene_on_two_contigs_is_one_unit() -> None:
     rows = [allele(10, ["P:1"], chrom="chrX"), allele(20, ["P:1"], chrom="chrY"), allele(50, ["Q:2"], chrom="chrY")]
     (component,) = components(rows)
     assert component.spans == (Interval("chrX", 9, 10), Interval("chrY", 19, 50))
-
-
-def test_releases_are_taken_together() -> None:
-    tables = [clinvar([allele(10, ["A:1"])]), clinvar([allele(900, ["A:1"])]), clinvar([])]
-    (component,) = find_gene_components(tables, reach_bp=REACH)
-    assert component.spans == (Interval("chr17", 9, 900),)
-
-
-def test_genes_of_one_table_s_end_and_the_next_one_s_start_stay_apart() -> None:
-    tables = [clinvar([allele(10, ["A:1"])]), clinvar([allele(5_000, ["B:2"])])]
-    assert groups(find_gene_components(tables, reach_bp=REACH)) == [["1"], ["2"]]
 
 
 def test_gene_without_an_id_goes_by_its_symbol() -> None:
@@ -238,14 +182,6 @@ def test_alleles_and_names_lead_to_components() -> None:
     assert found.named(["A", "3"]) == {0, 1}
     with pytest.raises(ConfigurationError, match="'BRCA1'"):
         found.named(["A", "BRCA1"])
-
-
-def test_every_gene_that_bore_a_symbol_is_named_by_it() -> None:
-    assert components([allele(10, ["A:1"]), allele(5_000, ["A:2"])]).named(["A"]) == {0, 1}
-
-
-def test_no_gene_at_all() -> None:
-    assert len(components([allele(10)])) == len(components([])) == len(find_gene_components([], reach_bp=1)) == 0
 
 
 GENES = st.lists(st.integers(1, 8), max_size=3, unique=True)

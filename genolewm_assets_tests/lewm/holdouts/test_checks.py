@@ -134,8 +134,7 @@ def test_another_contig_than_the_policy_s(sound: tuple[HoldoutTables, HoldoutInp
 def test_what_holds_nothing_out_compared_nothing(sound: tuple[HoldoutTables, HoldoutInputs]) -> None:
     held, inputs = sound
     nothing = replace(
-        held,
-        **{name: getattr(held, name).slice(0, 0) for name in ("intervals", "alleles", "corpus", "haplotypes")},
+        held, **{name: getattr(held, name).slice(0, 0) for name in ("intervals", "alleles", "corpus", "haplotypes")}
     )
     open_policy = replace(POLICY, contigs_validation=(), contigs_test=(), haplotype_fraction=0.0)
     results = {check.name: check for check in check_holdouts(nothing, inputs, open_policy)}

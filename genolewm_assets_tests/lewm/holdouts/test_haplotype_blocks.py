@@ -32,11 +32,6 @@ def test_linked_up_to_a_thousand_bases(step: int, blocks: int) -> None:
     assert len(spans([(5, "A", "C"), (5 + step, "A", "C")])) == blocks
 
 
-def test_two_alleles_at_one_position_are_no_block() -> None:
-    assert spans([(5, "A", "C"), (5, "A", "G")]) == []
-    assert spans([(5, "A", "C"), (5, "A", "G"), (6, "A", "C")]) == [(4, 6)]
-
-
 def test_cut_before_it_gets_too_long() -> None:
     chain = [(1 + 1_000 * n, "A", "C") for n in range(25)]
     # Base 10,001 would be the first beyond 10 kb from the first base.
@@ -44,11 +39,6 @@ def test_cut_before_it_gets_too_long() -> None:
     longer = [(1, "A", "C"), (901, "A" * 101, "A"), (1_001, "A", "C"), (1_002, "A", "C")]
     assert spans(longer, max_block_bp=1_001) == [(0, 1_001)]
     assert spans(longer, max_block_bp=1_000) == [(900, 1_002)]
-
-
-def test_named_after_its_first_allele() -> None:
-    (block,) = find_blocks(gnomad([(9, "A", "T"), (9, "A", "C"), (12, "G", "C")]), link_bp=5, max_block_bp=10)
-    assert block == HaplotypeBlock("chr17:9:A:C", Interval("chr17", 8, 12), (0, 1, 2))
 
 
 def test_wrong_tables() -> None:
@@ -208,27 +198,11 @@ def test_choice_equals_a_referee_of_loops(drawn, fraction, max_blocks, random) -
     assert removed(expected) >= removed(by_draw)
 
 
-def test_phased_blocks_come_first() -> None:
-    blocks = [replace(block(start, start + 50), phased=start % 400 == 0) for start in range(0, 4_000, 200)]
-    draws = {b.id: number for number, b in enumerate(blocks)}
-    chosen, _ = choose_blocks(blocks, draws, {"chr17": footprints(50)}, fraction=0.3, tolerance=0.02, max_blocks=0.3)
-    assert len(chosen) == 6
-    assert all(b.phased for b in chosen)
-
-
 def test_blocks_of_contigs_without_windows_are_not_chosen() -> None:
     blocks = [block(100, 200, "chrM"), block(100, 200)]
     draws = {"chrM:100": 0, "chr17:100": 1}
     chosen, _ = choose_blocks(blocks, draws, {"chr17": footprints(50)}, fraction=1, tolerance=0, max_blocks=1)
     assert [b.span.contig for b in chosen] == ["chr17"]
-
-
-def test_order_of_blocks_does_not_matter() -> None:
-    blocks = [block(start, start + 50) for start in range(0, 4_000, 130)]
-    draws = {b.id: hash((b.span.start * 7919) % 1_009) for b in blocks}
-    where = {"chr17": footprints(50)}
-    forward = choose_blocks(blocks, draws, where, fraction=0.3, tolerance=0.02, max_blocks=1)
-    assert choose_blocks(blocks[::-1], draws, where, fraction=0.3, tolerance=0.02, max_blocks=1) == forward
 
 
 CARRIED_ALLELES = [(10 * n + 1, "A", "C") for n in range(6)]
@@ -262,10 +236,6 @@ def test_a_block_by_distance_has_one_row_with_all_its_alleles() -> None:
     assert found[0]["alleles"] == [{"pos": pos, "ref": "A", "alt": "C"} for pos in (1, 21, 51)]
 
 
-def test_no_block_gives_an_empty_table() -> None:
-    assert list_haplotypes([], {}, {}, {}).equals(HOLDOUT_HAPLOTYPES.empty())
-
-
 @given(st.integers(1, 12), st.integers(0, 40), st.randoms(use_true_random=False))
 def test_bits_are_those_of_the_matrix(n_alleles: int, n_haplotypes: int, random) -> None:  # type: ignore[no-untyped-def]
     cells = [[random.random() < 0.5 for _ in range(n_haplotypes)] for _ in range(n_alleles)]
@@ -277,10 +247,3 @@ def test_bits_are_those_of_the_matrix(n_alleles: int, n_haplotypes: int, random)
     together = genotypes.are_together(rows[:-1], rows[1:])
     wanted = [any(a and b for a, b in zip(cells[i], cells[i - 1], strict=True)) for i in range(n_alleles - 1, 0, -1)]
     assert together.tolist() == wanted
-
-
-def test_shapes_that_do_not_match_are_refused() -> None:
-    with pytest.raises(InputError, match="not a matrix: expected 2 dimensions, got 1"):
-        PhasedGenotypes.from_bools(np.ones(3, dtype=bool))
-    with pytest.raises(InputError, match=r"shape is wrong: expected \(2, 1\) bytes, got \(3, 1\)"):
-        PhasedGenotypes.from_bools(np.ones((3, 2), dtype=bool), np.ones(2, dtype=bool))

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from genolewm_assets.genome import EVALUATION, Holdout, Interval, Split
+from genolewm_assets.genome import EVALUATION, Holdout, Interval, IntervalArray, Split, first_met, meets
 from genolewm_assets.lewm.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.lewm.holdouts.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.lewm.holdouts.held_intervals import (
@@ -13,11 +14,9 @@ from genolewm_assets.lewm.holdouts.held_intervals import (
     hold_blocks,
     hold_contigs,
     hold_genes,
-    merge_intervals,
 )
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_INTERVALS, IntervalReason
-from genolewm_assets_tests.rows import each_row
+from genolewm_assets.lewm.holdouts.schema import IntervalReason
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, allele, clinvar
 
 LENGTHS = {contig.name: contig.length for contig in CONTIGS}
@@ -67,12 +66,6 @@ def test_share_of_components_by_hash() -> None:
     assert hold_genes(HoldoutPolicy(clinvar_genes=()), components, LENGTHS, WINDOW_BP) == []
     assert hold_genes(HoldoutPolicy(clinvar_gene_fraction=0), components, LENGTHS, WINDOW_BP) == []
     assert len(hold_genes(HoldoutPolicy(clinvar_gene_fraction=1), components, LENGTHS, WINDOW_BP)) == 70
-
-
-@each_row("seed", range(5))
-def test_at_least_one_component(seed: int) -> None:
-    policy = HoldoutPolicy(clinvar_gene_fraction=1e-9, seed=seed)
-    assert len(hold_genes(policy, many_genes(4), LENGTHS, WINDOW_BP)) == 1
 
 
 def test_genes_and_blocks_take_the_side_of_what_they_lie_in() -> None:
@@ -135,18 +128,22 @@ def test_overlapping_intervals_of_one_holdout() -> None:
     assert [list(spans) for level in held.merged().values() for spans in level.values()] == [[(0, 60)]]
 
 
-def test_table_has_its_schema_and_order() -> None:
-    assert HeldIntervals().to_table().equals(HOLDOUT_INTERVALS.empty())
-    rows = [interval(Holdout.HAPLOTYPES, 9, 10), interval(Holdout.CLINVAR, 40, 60), interval(Holdout.CLINVAR, 5, 9)]
-    table = HeldIntervals(rows).to_table()
-    HOLDOUT_INTERVALS.check(table.schema, where="test")
-    assert table["start"].to_pylist() == [5, 40, 9]
-    assert set(table["reason"].to_pylist()) == {"proximity_block"}
+SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)).map(lambda s: (s[0], s[0] + s[1])), max_size=9)
 
 
-def test_intervals_are_merged_by_contig() -> None:
-    table = pa.table({"contig": ["b", "a", "b", "b"], "start": [5, 0, 0, 30], "end": [9, 2, 6, 31]})
-    assert {contig: list(spans) for contig, spans in merge_intervals(table).items()} == {
-        "b": [(0, 9), (30, 31)],
-        "a": [(0, 2)],
-    }
+def columns(spans: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    start, end = np.array(spans, dtype=np.int64).reshape(-1, 2).T
+    return start, end
+
+
+@given(SPANS, SPANS)
+def test_first_met_is_the_first_of_those_that_share_a_base(
+    held: list[tuple[int, int]], asked: list[tuple[int, int]]
+) -> None:
+    intervals = IntervalArray.from_unsorted(*columns(held))
+    expected = [
+        next((i for i, (a, b) in enumerate(intervals) if set(range(a, b)) & set(range(start, end))), -1)
+        for start, end in asked
+    ]
+    assert first_met(intervals, *columns(asked)).tolist() == expected
+    assert meets(intervals.merge(), *columns(asked)).tolist() == [i >= 0 for i in expected]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,7 @@ from genolewm_assets.lewm.holdouts.alleles import count_new_labels
 from genolewm_assets.lewm.holdouts.build import count_rows, count_windows
 from genolewm_assets.lewm.holdouts.corpus import CONCLUSIVE_SHARE, GRCH38_BASES, assembled_shares
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, TABLES
-from genolewm_assets.variants.schema import CLINVAR_VARIANTS
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, allele, clinvar, genome
 
@@ -39,11 +37,6 @@ from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, allele, cli
 def test_impossible_settings(setting: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=r"holdouts\."):
         HoldoutPolicy(**setting)  # type: ignore[arg-type]
-
-
-def test_the_tenth_file_of_a_day_comes_after_the_ninth() -> None:
-    temporal = ("2026-02-26.9", "2026-02-26.10")
-    assert HoldoutPolicy(temporal=temporal).temporal == temporal
 
 
 def test_contigs_by_any_name() -> None:
@@ -74,12 +67,6 @@ def test_neither_side_is_empty(seed: int) -> None:
     assert policy.divide(["a"]) == {"a": Split.VALIDATION}
     for n in range(2, 6):
         assert set(policy.divide(map(str, range(n))).values()) == {Split.VALIDATION, Split.TEST}
-
-
-def test_recipe_is_json_and_says_everything() -> None:
-    recipe = HoldoutPolicy(temporal=("2020-11-07", "2026-02-26")).as_recipe()
-    assert json.loads(json.dumps(recipe)) == recipe
-    assert set(recipe) == set(HoldoutPolicy.__dataclass_fields__)
 
 
 def intervals(*rows: tuple[str, str, str, int, int]) -> pa.Table:
@@ -115,14 +102,6 @@ def test_windows_by_holdout_and_role() -> None:
     assert "windows.holdout-temporal.validation" in counts
 
 
-def test_nothing_held_out() -> None:
-    counts = count_windows(HOLDOUT_INTERVALS.empty(), FOOTPRINTS)
-    assert (counts["windows"], counts["windows.held_out"]) == (5, 0)
-    rows = count_rows(HOLDOUT_INTERVALS.empty(), HOLDOUT_ALLELES.empty(), HOLDOUT_CORPUS.empty())
-    assert set(rows.values()) == {0}
-    assert "alleles.holdout-clinvar.bench" in rows
-
-
 def test_rows_by_reason_and_a_corpus_window_once() -> None:
     key = {"source": "mrna_evo2", "window_index": 0}
     rows = [
@@ -153,20 +132,6 @@ def test_new_labels_whatever_their_stars() -> None:
         "new_labels.became_labelled.pathogenic": 1,
         "new_labels.new.benign": 2,
     }
-
-
-def test_every_column_is_described_and_keys_are_columns() -> None:
-    for table in TABLES:
-        assert all(table.describe(column) for column in table.columns)
-        assert set(table.key) <= set(table.columns)
-        assert not any(table.arrow.field(name).nullable for name in table.key)
-
-
-def test_columns_shared_with_clinvar_have_its_types() -> None:
-    shared = set(HOLDOUT_ALLELES.columns) & set(CLINVAR_VARIANTS.columns)
-    assert {"chrom", "pos", "ref", "alt", "label", "stars", "clinvar_id", "gene_ids"} == shared
-    for name in shared:
-        assert HOLDOUT_ALLELES.arrow.field(name).type == CLINVAR_VARIANTS.arrow.field(name).type
 
 
 def contigs_table(**acgt: int) -> pa.Table:

@@ -18,7 +18,6 @@ from genolewm_assets.lewm.holdouts.temporal import (
     TemporalRule,
     TemporalSetting,
     choose_t0,
-    describe_temporal,
     find_kept,
     keep_t0,
     move_t0,
@@ -110,16 +109,6 @@ def test_t0_of_a_release_does_not_depend_on_which_was_asked_first(tmp_path: Path
     assert sum(choice.earlier == kept for choice in chosen[0].values()) == 1
 
 
-def test_no_record_is_made_before_a_release_is_old_enough(tmp_path: Path) -> None:
-    root = Root(tmp_path)
-    assert keep_t0(root, YEAR, WEEKLY[51], WEEKLY[:52]) is None
-    assert not (tmp_path / KEPT_FILE).exists()
-    assert keep_t0(root, YEAR, WEEKLY[53], WEEKLY[:54]) == KeptT0(12, WEEKLY[0])
-    for setting in (TemporalSetting(), TemporalSetting(release=WEEKLY[3])):
-        assert keep_t0(root, setting, WEEKLY[90], WEEKLY[:91]) is None
-    assert read_kept(tmp_path) == KeptT0(12, WEEKLY[0])
-
-
 def test_a_changed_age_in_the_catalogue_moves_t0(tmp_path: Path) -> None:
     root = Root(tmp_path)
     keep_t0(root, YEAR, WEEKLY[60], WEEKLY[:61])
@@ -146,19 +135,6 @@ def test_a_person_moves_t0_and_forgets_it(tmp_path: Path) -> None:
     assert keep_t0(root, YEAR, known[-1], known) == first
 
 
-def test_a_t0_that_a_person_moved_stays_under_another_age(tmp_path: Path) -> None:
-    root, known, half = Root(tmp_path), WEEKLY[:80], TemporalSetting(months=6)
-    move_t0(root, YEAR, WEEKLY[70], known)
-    moved = (tmp_path / KEPT_FILE).read_bytes()
-    kept = keep_t0(root, half, known[-1], known)
-    assert kept == find_kept(tmp_path, half, known[-1], known) == KeptT0(12, WEEKLY[70], moved=True)
-    assert (tmp_path / KEPT_FILE).read_bytes() == moved
-    assert choose_t0(WEEKLY[79], half, known, kept) == TemporalChoice(WEEKLY[70], TemporalRule.MOVED)
-    # A release that is not after it follows the age that the catalogue asks for now.
-    older = TemporalChoice(newest_at_age(WEEKLY[60], 6, known), TemporalRule.MONTHS)
-    assert choose_t0(WEEKLY[60], half, known, kept) == older
-
-
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_kept_t0_that_is_no_longer_known_is_refused(tmp_path: Path, *, moved: bool) -> None:
     root, known = Root(tmp_path), WEEKLY[:80]
@@ -183,13 +159,6 @@ def test_t0_moves_to_a_known_release_with_a_later_one(tmp_path: Path, release: s
     with pytest.raises(InputError, match="T0: not a release with a later one"):
         move_t0(Root(tmp_path), YEAR, release, WEEKLY[:80])
     assert not (tmp_path / KEPT_FILE).exists()
-
-
-@pytest.mark.parametrize("setting", [TemporalSetting(), TemporalSetting(release=WEEKLY[0])])
-def test_where_the_catalogue_decides_nothing_is_moved(tmp_path: Path, setting: TemporalSetting) -> None:
-    for release in (WEEKLY[1], None):
-        with pytest.raises(ConfigurationError, match=r"holdouts\.temporal: the catalogue decides T0"):
-            move_t0(Root(tmp_path), setting, release, WEEKLY)
 
 
 @pytest.mark.parametrize(
@@ -222,23 +191,3 @@ def test_a_damaged_record_is_refused_and_never_replaced_by_itself(tmp_path: Path
     assert (tmp_path / KEPT_FILE).read_bytes() == damage
     move_t0(Root(tmp_path), YEAR, None, WEEKLY)
     assert keep_t0(Root(tmp_path), YEAR, WEEKLY[-1], WEEKLY) is not None
-
-
-def test_the_reason_is_one_sentence() -> None:
-    def said(rule: TemporalRule, setting: str, pair: list[str] | None = None) -> str:
-        return describe_temporal(
-            {"temporal": pair, "temporal_setting": setting, "temporal_rule": str(rule)}, "2026-02-26"
-        )
-
-    pair = ["2025-02-23", "2026-02-26"]
-    assert said(TemporalRule.MONTHS, "12 months", pair) == (
-        "T0 2025-02-23, T1 2026-02-26: the newest release at least 12 months older, kept until it is moved"
-    )
-    assert said(TemporalRule.NAMED, "2025-02-23", pair) == "T0 2025-02-23, T1 2026-02-26: the catalogue names T0"
-    assert "moved by `genolewm holdouts t0`" in said(TemporalRule.MOVED, "12 months", pair)
-    none = "no temporal holdout for 2026-02-26: "
-    assert said(TemporalRule.OFF, "off") == f"{none}holdouts.temporal is off"
-    assert said(TemporalRule.NONE_OLD_ENOUGH, "12 months") == f"{none}no release is 12 months older"
-    assert (
-        said(TemporalRule.NOT_BEFORE, "2026-03-05") == f"{none}the catalogue names 2026-03-05, which is not before it"
-    )

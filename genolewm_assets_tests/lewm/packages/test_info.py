@@ -3,10 +3,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Split
+from genolewm_assets.lewm.packages import files as package_files
+from genolewm_assets.lewm.packages.files import WindowShardWriter, write_package_table
 from genolewm_assets.lewm.packages.info import (
     PackageInfo,
     SplitInfo,
@@ -14,10 +20,11 @@ from genolewm_assets.lewm.packages.info import (
     read_package_info,
     split_digest,
 )
-from genolewm_assets.lewm.packages.schema import CacheRef
+from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, CacheRef
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets.store.files.canonical_json import canonical_json
 from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.lewm.package_world import table
 
 FILES = tuple(
     FileEntry(path, 10, f"{i:064x}", 1)
@@ -52,11 +59,6 @@ def test_what_is_written_is_what_is_read(tmp_path):
     assert found.to_bytes() == INFO.to_bytes()
 
 
-def test_no_package_at_all(tmp_path):
-    with pytest.raises(MissingResourceError, match=r"not a package: package\.json is missing"):
-        read_package_info(tmp_path)
-
-
 @each_row(
     ("change", "problem"),
     [
@@ -80,11 +82,6 @@ def test_anything_but_canonical_json_is_refused(raw):
         parse_package_info(raw, "package.json")
 
 
-def test_a_minor_version_is_read():
-    raw = replace(INFO, format_version="2.7").to_bytes()
-    assert parse_package_info(raw, "package.json").format_version == "2.7"
-
-
 def test_the_digest_of_a_split_depends_on_each_of_its_files_and_on_no_other():
     before = {split: split_digest(FILES, split) for split in Split}
     assert len(set(before.values())) == 3
@@ -101,8 +98,74 @@ def test_window_files_of_a_split_in_order():
     )
 
 
-def test_stars_of_training_are_written_where_there_are_some():
-    """Packages of format 2.3 do not have them, and are compared with the bytes that this code writes."""
-    assert b"min_training_stars" not in INFO.to_bytes()
-    some = replace(INFO, mix=replace(INFO.mix, min_training_stars=2))
-    assert parse_package_info(some.to_bytes(), "package.json") == some
+def rows(n: int, first: int = 0) -> pa.Table:
+    made = [
+        {
+            "window_id": f"{i:032d}",
+            "window_hash": i.to_bytes(32, "big"),
+            "origin": "reference",
+            "placement_exact": True,
+            "window_bp": 6,
+            "frame": 0,
+            "gc": 0.5,
+            "sequence": "ACGTAC",
+            "left_flank": "A",
+            "right_flank": "C",
+            "role": "train",
+            "frozen": True,
+        }
+        for i in range(first, first + n)
+    ]
+    return table(made, PACKAGE_WINDOWS.arrow)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 9), max_size=8))
+def test_shards_hold_every_row_once_in_order_and_differ_by_one_at_most(tmp_path_factory, sizes):
+    folder = tmp_path_factory.mktemp("package")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package_files, "SHARD_ROWS", 7)
+        patch.setattr(package_files, "GROUP_ROWS", 3)
+        total = sum(sizes)
+        with WindowShardWriter(folder, Split.TRAIN, total) as writer:
+            done = 0
+            for size in sizes:
+                writer.write(rows(size, done))
+                done += size
+    written = {path: pq.read_table(folder / path) for path in writer.rows}
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.parquet")} == set(written)
+    assert list(written) == sorted(written)
+    assert len(written) == max(1, -(-total // 7))
+    assert [t.num_rows for t in written.values()] == list(writer.rows.values())
+    assert max(writer.rows.values()) - min(writer.rows.values()) <= 1
+    ids = [value for t in written.values() for value in t["window_id"].to_pylist()]
+    assert ids == [f"{i:032d}" for i in range(total)]
+    groups = [pq.ParquetFile(folder / path).metadata for path in written]
+    assert all(meta.row_group(g).num_rows <= 3 for meta in groups for g in range(meta.num_row_groups))
+
+
+@pytest.mark.parametrize("came", [2, 4])
+def test_another_number_of_rows_than_announced_is_an_error(tmp_path, came):
+    with (
+        pytest.raises(CorruptResourceError, match="number of windows written differs"),
+        WindowShardWriter(tmp_path, Split.TEST, 3) as writer,
+    ):
+        writer.write(rows(came))
+
+
+def test_the_bytes_do_not_depend_on_how_the_rows_came(tmp_path):
+    for name, pieces in (("one", [10]), ("many", [1, 4, 0, 5])):
+        with WindowShardWriter(tmp_path / name, Split.TRAIN, 10) as writer:
+            done = 0
+            for size in pieces:
+                writer.write(rows(size, done))
+                done += size
+    path = next(iter(writer.rows))
+    assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "many" / path).read_bytes()
+
+
+def test_a_table_without_rows_has_its_schema_and_no_row_group(tmp_path):
+    assert write_package_table(tmp_path / "a" / "b.parquet", [PACKAGE_VARIANTS.empty()], PACKAGE_VARIANTS) == 0
+    file = pq.ParquetFile(tmp_path / "a" / "b.parquet")
+    PACKAGE_VARIANTS.check(file.schema_arrow, where="b.parquet")
+    assert file.metadata.num_row_groups == 0

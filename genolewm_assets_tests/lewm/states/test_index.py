@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,8 +22,6 @@ from genolewm_assets.lewm.states.index import (
     refresh_cache_index,
 )
 from genolewm_assets.store.arrays.row_index import RowAddress
-from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
-from genolewm_assets.store.artefacts.gc import collect_garbage
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
@@ -187,51 +184,6 @@ def test_a_cache_that_cannot_be_covered_is_counted_with_its_reason(
         assert list(index.omitted) == [location(cache)]
 
 
-def test_one_table_that_cannot_be_used_does_not_keep_the_others_out(root: Root) -> None:
-    """Every byte is what was published: by older code, or by a builder at fault."""
-    table = make_sources().windows["chr20"].slice(1)
-    windows = publish_windows(root, "windows/index", "chr20", table)
-    cache = publish_cache(root, windows)
-
-    def miscount(work: Path) -> BuildReport:
-        (work / "states.bin").touch()
-        return BuildReport({"windows": 99})
-
-    build(root, BuildPlan(cache.artefact, location(cache), "2", cache.manifest.recipe, (windows.ref,), miscount))
-    table = table.slice(1)
-    hashes = table["window_hash"].cast(pa.binary())
-    table = table.set_column(table.schema.get_field_index("window_hash"), "window_hash", hashes)
-    other = publish_cache(root, publish_windows(root, "windows/index", "chr20", table))
-    report = refresh_cache_index(root)
-    assert len(report.caches) == 7
-    assert "does not have one row per row of the cache: expected 99 rows, got" in report.omitted[location(cache)]
-    assert "has no column window_hash of 32 bytes" in report.omitted[location(other)]
-
-
-def test_a_table_that_was_replaced_is_found_by_its_bytes(root: Root, built: tuple[Path, Pairs]) -> None:
-    windows, cache = built[1]["chr20"]
-    fewer = make_sources().windows["chr20"].slice(3)
-    publish_windows(root, "windows/index", "chr20", fewer)
-    assert refresh_cache_index(root, force=True).omitted == {}
-    wanted = places([(windows, cache)])
-    with open_cache_index(root) as index:
-        assert index.find_many(wanted) == list(wanted.values())
-    collect_garbage(root)
-    assert "not in the root" in refresh_cache_index(root).omitted[location(cache)]
-
-
-def test_verify_and_gc_let_it_be(root: Root) -> None:
-    before = (root.path / CACHE_INDEX).read_bytes()
-    assert verify_root(root) == []
-    assert collect_garbage(root) == []
-    assert (root.path / CACHE_INDEX).read_bytes() == before
-
-
-def test_a_moved_root_keeps_its_index(root: Root, tmp_path: Path) -> None:
-    root.path.rename(tmp_path / "moved")
-    assert check_cache_index(Root(tmp_path / "moved")).rows == 88
-
-
 def test_partitions_that_are_published_at_once_are_all_covered(root: Root, built: tuple[Path, Pairs]) -> None:
     """Each process publishes a cache and refreshes, as the runs of a backfill do."""
     for link in (root.path / "embeddings").glob("[!.]*"):
@@ -283,8 +235,3 @@ def test_killed_anywhere_it_says_that_it_is_out_of_date_or_is_not(
 def test_what_is_no_window_hash(text: str) -> None:
     with pytest.raises(InputError, match="expected 64 hex digits, or the 32 of a window_id"):
         parse_window_hash(text)
-
-
-def test_both_spellings_of_a_window_hash() -> None:
-    assert parse_window_hash("AB" * 32) == b"\xab" * 32
-    assert parse_window_hash("ab" * 16) == b"\xab" * 16

@@ -1,32 +1,31 @@
-"""The API server: authentication, authorisation, admission, and the endpoints that Dagster uses."""
+"""The endpoints that Dagster uses, with the tokens and Roles of the manifests; and a person who asks them."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 import threading
+import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from operator import getitem
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+from kubernetes import client
 
-from genolewm_assets_tests.servers.kubernetes.admission import schema_fault
-from genolewm_assets_tests.servers.kubernetes.cluster import Cluster
-from genolewm_assets_tests.servers.kubernetes.workloads import Job, Pod
+from genolewm_assets_tests.servers.kubernetes.cluster import Cluster, timestamp
+from genolewm_assets_tests.servers.kubernetes.manifests import NAMESPACE, manifests, schema_fault
 
 _PATH = re.compile(
-    r"/(?:api/v1|apis/(?P<group>batch)/v1)/namespaces/(?P<namespace>[^/]+)"
-    r"/(?P<resource>[a-z]+)(?:/(?P<name>[^/]+))?(?:/(?P<part>[a-z]+))?"
+    r"/(?:api/v1|apis/(?P<group>batch)/v1)/namespaces/genolewm"
+    r"/(?P<resource>jobs|pods|events)(?:/(?P<name>[^/]+))?(?:/(?P<part>[a-z]+))?"
 )
-_KINDS = {("batch", "jobs"): "Job", ("", "pods"): "Pod", ("", "events"): "Event"}
-
-
-class RefusedError(Exception):
-    """The server refuses a request: status code, reason and message."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -37,23 +36,8 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        self._serve("get")
-
-    def do_POST(self) -> None:
-        self._serve("create")
-
-    def do_DELETE(self) -> None:
-        self._serve("delete")
-
-    def _serve(self, verb: str) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = json.loads(self.rfile.read(length) or b"null")
-        try:
-            status, answer = (201 if verb == "create" else 200), self._answer(verb, body)
-        except RefusedError as err:
-            status, reason, message = err.args
-            answer = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}
-            answer |= {"reason": reason, "message": message, "metadata": {}}
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
+        status, answer = self._answer({"GET": "get", "POST": "create", "DELETE": "delete"}[self.command], body)
         content = answer.encode(errors="surrogateescape") if isinstance(answer, str) else json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "text/plain" if isinstance(answer, str) else "application/json")
@@ -61,145 +45,139 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _answer(self, verb: str, body: Any) -> str | dict[str, Any]:
-        account = self.cluster.access.account_of(self.headers.get("Authorization"))
+    do_POST = do_GET  # noqa: N815
+    do_DELETE = do_GET  # noqa: N815
+
+    def _answer(self, verb: str, body: Any) -> tuple[int, Any]:
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        account = next((name for name, own in self.cluster.tokens.items() if own == token), None)
         if account is None:
-            raise RefusedError(401, "Unauthorized", "Unauthorized")
+            return 401, {"message": "Unauthorized"}
         address = urlsplit(self.path)
-        found = _PATH.fullmatch(address.path)
-        if found is None or (found["group"] or "", found["resource"]) not in _KINDS:
-            raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+        if (found := _PATH.fullmatch(address.path)) is None:
+            return 404, {"message": "the server could not find the requested resource"}
         query = {name: values[-1] for name, values in parse_qs(address.query).items()}
         if verb == "get" and found["name"] is None:
             verb = "list"
-        _authorize(self.cluster, account, verb, found)
-        fault = schema_fault(body) if verb == "create" else None
+        resource = "/".join(filter(None, (found["resource"], found["part"])))
+        if not _allows(account, verb, found["group"] or "", resource):
+            return 403, {"message": f'"{account}" cannot {verb} resource "{resource}"'}
         with self.cluster.lock:
+            if verb == "create" and (fault := schema_fault(body)):
+                return 422, {"message": f"Job is invalid: {fault}"}
             if verb == "create":
-                return _create(self.cluster, found, body, fault)
-            if verb == "list":
-                return _list(self.cluster, found, query)
-            return _one(self.cluster, verb, found, query, body)
+                body["metadata"]["uid"] = str(uuid.uuid4())
+                self.cluster.jobs[body["metadata"]["name"]] = {**body, "status": {"startTime": timestamp()}}
+                return 201, body
+            return _list(self.cluster, found, query) if verb == "list" else _one(self.cluster, verb, found, query)
 
 
-def _authorize(cluster: Cluster, account: str, verb: str, found: re.Match[str]) -> None:
-    group, resource, namespace = found["group"] or "", found["resource"], found["namespace"]
-    part = f"{resource}/{found['part']}" if found["part"] else resource
-    if namespace != cluster.access.namespace or not cluster.access.allows(account, verb, group, part):
-        who = f"system:serviceaccount:{cluster.access.namespace}:{account}"
-        what = f'cannot {verb} resource "{part}" in API group "{group}" in the namespace "{namespace}"'
-        named = f'{resource} "{found["name"]}"' if found["name"] else resource
-        raise RefusedError(403, "Forbidden", f'{named} is forbidden: User "{who}" {what}')
+def _allows(account: str, verb: str, group: str, resource: str) -> bool:
+    """Tell whether the Role of a service account, which has its name, allows something."""
+    rules = [rule for each in manifests("Role") if each["metadata"]["name"] == account for rule in each["rules"]]
+    return any(verb in r["verbs"] and group in r["apiGroups"] and resource in r["resources"] for r in rules)
 
 
-def _create(cluster: Cluster, found: re.Match[str], body: Any, fault: str | None) -> dict[str, Any]:
-    if found["resource"] != "jobs":
-        raise RefusedError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
-    if fault is not None:
-        raise RefusedError(422, "Invalid", f"Job is invalid: {fault}")
-    name = body["metadata"]["name"]
-    if name in cluster.jobs:
-        raise RefusedError(409, "AlreadyExists", f'jobs.batch "{name}" already exists')
-    return cluster.create_job(body).manifest(cluster.access.namespace)
-
-
-def _list(cluster: Cluster, found: re.Match[str], query: Mapping[str, str]) -> dict[str, Any]:
-    namespace, resource = cluster.access.namespace, found["resource"]
-    objects: Mapping[str, Callable[[], Iterator[dict[str, Any]]]] = {
-        "jobs": lambda: (job.manifest(namespace) for job in cluster.jobs.values()),
-        "pods": lambda: (pod.manifest(namespace) for pod in cluster.pods.values()),
-        "events": lambda: iter(cluster.events),
-    }
-    items = [item for item in objects[resource]() if _fits(item, query)]
-    kind = _KINDS[found["group"] or "", resource]
-    version = "batch/v1" if found["group"] else "v1"
-    return {"apiVersion": version, "kind": f"{kind}List", "metadata": {}, "items": items}
-
-
-def _fits(item: Mapping[str, Any], query: Mapping[str, str]) -> bool:
-    labels = item["metadata"].get("labels", {})
-    if not _pairs(query.get("labelSelector")).items() <= labels.items():
-        return False
-    for path, wanted in _pairs(query.get("fieldSelector")).items():
-        value: Any = item
-        for step in path.split("."):
-            value = value[step]
-        if value != wanted:
-            return False
-    return True
+def _list(cluster: Cluster, found: re.Match[str], query: Mapping[str, str]) -> tuple[int, Any]:
+    pods = [pod.manifest for pod in cluster.pods.values()]
+    objects = {"jobs": [*cluster.jobs.values()], "pods": pods, "events": cluster.events}[found["resource"]]
+    labels, fields = (_pairs(query.get(f"{kind}Selector")).items() for kind in ("label", "field"))
+    fitting = (item for item in objects if labels <= item["metadata"].get("labels", {}).items())
+    items = [item for item in fitting if all(reduce(getitem, at.split("."), item) == value for at, value in fields)]
+    return 200, {"metadata": {}, "items": items}
 
 
 def _pairs(selector: str | None) -> dict[str, str]:
     return dict(each.replace("==", "=").split("=", 1) for each in (selector or "").split(",") if each)
 
 
-def _one(
-    cluster: Cluster, verb: str, found: re.Match[str], query: Mapping[str, str], body: Any
-) -> str | dict[str, Any]:
-    kept: Mapping[str, Job | Pod] = cluster.jobs if found["resource"] == "jobs" else cluster.pods
-    named = kept.get(found["name"])
-    if named is None:
-        raise RefusedError(404, "NotFound", f'{found["resource"]} "{found["name"]}" not found')
+def _one(cluster: Cluster, verb: str, found: re.Match[str], query: Mapping[str, str]) -> tuple[int, Any]:
+    name, jobs = found["name"], found["resource"] == "jobs"
+    if name not in (cluster.jobs if jobs else cluster.pods):
+        return 404, {"message": f'{found["resource"]} "{name}" not found'}
     if found["part"] == "log":
-        assert isinstance(named, Pod)
-        text = named.log.read_text(errors="surrogateescape") if named.log.exists() else ""
-        return "".join(text.splitlines(keepends=True)[-int(query.get("tailLines", 0)) :])
-    if verb == "delete":
-        if isinstance(named, Job):
-            # Of itself the API leaves the pods of a Job behind.
-            policy = (body or {}).get("propagationPolicy") or query.get("propagationPolicy", "Orphan")
-            cluster.delete_job(named, orphan=policy == "Orphan")
-            return {"kind": "Status", "apiVersion": "v1", "status": "Success", "metadata": {}}
-        cluster.delete_pod(named)
-    return named.manifest(cluster.access.namespace)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self, handler: type[_Handler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
-        self.faults: list[BaseException | None] = []
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Note what went wrong, unless a client was killed while it asked."""
-        if not isinstance(error := sys.exception(), ConnectionError):
-            self.faults.append(error)
+        log = cluster.pods[name].log
+        lines = log.read_text(errors="surrogateescape").splitlines(keepends=True) if log.exists() else []
+        return 200, "".join(lines[-int(query.get("tailLines", 0)) :])
+    answer = cluster.jobs[name] if jobs else cluster.pods[name].manifest
+    if verb == "delete" and jobs:
+        del cluster.jobs[name]  # its pods stay
+    elif verb == "delete":
+        cluster.delete_pod(cluster.pods[name])
+    return 200, answer
 
 
 @contextmanager
 def api_server(cluster: Cluster) -> Iterator[str]:
     """Run a cluster and serve it on a free port of 127.0.0.1 until the block ends; yields its address."""
-    handler = type("_Handler", (_Handler,), {"cluster": cluster})
-    cluster.start()
-    with _Server(handler) as server:
-        thread = threading.Thread(target=server.serve_forever, name="kubernetes-api", daemon=True)
-        thread.start()
+    ended = threading.Event()
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("_Handler", (_Handler,), {"cluster": cluster})) as server:
+        threads = [threading.Thread(target=server.serve_forever, daemon=True)]
+        threads.append(threading.Thread(target=cluster.run, args=(ended,), daemon=True))
+        for thread in threads:
+            thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
         finally:
+            ended.set()
             server.shutdown()
-            thread.join()
-            cluster.stop()
-    assert server.faults == []
+            for thread in threads:
+                thread.join()
 
 
-def kubeconfig(url: str, namespace: str, token_variable: str) -> str:
-    """Return a kubeconfig whose token comes from a variable of the process that reads it."""
-    credential = (
-        '{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {"token": "%s"}}'
-    )
-    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never", "command": "/bin/sh"}
-    plugin["args"] = ["-c", f"printf '{credential}' \"${token_variable}\""]  # type: ignore[assignment]
-    context = {"cluster": "test", "user": "test", "namespace": namespace}
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "test",
-            "contexts": [{"name": "test", "context": context}],
-            "clusters": [{"name": "test", "cluster": {"server": url}}],
-            "users": [{"name": "test", "user": {"exec": plugin}}],
-        }
-    )
+def kubeconfig(url: str) -> str:
+    """Return a kubeconfig whose token comes from ``KUBERNETES_TOKEN`` of the process that reads it."""
+    version = "client.authentication.k8s.io/v1"
+    credential = json.dumps({"apiVersion": version, "kind": "ExecCredential", "status": {"token": "%s"}})
+    script = f"printf '{credential}' \"$KUBERNETES_TOKEN\""
+    plugin = {"apiVersion": version, "interactiveMode": "Never", "command": "/bin/sh", "args": ["-c", script]}
+    context = {"cluster": "test", "user": "test", "namespace": "genolewm"}
+    parts = {"context": context, "cluster": {"server": url}, "user": {"exec": plugin}}
+    named = {f"{part}s": [{"name": "test", part: value}] for part, value in parts.items()}
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "current-context": "test", **named})
+
+
+CONFINED = {"allowPrivilegeEscalation": False, "runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}
+CONFINED |= {"seccompProfile": {"type": "RuntimeDefault"}}
+LISTENS = ["sleep", "600"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kube:
+    """The cluster, and clients of its API as a service account."""
+
+    cluster: Cluster
+    url: str
+
+    def _client(self, account: str) -> client.ApiClient:
+        token = self.cluster.tokens.get(account, account)
+        return client.ApiClient(client.Configuration(host=self.url), "Authorization", f"Bearer {token}")
+
+    def batch(self, account: str = "genolewm-daemon") -> client.BatchV1Api:
+        return client.BatchV1Api(self._client(account))
+
+    def core(self, account: str = "genolewm-daemon") -> client.CoreV1Api:
+        return client.CoreV1Api(self._client(account))
+
+    def create(self, name: str, command: list[str], *, job: dict[str, Any] | None = None, **spec: Any) -> None:
+        """Create a Job; ``job`` and ``spec`` are added to its spec and to that of its pod."""
+        container = {"name": "c", "image": "image", "command": command, "securityContext": CONFINED}
+        pod = {"restartPolicy": "Never", "serviceAccountName": "genolewm-run", "containers": [container], **spec}
+        asked = {"backoffLimit": 0, "template": {"metadata": {"labels": {"app": name}}, "spec": pod}, **(job or {})}
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "labels": {}}, "spec": asked}
+        self.batch().create_namespaced_job(NAMESPACE, body)
+
+    def job(self, name: str) -> client.V1JobStatus:
+        return self.batch().read_namespaced_job_status(name, NAMESPACE).status
+
+    def pods(self, name: str) -> list[client.V1Pod]:
+        return list(self.core().list_namespaced_pod(NAMESPACE, label_selector=f"job-name={name}").items)
+
+
+def eventually(ask: Callable[[], Any]) -> Any:
+    """Ask until the answer is true, and return it."""
+    for _ in range(1_500):
+        if found := ask():
+            return found
+        time.sleep(0.02)
+    raise TimeoutError

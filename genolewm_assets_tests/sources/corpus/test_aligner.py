@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import numpy as np
 import pysam
 import pytest
 
-from genolewm_assets.errors import FastaError, UnknownContigError
+from genolewm_assets.errors import FastaError
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
 from genolewm_assets.sources.corpus.screen import KmerScreen, _sample
@@ -39,17 +37,6 @@ def genome(tmp_path_factory: pytest.TempPathFactory) -> GenomeSlices:
     pysam.tabix_compress(str(path), f"{path}.gz")
     pysam.faidx(f"{path}.gz")
     return GenomeSlices(Path(f"{path}.gz"), CONTIGS)
-
-
-@each_row(("start", "end"), [(0, 1), (0, 0), (39_999, 40_000), (9_990, 10_010), (5, 60)])
-def test_slices_are_those_of_the_contig(genome: GenomeSlices, start: int, end: int) -> None:
-    assert genome("chr20", start, end) == REFERENCE["20"][start:end]
-    assert genome("chr21", start, end) == REFERENCE["chr21"][start:end]
-
-
-def test_a_contig_the_file_lacks(genome: GenomeSlices) -> None:
-    with pytest.raises(UnknownContigError, match="no such contig"):
-        genome("chr17", 0, 10)
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
@@ -109,15 +96,6 @@ def test_the_index_is_made_only_when_something_is_aligned(
         aligner.align(b"ACGT")
 
 
-def test_lewm_does_not_import_mappy() -> None:
-    code = (
-        "import sys, genolewm_assets.lewm.corpus.windows, genolewm_assets.lewm.corpus.checks\n"
-        "print(*sorted({'mappy', 'pysam', 'dagster', 'torch'} & set(sys.modules)))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert found.split() == []
-
-
 HELD = random_bases(31, 2_000_000)
 
 
@@ -157,8 +135,3 @@ def test_chance_is_as_rare_as_the_part_is_small(screen: KmerScreen) -> None:
     assert np.mean(screen._held) == pytest.approx(2 * len(HELD) / 4**15, rel=0.05)
     places = _sample(random_bases(32, 2_000_000))
     assert np.mean(screen._held[places]) == pytest.approx(2 * len(HELD) / 4**15, rel=0.1)
-
-
-def test_what_is_short_or_unknown_is_no_error(screen: KmerScreen) -> None:
-    assert screen.may_hold(b"ACGT")
-    assert screen.may_hold(b"N" * 3_000)

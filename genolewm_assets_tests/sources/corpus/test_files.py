@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.errors import FetchError, InputError
+from genolewm_assets.errors import InputError
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.lewm.corpus.placement import CorpusPlacer
 from genolewm_assets.lewm.corpus.records import FAULTS, CorpusSource
@@ -36,19 +36,11 @@ class TestListing:
         assert list_corpus_files(str(tmp_path / "corpus" / "part-000?0.parquet")) == (files[0], files[2])
         assert list_corpus_files(files[1]) == (files[1],)
 
-    def test_a_file_on_a_web_server_is_itself(self) -> None:
-        url = "https://example.org/part-00000.parquet"
-        assert list_corpus_files(url) == (url,)
-
     @pytest.mark.parametrize("name", ["absent", "absent/*.parquet", "empty"])
     def test_nothing_there_is_an_error(self, tmp_path: Path, name: str) -> None:
         (tmp_path / "empty").mkdir()
         with pytest.raises(InputError, match="no corpus file at this path: expected a Parquet file"):
             list_corpus_files(str(tmp_path / name))
-
-    def test_a_protocol_that_cannot_be_spoken(self) -> None:
-        with pytest.raises(FetchError):
-            list_corpus_files("nosuch://bucket/corpus")
 
 
 class TestReading:
@@ -139,13 +131,6 @@ class TestWriting:
             tmp_path / "o", paths, source=GENES, params=self.params, placer=placer(), counts=report.counts
         )
         assert all(check.passed for check in checks)
-
-    def test_same_corpus_same_bytes(self, tmp_path: Path) -> None:
-        paths = [corpus_file(tmp_path)]
-        for name in ("one", "two"):
-            write_corpus_windows(paths, source=GENES, params=self.params, placer=placer(), out_dir=tmp_path / name)
-        for name in ("windows.parquet", "skipped.parquet"):
-            assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
     def test_a_changed_corpus_fails_the_audit(self, tmp_path: Path) -> None:
         path = corpus_file(tmp_path)

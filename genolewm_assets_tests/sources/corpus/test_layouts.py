@@ -16,11 +16,7 @@ from genolewm_assets.sources.corpus.layouts import find_layout
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus_files import gene_row, text_row, write_rows
 
-GENES, MRNA, SPLICED = (
-    CorpusSource.EUKARYOTE_GENERATOR,
-    CorpusSource.MRNA_EVO2,
-    CorpusSource.MRNA_SPLICE_EVO2,
-)
+GENES, MRNA, SPLICED = (CorpusSource.EUKARYOTE_GENERATOR, CorpusSource.MRNA_EVO2, CorpusSource.MRNA_SPLICE_EVO2)
 
 
 def read_one(tmp_path: Path, row: dict[str, object], source: CorpusSource = GENES) -> CorpusRecord:
@@ -31,14 +27,7 @@ def read_one(tmp_path: Path, row: dict[str, object], source: CorpusSource = GENE
 def test_a_gene_with_its_coordinates(tmp_path: Path) -> None:
     record = read_one(tmp_path, gene_row(sequence="acgtUnRy", end=108))
     assert record == CorpusRecord(
-        GENES,
-        "G1",
-        b"ACGTTNRY",
-        taxonomy="Homo sapiens",
-        contig="chr21",
-        span=(100, 108),
-        strand="-",
-        junctions=(),
+        GENES, "G1", b"ACGTTNRY", taxonomy="Homo sapiens", contig="chr21", span=(100, 108), strand="-", junctions=()
     )
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from genolewm_assets.sources.files import digests as digests_module
 from genolewm_assets.sources.files.digests import KnownDigests, RecordedDigests
-from genolewm_assets.sources.files.source import SourceFile
 
 CONTENT = b"one\n"
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -108,11 +107,6 @@ def test_a_file_that_changes_while_it_is_read_is_not_recorded(
     assert not folder.exists()
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "occupied").write_bytes(b"")
-    assert RecordedDigests(tmp_path / "occupied" / "digests").of(file, "md5") == MD5
-
-
 def test_records_move_with_root_and_sources(file: Path, folder: Path, tmp_path: Path) -> None:
     RecordedDigests(folder).of(file, "md5")
     moved = tmp_path / "moved"
@@ -120,9 +114,3 @@ def test_records_move_with_root_and_sources(file: Path, folder: Path, tmp_path: 
     for name in ("root", "sources"):
         (tmp_path / name).rename(moved / name)
     assert KnownDigests(moved / "root/digests").of(moved / "sources/file.txt", "md5") == MD5
-
-
-def test_a_source_takes_its_digest_from_there(file: Path, folder: Path, tmp_path: Path) -> None:
-    read = SourceFile(str(file), None, tmp_path, digests=RecordedDigests(folder))
-    known = SourceFile(str(file), None, tmp_path, digests=KnownDigests(folder))
-    assert read.identity() == known.identity() == {"file": "file.txt", "md5": MD5}

@@ -1,13 +1,11 @@
-"""Downloads: complete and verified before they are there under their name, or refused in one line."""
+"""Downloads: complete and verified before they are there, or refused in one line; and MD5s that are published."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
-import subprocess
-import sys
-import time
 from io import FileIO
 from pathlib import Path
 
@@ -16,7 +14,7 @@ import pytest
 import tenacity
 
 from genolewm_assets.errors import BusyError, ChecksumError, FetchError
-from genolewm_assets.sources.files.fetch import fetch
+from genolewm_assets.sources.files.fetch import fetch, published_md5
 from genolewm_assets_tests.servers.served_file import AT_ONCE, CONTENT, MD5, SHA256, leftovers
 from genolewm_assets_tests.servers.web_server import WebServer
 
@@ -138,14 +136,6 @@ def test_a_wrong_digest_leaves_nothing(site: WebServer, target: Path, algorithm:
     assert leftovers(target) == []
 
 
-def test_a_wrong_digest_keeps_the_file_that_was_there(site: WebServer, target: Path) -> None:
-    target.parent.mkdir()
-    target.write_bytes(b"good")
-    with pytest.raises(FetchError):
-        fetch(site.url("data.bin"), target, md5="0" * 32)
-    assert target.read_bytes() == b"good"
-
-
 def test_one_download_at_a_time(site: WebServer, target: Path) -> None:
     target.parent.mkdir()
     part = target.with_name("data.bin.part")
@@ -177,14 +167,52 @@ def test_a_full_disk_is_named_and_what_was_there_stays(
     assert target.read_bytes() == CONTENT
 
 
-def test_importing_fetch_opens_no_connection() -> None:
-    started = time.monotonic()
-    code = (
-        "import socket, threading\n"
-        "def refuse(*a, **k): raise SystemExit('connected at import')\n"
-        "socket.socket.connect = refuse\n"
-        "import genolewm_assets.sources.files.fetch\n"
-        "assert threading.active_count() == 1, threading.enumerate()\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-    assert time.monotonic() - started < 30
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("{md5}", "{MD5}\n", "{md5}  data.bin\n", "{md5} *data.bin\r\n", "{md5}\t/panfs/build/data.bin\n"),
+        *("MD5 (data.bin) = {md5}\n", "00000000000000000000000000000000  other.bin\n{md5}  data.bin\n"),
+    ],
+)
+def test_published_md5_is_read_in_every_spelling(site: WebServer, tmp_path: Path, text: str) -> None:
+    content = text.format(md5=MD5, MD5=MD5.upper()).encode()
+    site.files["data.bin.md5"] = content
+    (tmp_path / "data.bin.md5").write_bytes(content)
+    assert published_md5(site.url("data.bin")) == MD5
+    assert published_md5(str(tmp_path / "data.bin")) == MD5
+    assert published_md5((tmp_path / "data.bin").as_uri()) == MD5
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_no_published_md5(site: WebServer, status: int) -> None:
+    site.statuses = [status]
+    assert published_md5(site.url("data.bin")) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"<html>not here</html>", b"1" * 32 + b"  a\n" + b"2" * 32 + b"  b\n", b"1" * 32 + b"\n" + b"2" * 32],
+)
+def test_a_checksum_file_without_the_checksum(site: WebServer, content: bytes) -> None:
+    site.files["data.bin.md5"] = content
+    with pytest.raises(FetchError, match=r"states no MD5 of 'data.bin'"):
+        published_md5(site.url("data.bin"))
+
+
+def test_a_checksum_file_behind_server_errors(site: WebServer) -> None:
+    site.files["data.bin.md5"] = MD5.encode()
+    site.statuses = [500, 502]
+    site.cuts = [3]
+    assert published_md5(site.url("data.bin"), wait=AT_ONCE) == MD5
+    site.statuses = [500] * 9
+    with pytest.raises(FetchError, match="HTTP 500"):
+        published_md5(site.url("data.bin"), attempts=2, wait=AT_ONCE)
+
+
+def test_published_md5_of_the_real_files(shared_data: Path) -> None:
+    checked = 0
+    for stated in shared_data.rglob("*.md5"):
+        file = stated.with_suffix("")
+        assert published_md5(str(file)) == hashlib.md5(file.read_bytes()).hexdigest(), file
+        checked += 1
+    assert checked >= 7

@@ -41,19 +41,6 @@ def test_a_dropped_connection_is_resumed_by_range(site: WebServer, target: Path,
     assert 0 == offsets[0] < offsets[1] < offsets[2]
 
 
-def test_a_server_that_drops_often_but_delivers_is_followed_to_the_end(site: WebServer, target: Path) -> None:
-    site.cuts = [400_000] * 7
-    fetch(site.url("data.bin"), target, attempts=2, wait=AT_ONCE)
-    assert target.read_bytes() == CONTENT
-
-
-def test_without_ranges_it_begins_again(site: WebServer, target: Path) -> None:
-    site.ranges = False
-    site.cuts = [1_500_000]
-    fetch(site.url("data.bin"), target, md5=MD5, wait=AT_ONCE)
-    assert target.read_bytes() == CONTENT
-
-
 def test_without_ranges_a_server_that_always_drops_is_given_up(site: WebServer, target: Path) -> None:
     site.ranges = False
     site.cuts = [1_500_000] * 40
@@ -86,26 +73,6 @@ def test_a_server_that_ignores_if_range_is_found_out(site: WebServer, target: Pa
     site.on_request[2] = replace
     fetch(site.url("data.bin"), target, wait=AT_ONCE)
     assert target.read_bytes() == CONTENT[::-1]
-
-
-def test_a_file_that_shrank_is_begun_again(site: WebServer, target: Path) -> None:
-    def replace() -> None:
-        site.files["data.bin"], site.etag = CONTENT[:1_000_000], None
-
-    site.etag = None
-    site.cuts = [1_500_000]
-    site.on_request[2] = replace
-    short = hashlib.md5(CONTENT[:1_000_000]).hexdigest()
-    fetch(site.url("data.bin"), target, md5=short, wait=AT_ONCE)
-    assert target.read_bytes() == CONTENT[:1_000_000]
-
-
-def test_size_alone_does_not_identify_a_file(site: WebServer, target: Path) -> None:
-    site.etag = None
-    site.cuts = [1_500_000]
-    fetch(site.url("data.bin"), target, wait=AT_ONCE)
-    assert [wanted for _, wanted in site.requests] == [None, None]
-    assert target.read_bytes() == CONTENT
 
 
 def interrupted(site: WebServer, target: Path) -> Path:
@@ -191,18 +158,6 @@ def test_bytes_of_an_earlier_run_are_doubted_before_the_server(site: WebServer, 
     fetch(site.url("data.bin"), target, md5=MD5)
     assert [wanted for _, wanted in site.requests] == [f"bytes={len(content)}-", None]
     assert target.read_bytes() == CONTENT
-
-
-def test_the_part_may_live_elsewhere(site: WebServer, target: Path, tmp_path: Path) -> None:
-    part = tmp_path / "kept" / "data.part"
-    part.parent.mkdir()
-    site.cuts, site.statuses = [1_500_000], [200, 404]
-    with pytest.raises(FetchError):
-        fetch(site.url("data.bin"), target, part=part, wait=AT_ONCE)
-    assert part.stat().st_size > 0
-    fetch(site.url("data.bin"), target, part=part)
-    assert target.read_bytes() == CONTENT
-    assert list(part.parent.iterdir()) == []
 
 
 def test_kill_9_midway_then_the_same_bytes(site: WebServer, target: Path) -> None:

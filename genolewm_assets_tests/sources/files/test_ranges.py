@@ -3,8 +3,6 @@ from __future__ import annotations
 import io
 import os
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +21,6 @@ from genolewm_assets.sources.files import ranges as range_file
 from genolewm_assets.sources.files.compression import Compression, detect_compression, has_bgzf_end
 from genolewm_assets.sources.files.ranges import RangeFile
 from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote
-from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.servers.served_file import AT_ONCE
 from genolewm_assets_tests.servers.web_server import WebServer, serving
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
@@ -53,15 +50,6 @@ def until(holds: Callable[[], bool]) -> None:
 
 def replace(site: WebServer, content: bytes, etag: str | None = '"v2"') -> None:
     site.files["data.bin"], site.etag = content, etag
-
-
-def test_all_of_it(site: WebServer) -> None:
-    with opened(site) as file:
-        assert file.read() == CONTENT
-        assert file.read() == b""
-        assert (file.tell(), file.size, file.bytes_fetched) == (len(CONTENT), len(CONTENT), len(CONTENT))
-    assert site.requests == [("/data.bin", None)] * 2
-    assert site.headed == ["/data.bin"]
 
 
 def test_it_is_a_file_as_any_other(site: WebServer) -> None:
@@ -139,12 +127,6 @@ def test_reading_ahead_stops_when_the_limit_is_reached_exactly() -> None:
     assert sum(fetched) == 40
 
 
-def test_it_reads_while_its_reader_computes(site: WebServer) -> None:
-    with opened(site) as file:
-        file.read(70_000)
-        until(lambda: file.bytes_fetched >= range_file.READ_AHEAD_BYTES)
-
-
 def test_a_look_at_the_head_reads_nothing_ahead(site: WebServer) -> None:
     with opened(site) as file:
         file.read(18)
@@ -194,13 +176,6 @@ def test_attempts_run_out_and_a_later_read_tries_again(site: WebServer) -> None:
         assert file.read(10) == CONTENT[:10]
 
 
-def test_an_answer_that_is_always_short_is_given_up(site: WebServer) -> None:
-    with opened(site, attempts=3) as file:
-        site.cuts = [0] * 10
-        with pytest.raises(FetchError, match="download failed"):
-            file.read(10)
-
-
 @pytest.mark.parametrize("start", [0, 5_000_000])
 @pytest.mark.parametrize("fresh", [CONTENT[::-1], CONTENT[:6_000_000], CONTENT[:4_000_000], CONTENT + b"x"])
 def test_a_file_that_changed_since_it_was_opened_is_not_read(site: WebServer, start: int, fresh: bytes) -> None:
@@ -240,22 +215,6 @@ def test_several_readers_are_held_to_one_version(site: WebServer) -> None:
     with opened(site, stamp=stamp) as file, pytest.raises(FetchError, match="no longer the version"):
         file.read(10)
     assert len(site.requests) == 2
-
-
-def test_several_readers_at_once(site: WebServer) -> None:
-    stamp, parts, size = ask_remote(site.url("data.bin")), {}, len(CONTENT) // 4
-
-    def read(begin: int) -> None:
-        with opened(site, stamp=stamp, until=begin + size) as file:
-            file.seek(begin)
-            parts[begin] = file.read(size)
-
-    threads = [threading.Thread(target=read, args=(begin,)) for begin in range(0, len(CONTENT), size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert b"".join(parts[begin] for begin in sorted(parts)) == CONTENT
 
 
 def test_a_server_without_ranges_serves_from_the_beginning_only(site: WebServer) -> None:
@@ -346,16 +305,6 @@ def test_closing_ends_the_thread_also_while_it_waits_to_try_again(site: WebServe
     assert file.bytes_fetched == 100_000
 
 
-def test_a_file_left_open_does_not_keep_the_process(site: WebServer) -> None:
-    script = f"""
-from genolewm_assets.sources.files.ranges import RangeFile
-file = RangeFile({site.url("data.bin")!r})
-print(len(file.read(10)))
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "10\n", "")
-
-
 @pytest.mark.parametrize("form", ["path", "file URL", "memory"])
 def test_other_protocols(tmp_path: Path, form: str) -> None:
     path = tmp_path / "data.bin"
@@ -378,23 +327,3 @@ def test_a_local_file_that_changed(tmp_path: Path) -> None:
         os.utime(path, ns=(1, 1))
         with pytest.raises(FetchError, match="no longer the version first opened"):
             file.read(10)
-
-
-@pytest.mark.nightly
-def test_s3() -> None:
-    with running_s3() as s3:
-        s3.mkdir("bucket")
-        s3.pipe_file("bucket/data.bin", CONTENT)
-        with RangeFile("s3://bucket/data.bin", wait=AT_ONCE) as file:
-            file.seek(7_000_000)
-            assert file.read(3_000_000) == CONTENT[7_000_000:10_000_000]
-            s3.pipe_file("bucket/data.bin", CONTENT[::-1])
-            file.seek(1_000_000)
-            with pytest.raises(FetchError, match="no longer the version first opened"):
-                file.read(10)
-        with RangeFile("s3://bucket/data.bin", wait=AT_ONCE, read_ahead_bytes=1) as file:
-            # S3 itself holds an open file to its version (If-Match).
-            assert file.read(10) == CONTENT[::-1][:10]
-            s3.pipe_file("bucket/data.bin", CONTENT)
-            with pytest.raises(FetchError, match="no longer the version first opened"):
-                file.read()

@@ -65,19 +65,6 @@ def test_a_file_without_an_expected_md5_was_not_compared(tmp_path: Path) -> None
         assert local.checksum_check().figures["compared"] == 1
 
 
-@pytest.mark.parametrize(
-    ("make", "problem"),
-    [(Path.mkdir, "is a directory"), (lambda path: None, "does not exist"), (os.mkfifo, "is not a regular file")],
-)
-@pytest.mark.timeout(10)
-def test_what_is_no_file_is_named(make: Callable[[Path], None], problem: str, tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    make(path)
-    with pytest.raises(InputError, match=f"{problem}: expected a file") as raised:
-        SourceFile(str(path), None, tmp_path).identity()
-    assert "catalogue" not in str(raised.value)
-
-
 def test_the_md5_that_a_local_file_should_have_is_part_of_its_identity(tmp_path: Path) -> None:
     path = tmp_path / "file.vcf.gz"
     path.write_bytes(CONTENT)
@@ -166,20 +153,6 @@ def test_a_server_that_fails_for_a_while_is_asked_again_for_the_identity(tmp_pat
         assert len(site.requests) == 2
 
 
-def test_what_is_no_http_is_an_error_in_one_line(tmp_path: Path) -> None:
-    source = SourceFile("http://127.0.0.1:1:2/big.vcf.gz", None, tmp_path)
-    with pytest.raises(FetchError, match=r"big\.vcf\.gz: download failed"):
-        source.identity()
-
-
-def test_a_published_md5_is_all_that_is_fetched(tmp_path: Path) -> None:
-    with running_server() as site:
-        site.files |= {"big.vcf.gz": CONTENT, "big.vcf.gz.md5": MD5.encode()}
-        stated = SourceFile(site.url("big.vcf.gz"), PUBLISHED, tmp_path).stated_identity()
-        assert stated == {"file": "big.vcf.gz", "md5": MD5}
-        assert site.requests == [("/big.vcf.gz.md5", None)]
-
-
 def test_what_is_not_there_is_an_error_when_asked(tmp_path: Path) -> None:
     with running_server() as site, pytest.raises(FetchError, match="does not exist"):
         SourceFile(site.url("absent.vcf.gz"), None, tmp_path).stated_identity()
@@ -234,12 +207,6 @@ def test_borders(tmp_path: Path, data: bytes, expected: Compression) -> None:
         assert not has_bgzf_end(file) or data == BGZF_END
 
 
-def test_a_file_is_measured_also_through_a_link(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"ACGT")
-    (tmp_path / "link").symlink_to("file")
-    assert check_local_file(tmp_path / "file") == check_local_file(tmp_path / "link") == 4
-
-
 PLACES: dict[str, tuple[Callable[[Path], object], str]] = {
     "nothing": (lambda path: None, "does not exist: expected a file|does not exist"),
     "a directory": (Path.mkdir, "is a directory"),
@@ -260,13 +227,3 @@ def test_what_is_no_local_file_is_named(case: str, tmp_path: Path) -> None:
     assert str(raised.value).startswith(f"{tmp_path / 'place'}: ")
     with pytest.raises(VcfError):
         check_local_file(tmp_path / "place", error=VcfError)
-
-
-def test_a_path_through_a_file_and_a_file_that_may_not_be_read(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"ACGT")
-    with pytest.raises(InputError, match="does not exist"):
-        check_local_file(tmp_path / "file" / "more")
-    if os.geteuid():
-        (tmp_path / "file").chmod(0)
-        with pytest.raises(InputError, match=r"cannot be read \(Permission denied\)"):
-            check_local_file(tmp_path / "file")

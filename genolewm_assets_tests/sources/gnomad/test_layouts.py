@@ -11,7 +11,7 @@ from genolewm_assets.sources.vcf.header import VcfHeader, parse_header
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.variants.schema import ANCESTRY_GROUPS
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.sources.gnomad_headers import HEADERS, PUBLISHED
+from genolewm_assets_tests.worlds.sources.gnomad_headers import HEADERS
 from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN, build, snv
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
@@ -51,51 +51,6 @@ def test_each_release_is_recognised(
     assert set(layout.main.groups) == set(ANCESTRY_GROUPS) - missing_groups
     assert None not in {layout.main.ac, layout.main.an, layout.main.nhomalt}
     assert not layout.mitochondrial
-
-
-@each_row("release", PUBLISHED)
-def test_every_name_read_is_one_that_readers_of_the_released_files_state(release: str) -> None:
-    published = PUBLISHED[release].split()
-    names = {item.split(":")[0] for item in published}
-    typed = {item for item in published if ":" in item}
-    assert names <= {item.split(":")[0] for item in HEADERS[release]}
-    assert typed <= set(HEADERS[release])
-    main = layout_of(release).main
-    read = {main.af, main.ac, main.an, main.nhomalt, main.ac_xy, main.af_grpmax, *main.groups.values()}
-    assert read <= names
-
-
-def test_old_group_names() -> None:
-    assert layout_of("v2.1.1 exomes").main.groups["remaining"] == "AF_oth"
-    assert layout_of("v3.1 genomes").main.groups["remaining"] == "AF-oth"
-    assert layout_of("v4.1 exomes").main.groups["remaining"] == "AF_remaining"
-
-
-def test_region_flags() -> None:
-    # v3.0 and v4 spell it with an underscore; v3.1 to v3.1.2, in between, like v2.1.1.
-    for release in ("v2.1.1 exomes", "v3.1 genomes", "v3.1.2 genomes"):
-        assert layout_of(release).flags.non_par == "nonpar"
-    for release in ("v3.0 genomes", "v4.0 genomes", "v4.1 exomes"):
-        assert layout_of(release).flags.non_par == "non_par"
-    flags = layout_of("v4.1 joint").flags
-    assert (flags.lcr, flags.segdup, flags.non_par) == (None, None, None)
-
-
-def test_joint_files_name_the_data_type_that_passes() -> None:
-    layout = layout_of("v4.1 joint")
-    assert layout.main.af_grpmax == "AF_grpmax_joint"
-    assert set(layout.passing) == {"EXOMES_FILTERED", "GENOMES_FILTERED"}
-    genomes = layout.passing["EXOMES_FILTERED"]
-    assert (genomes.af, genomes.an, genomes.grpmax) == ("AF_genomes", "AN_genomes", "grpmax_genomes")
-    assert genomes.groups["afr"] == "AF_genomes_afr"
-
-
-@pytest.mark.parametrize("release", ["v4.0 exomes", "v4.0 genomes"])
-def test_file_with_joint_fields_beside_is_about_its_own_samples(release: str) -> None:
-    assert "AF_joint:A:Float" in HEADERS[release]
-    layout = layout_of(release)
-    assert (layout.main.af, layout.main.af_grpmax) == ("AF", "AF_grpmax")
-    assert not layout.passing
 
 
 def test_frequencies_alone_are_a_layout() -> None:
@@ -157,10 +112,6 @@ def header(info: list[str], *meta: str) -> VcfHeader:
 
 def vcf(folder: Path, info: list[str], *meta: str) -> Path:
     return write_text(folder / "in.vcf", vcf_text([snv("AF=0.5")], info=info, meta=meta))
-
-
-def test_every_layout_is_read() -> None:
-    assert set(READ) == set(HEADERS)
 
 
 @pytest.mark.parametrize("name", HEADERS)

@@ -1,9 +1,8 @@
-"""gnomAD shards of a toy genome: what is kept, what is dropped or rejected and counted, and what is an error."""
+"""gnomAD shards of a toy genome: what is kept, dropped or rejected, what is an error; one row from every release."""
 
 from __future__ import annotations
 
-import hashlib
-import random
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,6 +12,7 @@ from genolewm_assets.errors import ConfigurationError, UnknownContigError, VcfEr
 from genolewm_assets.sources.gnomad.shard import GnomadParams, write_empty_shard
 from genolewm_assets.variants.schema import GNOMAD_VARIANTS
 from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
+from genolewm_assets_tests.worlds.sources.gnomad_headers import HEADERS
 from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN, build, snv
 
 
@@ -54,13 +54,8 @@ def test_what_filter_af_and_an_drop_is_counted(tmp_path: Path) -> None:
 
 def test_alleles_of_a_record_are_judged_and_placed_one_by_one(tmp_path: Path) -> None:
     record = (
-        "17",
-        8,
-        "rs1;rs2",
-        "TTC",
-        "TC,TTTC,*,TTR,GTC",
-        "PASS",
-        "AF=0.2,0.001,0.3,0.4,0.05;AC=20,1,30,40,5;AN=100",
+        *("17", 8, "rs1;rs2", "TTC", "TC,TTTC,*,TTR,GTC", "PASS"),
+        *("AF=0.2,0.001,0.3,0.4,0.05;AC=20,1,30,40,5;AN=100",),
     )
     rows, counts, rejects = build(tmp_path, [record], info=PLAIN)
     assert [(row["chrom"], row["pos"], row["ref"], row["alt"], row["af"], row["ac"], row["rsid"]) for row in rows] == [
@@ -123,13 +118,8 @@ def test_circular_contig_keeps_every_site(tmp_path: Path) -> None:
     groups = "##INFO=<ID=pop_AF_hom,Number=1,Type=String,Description=\"..., population order: ['afr', 'oth']\">"
     records = [
         (
-            "MT",
-            3,
-            ".",
-            "G",
-            "T",
-            "PASS",
-            "AC_hom=40;AC_het=2;AF_hom=0.4;AF_het=0.02;AN=100;max_hl=1;pop_AF_hom=0.5|0.25",
+            *("MT", 3, ".", "G", "T", "PASS"),
+            *("AC_hom=40;AC_het=2;AF_hom=0.4;AF_het=0.02;AN=100;max_hl=1;pop_AF_hom=0.5|0.25",),
         ),
         ("MT", 3, ".", "G", "A", "npg", "AC_hom=0;AC_het=0;AF_hom=0.00000;AF_het=0;AN=10;max_hl=0"),
         ("MT", 4, ".", "A", "N", "artifact_prone_site;npg", "AC_hom=0;AC_het=0;AF_hom=0;AF_het=0;AN=10;max_hl=0"),
@@ -163,20 +153,6 @@ def test_all_contigs_in_one_file_in_the_genomes_order(tmp_path: Path) -> None:
     assert counts["filtered.low_an"] == 1
 
 
-def test_same_bytes_whatever_the_order_of_records(tmp_path: Path) -> None:
-    draw = random.Random(5)
-    records = [
-        snv(f"AF={draw.random():.4f};AC={at};AN=100", pos=draw.randint(1, 30), alt=draw.choice("ACGT"), ref=ref)
-        for at, ref in enumerate(draw.choices("ACGT", k=400))
-    ]
-    digests = set()
-    for _ in range(3):
-        build(tmp_path, records, info=PLAIN, min_an_fraction=0.0)
-        digests.add(hashlib.sha256((tmp_path / "out" / VARIANTS_FILE).read_bytes()).hexdigest())
-        draw.shuffle(records)
-    assert len(digests) == 1
-
-
 def test_wrong_file_for_the_contig(tmp_path: Path) -> None:
     with pytest.raises(VcfError, match=r"no record is on a requested contig: expected 'chr17', got 'chrX'"):
         build(tmp_path, [("chrX", 3, ".", "G", "T", "PASS", "AF=0.5")], info=PLAIN)
@@ -208,3 +184,112 @@ def test_declared_empty_shard(tmp_path: Path) -> None:
     assert report.rows == {VARIANTS_FILE: 0, REJECTS_FILE: 0}
     assert set(report.counts.values()) == {0}
     assert pq.read_table(tmp_path / VARIANTS_FILE).schema.equals(GNOMAD_VARIANTS.arrow)
+
+
+def values(release: str, given: Mapping[str, object]) -> str:
+    """Return an INFO column with the given fields and 0 in every other count and frequency of a release."""
+    flags = [name for name, given_value in given.items() if given_value is True]
+    parts = [f"{name}={value}" for name, value in given.items() if value is not True]
+    for item in HEADERS[release]:
+        name, _, kind = item.split(":")
+        if name not in given and kind in {"Integer", "Float"}:
+            parts.append(f"{name}=0")
+    return ";".join([*reversed(parts), *flags])
+
+
+@pytest.mark.parametrize(
+    ("release", "names"),
+    [
+        ("v2.1.1 exomes", ("", "oth", "popmax", "male")),
+        ("v2.1.1 genomes", ("", "oth", "popmax", "male")),
+        ("v3.0 genomes", ("", "oth", None, "male")),
+        ("v3.1.2 genomes", ("", "oth", "popmax", "XY")),
+        ("v4.0 exomes", ("", "remaining", "grpmax", "XY")),
+        ("v4.1 exomes", ("", "remaining", "grpmax", "XY")),
+        ("v4.1 genomes", ("", "remaining", "grpmax", "XY")),
+        ("v4.1 joint", ("_joint", "remaining", "grpmax", "XY")),
+    ],
+)
+def test_every_release_gives_the_same_row(
+    tmp_path: Path, release: str, names: tuple[str, str, str | None, str]
+) -> None:
+    infix, rest, top, xy = names
+    flags: dict[str, object] = {
+        name: True for name in ("lcr", "non_par", "nonpar") if f"{name}:0:Flag" in HEADERS[release]
+    }
+    given = {
+        f"AF{infix}": 0.15,
+        f"AC{infix}": 15,
+        f"AN{infix}": 100,
+        f"nhomalt{infix}": 3,
+        f"AF{infix}_afr": 0.2,
+        f"AF{infix}_eas": 0.1,
+        f"AF{infix}_{rest}": 0.05,
+        f"AC{infix}_{xy}": 7,
+        **({f"{top}{infix}": "afr", f"AF_{top}{infix}": 0.2} if top else {}),
+        **flags,
+    }
+    record = ("chrX", 3, "rs9", "G", "T", "PASS", values(release, given))
+    (row,), counts, _ = build(tmp_path, [record], info=HEADERS[release], contig="chrX")
+    assert counts["kept"] == 1
+    expected = {
+        "chrom": "chrX",
+        "pos": 3,
+        "rsid": "rs9",
+        "filter": "PASS",
+        "af": 0.15,
+        "ac": 15,
+        "an": 100,
+        "nhomalt": 3,
+        "hemizygote_count": 7 if flags else None,
+        "grpmax": "afr" if top else None,
+        "af_grpmax": 0.2 if top else None,
+        "af_afr": 0.2,
+        "af_eas": 0.1,
+        "af_remaining": 0.05,
+        "af_fin": 0.0,
+        "af_het": None,
+        "lcr": True if flags else None,
+        "segdup": None if infix or release.startswith("v3.0") else False,
+        "non_par": True if flags else None,
+    }
+    assert {name: row[name] for name in expected} == expected
+
+
+def test_nobody_is_hemizygous_on_an_autosome_or_in_a_pseudo_autosomal_region(tmp_path: Path) -> None:
+    info = values("v4.1 exomes", {"AF": 0.1, "AC": 10, "AN": 100, "AC_XY": 4})
+    for chrom in ("chr17", "chrX"):
+        (row,), _, _ = build(
+            tmp_path, [(chrom, 3, ".", "G", "T", "PASS", info)], info=HEADERS["v4.1 exomes"], contig=chrom
+        )
+        assert row["hemizygote_count"] == 0
+
+
+JOINT = {"AF_joint": 0.1, "AC_joint": 30, "AN_joint": 300, "AN_exomes": 200, "AN_genomes": 100}
+JOINT_RECORDS = [
+    ("PASS", "A", JOINT),
+    ("EXOMES_FILTERED", "C", {**JOINT, "AF_genomes": 0.3, "AC_genomes": 30, "AN_genomes": 100, "AF_genomes_afr": 0.4}),
+    ("GENOMES_FILTERED", "T", {**JOINT, "AF_exomes": 0.2, "AC_exomes": 40, "AN_exomes": 200}),
+    ("BOTH_FILTERED", "AA", JOINT),
+    ("EXOMES_FILTERED;GENOMES_FILTERED", "CC", JOINT),
+    ("GENOMES_FILTERED", "TT", {**JOINT, "AF_exomes": 0.2, "AC_exomes": 4, "AN_exomes": 20}),
+    ("EXOMES_FILTERED", "GG", JOINT),
+]
+
+
+def test_joint_records_that_a_data_type_fails(tmp_path: Path) -> None:
+    release = "v4.1 joint"
+    records = [snv(values(release, given), filters=filters, alt=alt) for filters, alt, given in JOINT_RECORDS]
+    rows, counts, _ = build(tmp_path, records, info=HEADERS[release])
+    assert [(row["alt"], row["af"], row["filter"]) for row in rows] == [("A", 0.1, "PASS")]
+    assert counts["filtered.filter"] == 6
+    rows, counts, _ = build(tmp_path, records, info=HEADERS[release], joint_rescue=True)
+    assert [(row["alt"], row["af"], row["an"], row["af_afr"], row["filter"]) for row in rows] == [
+        ("A", 0.1, 300, 0.0, "PASS"),
+        ("C", 0.3, 100, 0.4, "EXOMES_FILTERED"),
+        ("T", 0.2, 200, 0.0, "GENOMES_FILTERED"),
+    ]
+    # AN is compared with the largest AN of the same data type.
+    assert counts["filtered.low_an"] == 1
+    assert counts["filtered.filter"] == 2
+    assert counts["filtered.low_af"] == 1

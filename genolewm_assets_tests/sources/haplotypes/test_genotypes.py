@@ -48,18 +48,6 @@ def carried(found: PhasedFile) -> list[list[int]]:
     return [np.flatnonzero(row).tolist() for row in matrix]
 
 
-def test_what_each_genotype_carries(tmp_path: Path) -> None:
-    genotypes = ["0|1", "1|0", "1|1", "0/1", "1/1", ".|1", "./.", "./1", "0|0"]
-    found = read(vcf(tmp_path / "x.vcf", [(5, "C", "T", genotypes)], n=9, how="plain"), wanted((5, "C", "T")))
-    assert carried(found) == [[1, 2, 4, 5, 8, 9, 11]]
-    assert found.genotypes.known.tolist() == [True]
-    assert {name: n for name, n in found.counts.items() if name.startswith("genotypes")} == {
-        "genotypes": 9,
-        "genotypes_missing": 3,
-        "genotypes_unphased": 1,
-    }
-
-
 def test_sites_of_several_alleles_other_spellings_and_rejects(tmp_path: Path) -> None:
     rows = [
         (5, "C", "T,G", ["1|2", "2|0"]),
@@ -96,16 +84,8 @@ def test_sites_of_several_alleles_other_spellings_and_rejects(tmp_path: Path) ->
     }
 
 
-def test_two_records_with_the_same_genotypes_count_once(tmp_path: Path) -> None:
-    rows = [(5, "C", "T,G", ["1|2", "2|0"]), (5, "C", "G", ["0|1", "1|0"])]
-    found = read(vcf(tmp_path / "x.vcf.gz", rows, n=2), wanted((5, "C", "G"), (5, "C", "T")))
-    assert carried(found) == [[1, 2], [0]]
-    assert (found.counts["alleles_used"], found.counts["rejected.duplicate"]) == (2, 1)
-
-
 @pytest.mark.parametrize(
-    ("layout", "genotypes"),
-    [("GT:DP", ["0|1:3", "1|1"]), ("GT", ["0", "1"]), ("GT", ["10|1", "1|0"])],
+    ("layout", "genotypes"), [("GT:DP", ["0|1:3", "1|1"]), ("GT", ["0", "1"]), ("GT", ["10|1", "1|0"])]
 )
 def test_other_layouts_are_those_of_pysam(tmp_path: Path, layout: str, genotypes: list[str]) -> None:
     alts = ",".join(["T", "G", "A" * 3, *("A" * n for n in range(5, 12))])

@@ -244,11 +244,3 @@ def test_a_sample_of_two_files_is_refused(vcfs: dict[str, Path], tmp_path: Path)
         InputError, match="three: has a sample of another file: expected each sample in one file, got 'plain'"
     ):
         SampleLevels({**vcfs, "three": again}, CHRM, REFERENCE)
-
-
-def test_without_files_no_genome_has_levels(written: tuple[Path, BuildReport]) -> None:
-    levels = SampleLevels({}, CHRM, REFERENCE)
-    found = list(levels.levelled(pq.read_table(written[0] / GENOMES_FILE)))
-    assert all(genome.levels is None for genome in found)
-    assert not any(levels.counts.values())
-    assert levels.check(()).passed

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import itertools
-import subprocess
-import sys
 import tracemalloc
 from pathlib import Path
 
@@ -14,7 +11,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.mito.genomes.records import GenomeRecord
-from genolewm_assets.sources.mito.genomes import CollectionFormat, find_format, read_genomes
+from genolewm_assets.sources.mito.genomes import CollectionFormat, read_genomes
 from genolewm_assets_tests.mito.judged import judge_all
 
 FASTA = b">SIM1 first one [haplogroup=H2a]\nACGTN\nacgur\n>SIM2\nAC\n"
@@ -207,14 +204,6 @@ def test_truncated_bgzip_a_folder_and_nothing_are_told(tmp_path: Path) -> None:
         list(read_genomes(tmp_path / "none.fa"))
 
 
-def test_the_stated_format_counts_more_than_the_name(tmp_path: Path) -> None:
-    path = write(tmp_path, genbank(), "c.txt")
-    (record,) = read_genomes(path, file_format=CollectionFormat.GENBANK)
-    assert (record.name, record.file) == ("SIM1.2", str(path))
-    assert find_format("A.FASTA.GZ") is CollectionFormat.FASTA
-    assert find_format("b.gbff.bgz") is CollectionFormat.GENBANK
-
-
 PARTS = genbank("SIM9", "", length=16_569).replace("ORIGIN\n", "CONTIG      join(AC1.1:1..16569)\n")
 
 
@@ -306,16 +295,3 @@ def test_memory_is_bounded_for_a_gigabase(tmp_path: Path, ends: bytes, pieces: i
         *((name, name == "HUGE") for name in ("SIM1", "SIM2", "HUGE", "SIM1", "SIM2"))
     ]
     assert peak < 8 << 20
-
-
-def test_records_come_one_at_a_time(tmp_path: Path) -> None:
-    genomes = read_genomes(write(tmp_path, FASTA * 20_000 + b">last\nA\0"))
-    assert [record.name for record in itertools.islice(genomes, 3)] == ["SIM1", "SIM2", "SIM1"]
-    with pytest.raises(InputError, match="NUL"):
-        list(genomes)
-
-
-def test_biopython_is_loaded_with_the_first_record_only() -> None:
-    imported = "import sys, genolewm_assets.sources.mito.genomes"
-    code = f"{imported}; sys.exit(any(name.split('.')[0] == 'Bio' for name in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,19 +1,14 @@
 from __future__ import annotations
 
 import gzip
-import math
 from pathlib import Path
 
-import numpy as np
-import pysam
 import pytest
 
 from genolewm_assets.errors import GenoLeWMError, InputError, UnknownContigError, VcfError
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.mito.variants.heteroplasmy import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.mito.heteroplasmy import SampleCalls, read_heteroplasmy
-from genolewm_assets.sources.vcf.header_size import MAX_HEADER_LINES
-from genolewm_assets_tests.mito.judged import levels_on_reference
 from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
 CHRM = GRCH38["chrM"]
@@ -95,12 +90,6 @@ def test_mutserve_gives_levels_of_the_alleles_in_the_genotype(tmp_path: Path) ->
     assert brief(found.calls["S2"]) == [(73, "A", "C", 0.04, "PASS")]
 
 
-def test_heteroplasmy_level_comes_before_allele_fraction(tmp_path: Path) -> None:
-    text = vcf("73 A G PASS GT:AF:HL 0/1:0.5:0.25 0/1:0.5:.", formats=(GT, "AF:A:Float", "HL:1:Float"))
-    found = read(tmp_path, text)
-    assert [call.level for calls in found.calls.values() for call in calls] == [0.25]
-
-
 def test_the_field_is_the_one_that_a_record_has(tmp_path: Path) -> None:
     both = (GT, "AF:A:Float", "HL:1:Float")
     found = read(
@@ -111,38 +100,10 @@ def test_the_field_is_the_one_that_a_record_has(tmp_path: Path) -> None:
     assert found.fields == {"AF": 3}
 
 
-def test_only_wanted_samples_and_one_that_has_no_call(tmp_path: Path) -> None:
-    text = vcf("73 A G PASS GT:AF 0/1:0.5 0/1:0", "74 A G PASS GT:AF 0/1:0.5 0/1:0.25")
-    assert brief(read(tmp_path, text, samples=["S2"]).calls["S2"]) == [(74, "A", "G", 0.25, "PASS")]
-    assert read(tmp_path, text, samples=[]).calls == {}
-    assert list(read(tmp_path, vcf()).calls.items()) == [("S1", []), ("S2", [])]
-
-
 def test_records_of_other_contigs_are_counted(tmp_path: Path) -> None:
     found = read(tmp_path, vcf("chr1 73 A G PASS GT:AF 0/1:0.5 0/1:0.5", "chrM 73 A G PASS GT:AF 0/1:0.5 0"))
     assert len(found.calls["S1"]) == 1
     assert found.dropped == {CallDrop.OTHER_CONTIG: 1}
-
-
-def test_names_of_the_contig(tmp_path: Path) -> None:
-    text = vcf("73 A G PASS GT:AF 0/1:0.5 0").replace("chrM", "MT")
-    assert len(read(tmp_path, text).calls["S1"]) == 1
-
-
-def test_levels_of_what_was_read(tmp_path: Path, shared_data: Path) -> None:
-    """From the file to a level per base of rCRS, and from NaN in the file to its name."""
-    with gzip.open(shared_data / "mtdna" / "rCRS_NC_012920.1.fa.gz", "rt") as fasta:
-        rcrs = "".join(line.strip() for line in fasta if line[0] != ">").upper().encode()
-    text = vcf("73 A G PASS GT:AF 0/1:0.75 0/1:nan", "3243 A G,T PASS GT:AF 0/1:0.25,0.125 0")
-    calls = read(tmp_path, text).calls
-    levels, dropped = levels_on_reference(calls["S1"], rcrs)
-    assert (np.flatnonzero(levels).tolist(), levels[[72, 3_242]].tolist()) == ([72, 3_242], [0.75, 0.375])
-    assert not dropped
-    assert math.isnan(calls["S2"][0].level)
-    with pytest.raises(
-        InputError, match="sample 'S2', 73 A>G: heteroplasmy level out of range: expected 0 to 1, got nan"
-    ):
-        levels_on_reference(calls["S2"], rcrs)
 
 
 ONE = "73 A G PASS GT:AF 0/1:0.5 0"
@@ -190,34 +151,6 @@ def test_files_that_cannot_be_read_right(
     assert "calls.vcf.gz" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("kept", "message"), [(-28, "end-of-file block is missing"), (-40, "missing"), (0.5, "missing")]
-)
-def test_truncated_bgzf(tmp_path: Path, kept: float, message: str) -> None:
-    whole = write_text(tmp_path / "whole.vcf.gz", vcf(*[ONE] * 9_999), "bgzip").read_bytes()
-    with pytest.raises(VcfError, match=message):
-        read(tmp_path, whole[: int(kept if kept < 0 else kept * len(whole))])
-    broken = bytearray(whole)
-    broken[len(whole) // 2] ^= 0xFF
-    with pytest.raises(VcfError, match="the compressed data are damaged"):
-        read(tmp_path, bytes(broken))
-
-
-@pytest.mark.parametrize("how", ["plain", "bgzip", "bcf"])
-def test_a_header_of_too_many_lines_is_refused(tmp_path: Path, how: str) -> None:
-    more = "".join(f"##x{number}=y\n" for number in range(MAX_HEADER_LINES))
-    text = vcf(ONE).replace("\n", f"\n{more}", 1)
-    path = tmp_path / f"calls.{how}"
-    if how == "bcf":
-        plain = write_text(tmp_path / "plain.vcf", text)
-        with pysam.VariantFile(str(plain)) as file, pysam.VariantFile(str(path), "wb", header=file.header):
-            pass
-    else:
-        write_text(path, text, how)
-    with pytest.raises(VcfError, match=r"line 100001: the header is too large: expected at most 100,000 lines"):
-        read_heteroplasmy(path, CHRM)
 
 
 def test_files_and_samples_that_are_not_there(tmp_path: Path) -> None:

@@ -39,11 +39,7 @@ def test_intervals_are_merged_per_contig(tmp_path: Path, packed: bool, end: str)
     file = tmp_path / "track.bed"
     content = TRACK.replace("\n", end).encode()
     file.write_bytes(gzip.compress(content[:100]) + gzip.compress(content[100:]) if packed else content)
-    assert read(file) == {
-        "chr1": [(0, 30), (90, 110), (999, 1_000)],
-        "chr2": [],
-        "chrM": [(0, 100)],
-    }
+    assert read(file) == {"chr1": [(0, 30), (90, 110), (999, 1_000)], "chr2": [], "chrM": [(0, 100)]}
 
 
 def test_merged_intervals_cover_the_same_bases(tmp_path: Path) -> None:
@@ -86,23 +82,3 @@ def test_bad_lines_are_named(tmp_path: Path, case: str) -> None:
     file.write_text(content)
     with pytest.raises(InputError, match=message):
         read_bed_track(file, CONTIGS)
-
-
-def test_not_utf8_is_an_unknown_contig_not_a_crash(tmp_path: Path) -> None:
-    file = tmp_path / "track.bed"
-    file.write_bytes(b"caf\xe9\t0\t5\nchr1\t0\t5\n")
-    assert read(file)["chr1"] == [(0, 5)]
-
-
-def test_truncated_gzip(tmp_path: Path) -> None:
-    file = tmp_path / "track.bed.gz"
-    file.write_bytes(gzip.compress(TRACK.encode())[:-9])
-    with pytest.raises(InputError, match="truncated or corrupt gzip"):
-        read_bed_track(file, CONTIGS)
-
-
-def test_missing_file_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        read_bed_track(tmp_path / "none.bed", CONTIGS)
-    with pytest.raises(InputError, match="is a folder"):
-        read_bed_track(tmp_path, CONTIGS)

@@ -64,10 +64,6 @@ def test_a_quiet_folder_with_half_a_file_is_not_complete(tmp_path: Path, share: 
     assert str(unfinished(folder)).startswith("b.hid is not whole (")
 
 
-def test_a_folder_without_instrument_files_is_not_complete(tmp_path: Path) -> None:
-    assert unfinished(write(tmp_path / "run", **{"plate.txt": b"x"})) == "has no instrument file yet"
-
-
 def test_the_marker_says_that_a_folder_is_complete_whatever_is_in_it(tmp_path: Path) -> None:
     assert unfinished(write(tmp_path / "run", age_s=0.0, **{"a.hid": WHOLE[:100], "_COMPLETE": b""})) is None
     inside = write(tmp_path / "other" / "sub", age_s=0.0, **{"_COMPLETE": b"", "a.hid": WHOLE})

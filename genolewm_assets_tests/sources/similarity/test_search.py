@@ -1,19 +1,24 @@
-"""The search for held-out sequence: every kind of copy is found, and nothing else is."""
+"""The search for held-out sequence: every kind of copy is found, and nothing else; 21-mers are those of sets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pysam
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
 from genolewm_assets.lewm.holdouts import Query, Similarity, SimilarReason
 from genolewm_assets.lewm.holdouts.similar import WindowKey
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
+from genolewm_assets.sources.similarity.held_part import HeldPart, HeldSpan, divide, encode
 from genolewm_assets_tests.rows import each_row
 
 WINDOW_BP = 12_544
@@ -114,11 +119,6 @@ def test_a_spliced_transcript_is_found(fasta: Path, contigs: dict[str, bytes], i
     assert search(fasta, [query("retrocopy", contigs["chr20"][:5_000] + spliced + contigs["chr20"][5_000:9_000])])
 
 
-def test_a_short_sequence_of_one_exon_is_found(fasta: Path, contigs: dict[str, bytes]) -> None:
-    exon = changed(np.random.default_rng(2), contigs["chr17"][40_000:40_300], 0.95)
-    assert "exon" in search(fasta, [query("exon", exon, transcribed=True)])
-
-
 @each_row("bp", [60, 100, 300])
 def test_equal_bases_that_an_audit_counts_are_found(fasta: Path, contigs: dict[str, bytes], bp: int) -> None:
     rng = np.random.default_rng(bp)
@@ -164,13 +164,6 @@ def test_repeats_alone_are_reported_and_exclude_nothing(
     assert found["copy"][0].places[0].aligned_bp < 10_500
 
 
-def test_simple_sequence_is_a_repeat(tmp_path: Path, contigs: dict[str, bytes]) -> None:
-    genome = {"chr17": contigs["chr17"][:30_000] + b"CA" * 500 + contigs["chr17"][31_000:]}
-    window = random_bases(np.random.default_rng(8), 6_000) + b"CA" * 600
-    found = search(write_fasta(tmp_path / "genome.fa", genome), [query("simple", window)])
-    assert {each.reason for each in found.get("simple", [])} <= {SimilarReason.REPEATS}
-
-
 def test_parts_find_what_the_whole_finds(fasta: Path, contigs: dict[str, bytes]) -> None:
     rng = np.random.default_rng(4)
     starts = range(20_500, 66_000, 5_000)
@@ -185,3 +178,89 @@ def test_n_and_contigs_that_the_fasta_lacks_hold_nothing(fasta: Path, contigs: d
     assert search(fasta, [query("n", b"N" * 5_000), query("none", b"")], held) == {}
     assert search(fasta, [query("n", b"N" * 5_000)], {"chr21": held["chr21"]}) == {}
     assert "copy" in search(fasta, [query("copy", contigs["chr17"][30_000:34_000])], held)
+
+
+K = 21
+
+
+def plain_kmers(bases: str) -> list[str | None]:
+    """Return the smaller spelling of the 21-mer that begins at each base; None with a base other than ACGT."""
+    whole = [bases[at : at + K].upper() for at in range(len(bases) - K + 1)]
+    return [min(kmer, reverse_complement(kmer)) if set(kmer) <= set("ACGT") else None for kmer in whole]
+
+
+def read_part(bases: str) -> HeldPart:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "genome.fa"
+        path.write_text(f">chr17\n{bases}\n")
+        pysam.faidx(str(path))
+        with FastaReader(path, GRCH38) as reader:
+            return HeldPart.read(reader, [HeldSpan("chr17", 0, len(bases))], soft_masked=True)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(30, 400), st.integers(20, 60))
+def test_shared_kmers_are_those_of_sets(seed: int, size: int, stretch: int) -> None:
+    rng = np.random.default_rng(seed)
+    letters = np.frombuffer(b"ACGTacgtN", np.uint8)
+    held = letters[rng.choice(9, size, p=[0.2, 0.2, 0.2, 0.2, 0.04, 0.04, 0.04, 0.04, 0.04])].tobytes().decode()
+    piece = held[rng.integers(0, size // 2) :]
+    sequence = (piece if seed % 2 else reverse_complement(piece)).upper() + "ACGTTGCA" + held[: size // 3].upper()
+    outside = {
+        kmer
+        for at, kmer in enumerate(plain_kmers(held))
+        if kmer and held[at : at + K].isupper() and len({kmer[i : i + 3] for i in range(K - 2)}) >= 5
+    }
+    known = {kmer for kmer in plain_kmers(held) if kmer}
+    mine = plain_kmers(sequence)
+
+    def densest(kmers: set[str]) -> int:
+        shared = [int(kmer in kmers) for kmer in mine]
+        return max((sum(shared[at : at + stretch]) for at in range(len(shared))), default=0)
+
+    part = read_part(held)
+    unique, unique_at, any_kind, any_at = part.find_shared(encode(sequence.encode()), stretch)
+    assert (unique, any_kind) == (densest(outside), densest(known))
+    for n, at in ((unique, unique_at), (any_kind, any_at)):
+        assert (at >= 0) == (n > 0)
+        if n:
+            _, start = part.span_at(at)
+            assert plain_kmers(held)[start] in mine
+
+
+def test_bases_near_frequent_kmers_count_as_the_repeat(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    element = "".join("ACGT"[i] for i in rng.integers(0, 4, 100))
+    spaced = "".join(element + "".join("ACGT"[i] for i in rng.integers(0, 4, 400)) for _ in range(9))
+    path = tmp_path / "genome.fa"
+    path.write_text(f">chr17\n{spaced}\n>chr20\n{spaced[:2_000]}\n")
+    pysam.faidx(str(path))
+    with FastaReader(path, GRCH38) as reader:
+        part = HeldPart.read(reader, [HeldSpan("chr17", 0, len(spaced))], soft_masked=False)
+    in_repeat = part.codes & 8 > 0
+    assert in_repeat[500:600].all()
+    assert in_repeat[450:650].all()
+    assert not in_repeat[660:940].any()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.integers(1, 900)), min_size=1, max_size=5),
+    st.integers(150, 600),
+    st.integers(10, 100),
+)
+def test_parts_hold_every_base_once_but_for_overlaps(
+    gaps_and_sizes: list[tuple[int, int]], part_bp: int, overlap_bp: int
+) -> None:
+    starts = np.cumsum([gap for gap, _ in gaps_and_sizes]) + np.cumsum([0, *(n for _, n in gaps_and_sizes[:-1])])
+    ends = starts + [size for _, size in gaps_and_sizes]
+    parts = list(divide({"chr17": IntervalArray(starts, ends)}, part_bp, overlap_bp))
+    assert all(sum(span.end - span.start for span in part) <= max(part_bp, overlap_bp) for part in parts)
+    seen = np.zeros(int(ends[-1]), int)
+    for span in (span for part in parts for span in part):
+        seen[span.start : span.end] += 1
+    wanted = np.zeros(int(ends[-1]), bool)
+    for start, end in zip(starts, ends, strict=True):
+        wanted[start:end] = True
+    assert ((seen > 0) == wanted).all()
+    spans = [span for part in parts for span in part]
+    for one, two in pairwise(spans):
+        assert two.start >= one.end or one.end - two.start == overlap_bp

@@ -63,17 +63,6 @@ def test_text_comes_back_however_it_is_read(
     assert inflate(bgzip(text, block_bytes=block_bytes)) == text
 
 
-def test_batches_are_whole_blocks_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    cut_small(monkeypatch, 2500, 1 << 20)
-    data = bgzip(TEXT, block_bytes=1000)
-    batches = list(read_batches(io.BytesIO(data), label="a.gz"))
-    assert b"".join(batch.data for batch in batches) == data
-    assert [batch.offset for batch in batches] == [0, *(b.offset + len(b.data) for b in batches)][:-1]
-    assert {batch.offset for batch in batches} <= set(offsets(data))
-    # A batch is full with the block that reaches the bound.
-    assert {len(text_of(batch)) for batch in batches[:-1]} == {3000}
-
-
 @given(st.data())
 def test_a_range_of_virtual_offsets(data: st.DataObject) -> None:
     packed = bgzip(TEXT[:3_000], block_bytes=data.draw(st.sampled_from([100, 999, 3_000])))

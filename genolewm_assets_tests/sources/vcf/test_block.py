@@ -1,19 +1,25 @@
-from __future__ import annotations
+"""Blocks of records: columns, values per allele, numbers; and compiled loops once more with every index checked."""
 
 import math
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
+from genolewm_assets.sources.vcf import kernels as vcf_kernels
 from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets_tests.worlds.sources.scanned_vcf import Record, infos_of, one_block, records_of
+from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.worlds.sources.scanned_vcf import infos_of, one_block, records_of
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 
@@ -91,12 +97,6 @@ def test_bad_count_is_named_and_nan_is_missing(tmp_path: Path) -> None:
             block_of(tmp_path, f"AN={bad}").counts_of("AN")
 
 
-def test_frequency_keeps_double_precision(tmp_path: Path) -> None:
-    # As a 32-bit float, 0.01 would be less than a bound of 0.01.
-    shares = block_of(tmp_path, "AF=0.01").alleles().shares_of("AF")
-    assert shares.values.tolist() == [0.01]
-
-
 @pytest.mark.parametrize(
     "text", ["0_1.0", "0.1 ", " 0.1", "0x1", "1e", "..", "\u0661", "+-1", "e5", ".e5", "1e5.0", "0.1f"]
 )
@@ -106,14 +106,6 @@ def test_what_is_no_number_of_the_specification_is_refused(tmp_path: Path, text:
         block.shares_of("AF")
     with pytest.raises(VcfError, match=r"line 3: INFO/AF cannot be read"):
         block.share(0, "AF", text)
-
-
-def test_numbers_are_those_of_the_specification(tmp_path: Path) -> None:
-    good = ["1", "1.", ".5", "1e-3", "1.00000E+00", "+0.5", "0", "-0", "0.0", "1e-400", "0" * 400 + "1e-1", "1e-00005"]
-    block = block_of(tmp_path, *(f"AF={text}" for text in good))
-    assert block.shares_of("AF").values.tolist() == [float(text) for text in good]
-    assert [block.share(0, "AF", text) for text in good] == [float(text) for text in good]
-    assert block.share(0, "AF", ".") is block.share(0, "AF", "") is block.share(0, "AF", "nan") is None
 
 
 _DECIMALS = st.builds(
@@ -145,33 +137,6 @@ def test_empty_items_of_info_are_passed_over(tmp_path: Path) -> None:
     block = block_of(tmp_path, "AF=1;;AC=2;", ";;", "AC=;AF", "=3;AF=0")
     assert infos_of(block, ["AF", "AC"]) == [{"AF": "1", "AC": "2"}, {}, {"AC": None, "AF": None}, {"AF": "0"}]
     assert block.counts_of("AC").arrow().to_pylist() == [2, None, None, None]
-
-
-_NAMES = st.text("AFnx_-.é", min_size=1, max_size=4).filter(lambda name: name != ".")
-_VALUES = st.none() | st.text("0123.,|é=%", min_size=1, max_size=5)
-
-
-@given(st.lists(st.dictionaries(_NAMES, _VALUES, max_size=6), min_size=1, max_size=5), st.sets(_NAMES, max_size=3))
-def test_info_lookup_finds_what_was_written(
-    tmp_path_factory: pytest.TempPathFactory, infos: list[dict[str, str | None]], others: set[str]
-) -> None:
-    written = (";".join(key if value is None else f"{key}={value}" for key, value in info.items()) for info in infos)
-    block = block_of(tmp_path_factory.mktemp("info"), *(text or "." for text in written))
-    keys = sorted(others.union(*infos, {"AF", "A", "F", "x"}))
-    block.locate(keys[::2])
-    expected = [{key: None if value == "." else value for key, value in info.items()} for info in infos]
-    assert infos_of(block, keys) == expected
-
-
-@pytest.mark.parametrize("version", ["v4.1", "v4.2", "v4.3", "v4.4"])
-def test_reserved_characters_are_decoded_from_4_3_on(tmp_path: Path, version: str) -> None:
-    block = block_of(
-        tmp_path, "X=a%3Bb%3dc%2Cd%25;Y=%", "X=%253B;Y=%zz%3", "X=%41%09%0A%0d%3a", "Y", alt="C", version=version
-    )
-    raw = ["a%3Bb%3dc%2Cd%25", "%253B", "%41%09%0A%0d%3a", None]
-    decoded = ["a;b=c,d%", "%3B", "%41\t\n\r:", None]
-    assert block.strings_of("X").to_pylist() == (raw if version < "v4.3" else decoded)
-    assert block.strings_of("Y").to_pylist() == ["%", "%zz%3", None, None]
 
 
 def test_a_comma_that_is_encoded_parts_no_values(tmp_path: Path) -> None:
@@ -211,22 +176,6 @@ def test_a_block_of_no_records(tmp_path: Path) -> None:
     assert len(rows.take(np.array([], np.int64))) == 0
 
 
-def test_text_columns(tmp_path: Path) -> None:
-    text = vcf_text([("chr1", 5, "12", "acGT", "N", "PASS", "."), ("chr1", 6, ".", "é", "C,*", ".", "A=1")])
-    block = one_block(write_text(tmp_path / "a.vcf", text))
-    assert list(records_of(block)) == [
-        Record(3, "chr1", 5, "12", "acGT", ("N",), "PASS"),
-        Record(4, "chr1", 6, None, "é", ("C", "*"), None),
-    ]
-    assert block.numeric_ids().arrow().to_pylist() == [12, None]
-    with pytest.raises(VcfError, match="line 3: ID cannot be read: expected a count, got 'rs5'"):
-        block_with_id(tmp_path, "rs5").numeric_ids()
-
-
-def block_with_id(folder: Path, name: str) -> VcfBlock:
-    return one_block(write_text(folder / "b.vcf", vcf_text([("chr1", 1, name, "A", "C", "PASS", ".")])))
-
-
 def test_a_long_value_is_not_repeated_in_its_error(tmp_path: Path) -> None:
     value = "x" * 100_000
     block = block_of(tmp_path, f"AF={value};AN={value}", alt="C,G")
@@ -243,3 +192,62 @@ def test_what_was_read_stays_valid_after_the_file_is_closed(tmp_path: Path) -> N
         blocks = list(scanner)
     path.unlink()
     assert math.isclose(blocks[0].shares_of("AF").values[0], 0.5)
+
+
+Ints = npt.NDArray[np.int32]
+
+
+def ints(*values: int) -> Ints:
+    return np.array(values, np.int32)
+
+
+def text_of(data: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(data, np.uint8)
+
+
+def spans_of(pieces: list[bytes | None]) -> tuple[npt.NDArray[np.uint8], Ints, Ints]:
+    """Return pieces one after another, as values of INFO with keys between, with where each is; None is absent."""
+    at, to, text = [], [], b""
+    for piece in pieces:
+        text += b";K="
+        at.append(-1 if piece is None else len(text))
+        text += piece or b""
+        to.append(-1 if piece is None else len(text))
+    return text_of(text), ints(*at), ints(*to)
+
+
+@given(st.lists(st.none() | st.text("0123456789.eE+-, x", max_size=24).map(str.encode), max_size=8))
+def test_numbers_are_read_as_python_reads_them_or_left_alone(pieces: list[bytes | None]) -> None:
+    text, at, to = spans_of(pieces)
+    state = np.empty(len(pieces), np.uint8)
+    counts, shares = np.empty(len(pieces), np.int64), np.empty(len(pieces), np.float64)
+    vcf_kernels.parse_counts(text, at, to, counts, state)
+    for piece, value, what in zip(pieces, counts.tolist(), state.tolist(), strict=True):
+        if piece in {None, b"", b"."}:
+            assert what == vcf_kernels.MISSING
+        else:
+            assert (what == vcf_kernels.VALUE) == (piece.isdigit() and len(piece) <= 18)
+            assert what == vcf_kernels.OTHER or value == int(piece)
+    vcf_kernels.parse_shares(text, at, to, shares, state)
+    for piece, share, what in zip(pieces, shares.tolist(), state.tolist(), strict=True):
+        if piece in {None, b"", b"."}:
+            assert what == vcf_kernels.MISSING
+        elif what == vcf_kernels.VALUE:
+            assert share == float(piece) <= 1.0
+        else:
+            assert what == vcf_kernels.OTHER
+
+
+@pytest.mark.nightly
+def test_no_loop_reads_or_writes_outside_an_array(tmp_path: Path) -> None:
+    """Compiled loops do not check indices; the tests of what they do are run again with loops that do."""
+    here = Path(__file__).parent
+    files = [str(here / f"test_{name}.py") for name in ("block", "scan", "text", "truth")]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not nightly", "-p", "no:cacheprovider", *files]
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST"):
+        environment.pop(name, None)
+    run = subprocess.run(
+        command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=500
+    )
+    assert run.returncode == 0, run.stdout[-4_000:]

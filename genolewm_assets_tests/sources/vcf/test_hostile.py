@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import UnknownContigError, VcfError
+from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.sources.files.compression import BGZF_END
@@ -21,8 +21,8 @@ from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN, SEQUENCE, build, snv
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
-from genolewm_assets_tests.worlds.sources.scanned_vcf import Record, scan, scan_with_info
-from genolewm_assets_tests.worlds.sources.vcf_files import COLUMNS, vcf_text, write_text
+from genolewm_assets_tests.worlds.sources.scanned_vcf import scan
+from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 HEAD = vcf_text([], info=PLAIN)
 
@@ -60,82 +60,6 @@ def test_places_outside_the_contig_are_rejected(tmp_path: Path) -> None:
         text = HEAD + "\t".join(["chr17", pos, ".", "A", "C", ".", "PASS", "AF=0.5"]) + "\n"
         with refused("line 6: (POS is not a number|a column is empty)"):
             scan(write_text(tmp_path / "bad.vcf", text))
-
-
-def test_duplicates_and_contigs_in_any_order(tmp_path: Path) -> None:
-    records = [
-        ("chrX", 3, ".", "G", "T", "PASS", "AF=0.5"),
-        ("17", 3, ".", "G", "T", "PASS", "AF=0.2"),
-        ("chr5", 3, ".", "G", "T", "PASS", "AF=0.5"),
-        ("chr17", 3, ".", "G", "T", "PASS", "AF=0.3"),
-        ("chrX", 1, ".", "A", "T", "PASS", "AF=0.5"),
-        ("chr17", 1, ".", "A", "T", "PASS", "AF=0.5"),
-        ("17", 3, ".", "g", "t", "PASS", "AF=0.2"),
-        ("17", 3, ".", "G", "T,T", "PASS", "AF=0.1,0.4"),
-    ]
-    rows, counts, rejects = build(tmp_path, records, info=["AF:A:Float"], contig=None)
-    assert [(row["chrom"], row["pos"], row["af"]) for row in rows] == [
-        ("chr17", 1, 0.5),
-        ("chr17", 3, 0.4),
-        ("chrX", 1, 0.5),
-        ("chrX", 3, 0.5),
-    ]
-    assert (counts["rejected.duplicate"], counts["filtered.other_contig"]) == (4, 1)
-    assert {row["reason"] for row in rejects} == {"duplicate"}
-
-
-def test_a_header_without_contigs_and_one_of_another_build(tmp_path: Path) -> None:
-    assert "##contig" not in HEAD
-    rows, _, _ = build(tmp_path, [snv("AF=0.5")], info=PLAIN)
-    assert len(rows) == 1
-    with refused("gives contig 'chr17' the length of another assembly: expected 32 bp, got 81195210 bp"):
-        build(tmp_path, [snv("AF=0.5")], info=PLAIN, meta=("##contig=<ID=chr17,length=81195210>",))
-    endless = ("##contig=<ID=chr17,length=" + "9" * 10_000 + ">",)
-    assert len(build(tmp_path, [snv("AF=0.5")], info=PLAIN, meta=endless)[0]) == 1
-    # Without lengths a build is known by its bases.
-    _, counts, rejects = build(tmp_path, [snv("AF=0.5", ref="C"), snv("AF=0.5", ref="GAT", alt="G")], info=PLAIN)
-    assert (counts["rejected.ref_mismatch"], counts["kept"]) == (1, 1)
-    assert rejects[0]["detail"] == "the reference has G"
-
-
-def test_endless_names(tmp_path: Path) -> None:
-    for name in ("x" * 1_000_000, "chr" + "_v1" * 300_000):
-        with refused(r"in\.vcf, line 6: not a contig of this genome", UnknownContigError):
-            build(tmp_path, [(name, 3, ".", "G", "T", "PASS", "AF=0.5")], info=PLAIN)
-    with refused("no #CHROM line before the first record"):
-        scan(write_text(tmp_path / "a.vcf", "##fileformat=VCFv4.2\n" + "#" + "x" * 1_000_000 + "\n"))
-    with refused("line 1: not a VCF file"):
-        scan(write_text(tmp_path / "a.vcf", "x" * 1_000_000))
-
-
-LONG = 10 << 20
-
-
-@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
-def test_an_info_value_of_ten_megabytes(tmp_path: Path, how: str) -> None:
-    long = f"AF=0.25,0.5;vep={'A|' * (LONG // 2)};AC=1,2"
-    records = [snv("AF=0.5;AC=5"), snv(long, alt="A,C", ref="G"), snv("AF=0.75;AC=6", pos=4, ref="A")]
-    path = write_text(tmp_path / "a.vcf", vcf_text(records, info=["AF:A:Float"]), how)
-    (_, first), (record, info), (_, last) = scan_with_info(path, ["AF", "AC", "vep"])
-    assert (first, last) == ({"AF": "0.5", "AC": "5"}, {"AF": "0.75", "AC": "6"})
-    assert record == Record(5, "chr17", 3, "rs1", "G", ("A", "C"), "PASS")
-    assert info == {"AF": "0.25,0.5", "AC": "1,2", "vep": "A|" * (LONG // 2)}
-    rows, _, _ = build(tmp_path, records, info=PLAIN)
-    assert [(row["pos"], row["alt"], row["af"], row["ac"]) for row in rows] == [
-        (3, "A", 0.25, 1),
-        (3, "C", 0.5, 2),
-        (3, "T", 0.5, 5),
-        (4, "T", 0.75, 6),
-    ]
-
-
-@pytest.mark.slow
-def test_a_record_of_very_many_alleles(tmp_path: Path) -> None:
-    count = 100_000
-    alts, shares = ",".join(["T"] * count), ",".join(["0.5"] * (count - 1) + ["0.75"])
-    rows, counts, _ = build(tmp_path, [snv(f"AF={shares}", alt=alts)], info=["AF:A:Float"])
-    assert [(row["alt"], row["af"]) for row in rows] == [("T", 0.75)]
-    assert counts["rejected.duplicate"] == count - 1
 
 
 def test_very_many_keys_and_empty_items(tmp_path: Path) -> None:
@@ -246,26 +170,6 @@ def test_a_line_of_a_gigabyte_takes_little_memory(
         assert str(answer).startswith(f"{path}, after line 6: a line is too long: expected at most 32 MiB")
 
 
-@pytest.mark.nightly
-def test_a_gigabyte_of_text_in_a_few_megabytes_of_file_takes_little_memory(tmp_path: Path) -> None:
-    lines = (RECORD[:-1] + ";X=" + "A" * 32_000 + "\n") * 2
-    blocks = GIGABYTE // len(lines)
-    path = write_bgzf(tmp_path / "many.vcf.gz", HEAD, lines.encode(), blocks)
-    assert work_in_a_child("scan", path) == 2 * blocks
-    path = write_bgzf(tmp_path / "blank.vcf.gz", HEAD + RECORD + "\n", b"\n" * 0xFF00, blocks)
-    assert work_in_a_child("scan", path) == 1
-    path = write_bgzf(tmp_path / "more.vcf.gz", HEAD + RECORD + "\n", lines.encode(), blocks)
-    assert str(work_in_a_child("scan", path)).startswith(f"{path}, line 7: wrong number of columns")
-
-
-@pytest.mark.nightly
-def test_blocks_of_one_byte_and_of_none_take_little_memory(tmp_path: Path) -> None:
-    path = write_bgzf(tmp_path / "tiny.vcf.gz", HEAD + RECORD, b"A", 300_000)
-    assert str(work_in_a_child("scan", path)).startswith(f"{path}, line 7: wrong number of columns")
-    path.write_bytes(bgzip((HEAD + RECORD).encode()) + BGZF_END * 300_000)
-    assert work_in_a_child("scan", path) == 1
-
-
 def test_every_cut_of_a_file_is_an_error_or_ends_at_a_line(tmp_path: Path) -> None:
     """Of a compressed file no cut goes unnoticed; plain text may be cut where it still is a table."""
     text = vcf_text([snv("AF=0.5", pos=pos) for pos in (1, 2, 3)], info=PLAIN).encode()
@@ -284,41 +188,6 @@ def test_every_cut_of_a_file_is_an_error_or_ends_at_a_line(tmp_path: Path) -> No
             continue
         assert found == whole[: len(found)]
         assert found
-
-
-def test_no_flipped_byte_changes_a_record(tmp_path: Path) -> None:
-    """An error or the same records, in every block of the file."""
-    records = [snv(f"AF=0.{pos};AC={pos};lcr", pos=pos) for pos in range(1, 9)]
-    text = vcf_text(records, info=["AF:A:Float"]).encode()
-    path, keys = tmp_path / "a.vcf.gz", ["AF", "AC", "lcr"]
-    for data in (bgzip(text, block_bytes=150), gzip.compress(text)):
-        whole = scan_with_info(write_text(path, data), keys)
-        assert len(whole) == 8
-        named = 0
-        for at in range(len(data)):
-            for mask in (1 << at % 8, 0xFF):
-                flipped = bytearray(data)
-                flipped[at] ^= mask
-                path.write_bytes(flipped)
-                try:
-                    # What a flip may leave unharmed: modification time, operating system, the first block's subfield.
-                    assert scan_with_info(path, keys, threads=1 + at % 2) == whole, (at, mask)
-                except VcfError as err:
-                    assert "\n" not in str(err)
-                    named += 1
-        assert named > 2 * len(data) * 0.8
-
-
-@pytest.mark.parametrize("at", ["chrom", "pos", "info", "sample", "header", "end"])
-@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
-def test_a_nul_byte_is_refused_wherever_it_stands(tmp_path: Path, at: str, how: str) -> None:
-    line = "chr17\t3\t.\tG\tT\t.\tPASS\tAF=0.5\tGT\t0|1\n"
-    text = f"##fileformat=VCFv4.2\n##x=y\n{COLUMNS}\tFORMAT\tS\n{line}"
-    places = {"chrom": "chr17", "pos": "\t3", "info": "0.5", "sample": "0|1", "header": "##x", "end": "0|1\n"}
-    bad = text.replace(places[at], places[at] + "\0", 1)
-    line_number = {"header": 2, "end": 5}.get(at, 4)
-    with refused(rf"line {line_number}: the text holds a NUL byte"):
-        scan(write_text(tmp_path / "a.vcf", bad, how))
 
 
 def test_the_count_and_the_scan_see_the_same_file(tmp_path: Path) -> None:

@@ -92,15 +92,6 @@ def test_real_files(shared_data: Path, tmp_path: Path, name: str, how: str) -> N
             assert contig.records == sum(1 for _ in tabix.fetch(contig.name))
 
 
-def test_a_real_file_has_room_for_several_readers(shared_data: Path) -> None:
-    path = shared_data / f"{REAL[7]}.tbi"
-    (contig,) = read_index(path, where=path.name).contigs.values()
-    regions = split_region(contig, 4)
-    shares = [(end - begin) / (contig.end - contig.begin) for begin, end in regions]
-    assert len(shares) == 4
-    assert max(shares) < 0.3
-
-
 #: Compresses badly, so that a file has several blocks that end inside lines.
 NOISE = random.Random(5).randbytes(35_000).hex()
 
@@ -147,25 +138,6 @@ def test_a_region_is_divided_at_cuts(offsets: list[int], parts: int) -> None:
     assert all(start < stop for start, stop in regions)
     if cuts and parts > 1:
         assert len(regions) > 1
-
-
-def test_a_region_is_divided_evenly_where_cuts_allow() -> None:
-    contig = IndexedContig("chr1", 0, 1000, None, tuple(range(10, 1000, 10)))
-    assert split_region(contig, 4) == [(0, 250), (250, 500), (500, 750), (750, 1000)]
-    assert split_region(contig, 1) == [(0, 1000)]
-    with pytest.raises(ValueError, match="parts: expected at least 1, got 0"):
-        split_region(contig, 0)
-
-
-def test_what_a_small_index_says() -> None:
-    index = read_index(bgzip(SMALL), where="small")
-    assert dict(index.contigs) == {
-        "chr1": IndexedContig("chr1", 100, 900, 7, (300,)),
-        "2": IndexedContig("2", 900, 901, 1, ()),
-    }
-    assert (index.lines_before("chr1"), index.lines_before("2")) == (0, 7)
-    with pytest.raises(KeyError):
-        index.lines_before("chr2")
 
 
 def test_contigs_stand_in_the_order_of_the_file() -> None:
@@ -288,40 +260,6 @@ def test_content_cut_anywhere_is_an_error(content: bytes) -> None:
             continue
         with pytest.raises(VcfError, match=r"^cut: "):
             read_index(bgzip(content[:size]), where="cut")
-
-
-def test_an_altered_or_cut_file_is_an_error_or_makes_no_difference() -> None:
-    packed = bgzip(SMALL, block_bytes=100)
-    whole = read_index(packed, where="altered")
-    unharmed = []
-    for at in range(len(packed)):
-        with pytest.raises(VcfError):
-            read_index(packed[:at], where="altered")
-        for bits in (0x01, 0x80, 0xFF):
-            altered = packed[:at] + bytes([packed[at] ^ bits]) + packed[at + 1 :]
-            try:
-                assert read_index(altered, where="altered") == whole
-            except VcfError as error:
-                assert str(error).startswith("altered: ")
-            else:
-                unharmed.append(at)
-    assert len(set(unharmed)) < 0.2 * len(packed)
-
-
-@pytest.mark.parametrize("content", [SMALL, csi(["c"], [contig_bins([(0, [(60, 90)]), (9, [(90, 99)])], is_csi=True)])])
-def test_altered_content_is_an_error_or_a_consistent_index(content: bytes) -> None:
-    """No checksum guards against it: what such an index says is for the reader of the VCF to check."""
-    refused = 0
-    for at in range(len(content)):
-        for bits in (0x01, 0x80, 0xFF):
-            altered = content[:at] + bytes([content[at] ^ bits]) + content[at + 1 :]
-            try:
-                index = read_index(bgzip(altered), where="altered")
-            except VcfError:
-                refused += 1
-            else:
-                check_consistency(index)
-    assert refused > len(content)
 
 
 def check_consistency(index: VariantIndex) -> None:

@@ -14,10 +14,8 @@ import pytest
 
 from genolewm_assets.errors import FetchError, VcfError
 from genolewm_assets.genome import GRCH38, Contig
-from genolewm_assets.sources.files.ranges import RangeFile
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.vcf import bgzf
-from genolewm_assets.sources.vcf import remote as remote_vcf
 from genolewm_assets.sources.vcf.region import find_region
 from genolewm_assets.sources.vcf.remote import RemoteVcf
 from genolewm_assets.sources.vcf.scan import VcfScanner
@@ -227,28 +225,3 @@ def test_regions_of_the_real_files_are_their_contigs(shared_data: Path) -> None:
                 read_by_region += 1
                 assert read(path, contig)[0] == [row for row in everything if row[1] == name]
     assert read_by_region
-
-
-@pytest.mark.slow
-def test_the_rest_of_a_remote_file_is_not_fetched(
-    site: WebServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draw, files = random.Random(3), []
-
-    class Watched(RangeFile):
-        def __init__(self, url: str, **options: object) -> None:
-            super().__init__(url, read_ahead_bytes=1 << 18, **options)  # type: ignore[arg-type]
-            files.append(self)
-
-    records = [
-        (name, at, ".", "A", "C", "PASS", f"AF=0.5;X={draw.randbytes(4_000).hex()}")
-        for name in ("chr1", *NAMES, "chrY")
-        for at in range(1, 1_001)
-    ]
-    vcf = write_indexed(tmp_path / "all.vcf.gz", records)
-    site.files.update({"all.vcf.gz": vcf.read_bytes(), "all.vcf.gz.tbi": Path(f"{vcf}.tbi").read_bytes()})
-    monkeypatch.setattr(remote_vcf, "RangeFile", Watched)
-    rows, _ = read(RemoteVcf(site.url("all.vcf.gz")), GRCH38["chr2"])
-    assert [row[2] for row in rows] == list(range(1, 1_001))
-    # One contig of six, and what is read ahead at each of the few places that are looked at.
-    assert sum(file.bytes_fetched for file in files) < 0.5 * vcf.stat().st_size

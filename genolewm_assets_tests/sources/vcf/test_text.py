@@ -94,13 +94,6 @@ def test_what_is_broken_is_named(monkeypatch: pytest.MonkeyPatch, data: bytes, m
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("read-ahead")]
 
 
-RECORDS = [
-    ("chr1", 1, ".", "A", "C", "PASS", "AF=0.1,0.2"),
-    ("chr2", 2, ".", "A", "C,G,T", "PASS", "."),
-    ("chr2", 3, ".", "A", ".", "PASS", "."),
-]
-
-
 def count(*pieces: bytes) -> tuple[int, int]:
     """Feed a text piece by piece; return records and alleles."""
     counter = AlleleCount()
@@ -113,28 +106,6 @@ def count_plainly(text: str) -> tuple[int, int]:
     fields = [line.removesuffix("\r").split("\t") for line in text.removeprefix("\ufeff").split("\n")]
     alts = [each[4] for each in fields if len(each) > 4 and not each[0].startswith("#")]
     return len(alts), sum(alt.count(",") + 1 for alt in alts)
-
-
-@pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_alternate_alleles_of_every_contig_are_counted(tmp_path: Path, how: str, end: str) -> None:
-    for text, records in (
-        (vcf_text(RECORDS, end=end), 3),
-        (vcf_text(RECORDS, end=end).rstrip(), 3),
-        (vcf_text(RECORDS, end=end) + end + end, 3),
-        (vcf_text([], end=end), 0),
-    ):
-        assert count_records(write_text(tmp_path / "a.vcf", text, how)) == records
-        assert count(text.encode()) == (records, 5 if records else 0)
-
-
-@each_row("end", ["\n", "\r\n"])
-@each_row("mark", ["", "\ufeff"])
-def test_the_text_may_be_cut_anywhere(end: str, mark: str) -> None:
-    text = (mark + vcf_text(RECORDS, info=["AF:A:Float"], end=end) + end).encode()
-    assert count(*(bytes([byte]) for byte in text)) == (3, 5)
-    for cut in range(len(text) + 1):
-        assert count(text[:cut], b"", text[cut:]) == (3, 5)
 
 
 @st.composite
@@ -153,10 +124,6 @@ def cut_texts(draw: st.DrawFn) -> tuple[str, list[bytes]]:
 def test_the_count_equals_the_plain_count(case: tuple[str, list[bytes]]) -> None:
     text, pieces = case
     assert count(*pieces) == count_plainly(text)
-
-
-def test_the_count_of_nothing() -> None:
-    assert count() == count(b"") == (0, 0)
 
 
 SNV = ("chr1", 5, ".", "A", "C", "PASS", "AF=0.5")
@@ -178,32 +145,6 @@ def test_a_contig_that_begins_as_a_byte_order_mark_does_is_counted(mark: str, tm
     path = write_text(tmp_path / "a.vcf", mark + vcf_text([("\uf8ffchr1", *SNV[1:]), SNV]))
     with VcfScanner(path, threads=1) as scanner:
         assert sum(map(len, scanner)) == scanner.alleles == count_records(path) == 2
-
-
-@pytest.mark.parametrize("value", ["\u0131nf", "\u0131nf\u0131n\u0131ty", "\u0130NF", "\u0661"])
-def test_letters_that_only_look_like_a_number_are_refused(value: str, tmp_path: Path) -> None:
-    """A pattern that ignores case took a dotless i for an i, and ``float`` did not."""
-    path = write_text(tmp_path / "a.vcf", vcf_text([(*SNV[:-1], f"AF={value}")]))
-    with VcfScanner(path, threads=1) as scanner:
-        (block,) = scanner
-        with pytest.raises(VcfError, match="line 3: INFO/AF cannot be read: expected a number from 0 to 1"):
-            block.shares_of("AF")
-
-
-@pytest.mark.parametrize(
-    "line", ["##contig=<ID=chr1,length={}>".format("9" * 5_000), "##INFO=<{}>".format("a" * 1_000_000)]
-)
-def test_a_header_line_of_any_length_is_read(line: str, tmp_path: Path) -> None:
-    """Python refuses to read a number of 5,000 digits; a search from every letter took hours."""
-    path = write_text(tmp_path / "a.vcf", vcf_text([SNV], meta=[line]))
-    with VcfScanner(path, threads=1) as scanner:
-        assert set(scanner.header.contigs.values()) <= {None}
-
-
-def test_a_version_of_any_length_is_read(tmp_path: Path) -> None:
-    text = vcf_text([SNV]).replace("VCFv4.2", f"VCFv4.{'3' * 5_000}")
-    with VcfScanner(write_text(tmp_path / "a.vcf", text), threads=1) as scanner:
-        assert scanner.header.percent_encoded
 
 
 def test_very_many_alleles_cost_no_more_than_their_text(tmp_path: Path) -> None:

@@ -44,13 +44,8 @@ STEPS: list[tuple[tuple[str, ...], tuple[str | None, ...]]] = [
     (("mito/genomes", "mito/tokens"), (None,)),
     (
         (
-            "clinvar/release",
-            "clinvar/shard",
-            "clinvar/changes",
-            "holdouts/manifest",
-            "packages/split",
-            "packages/audit",
-            "mito/variants",
+            *("clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest", "packages/split"),
+            *("packages/audit", "mito/variants"),
         ),
         RELEASES,
     ),

@@ -85,12 +85,7 @@ class TinyWorld:
 
     def write_catalog(self, name: str = "tiny", **encoder: object) -> None:
         contigs = [
-            {
-                "name": contig,
-                "length": len(bases),
-                "md5": hashlib.md5(bases).hexdigest(),
-                "circular": contig == "chrM",
-            }
+            {"name": contig, "length": len(bases), "md5": hashlib.md5(bases).hexdigest(), "circular": contig == "chrM"}
             for contig, bases in self.sequences.items()
         ]
         sources = {name: {"url": f"gnomad.{name}.vcf.bgz", "release": "4.1", "md5": "published"} for name in LINEAR[:2]}
@@ -177,15 +172,11 @@ class TinyWorld:
 
     def write_clinvar(self, release: str, *, header_date: str, records: list[str] | None = None) -> Path:
         header = [
-            "##fileformat=VCFv4.1",
-            f"##fileDate={header_date}",
-            "##source=ClinVar",
-            "##reference=GRCh38",
+            *("##fileformat=VCFv4.1", f"##fileDate={header_date}", "##source=ClinVar", "##reference=GRCh38"),
             '##INFO=<ID=ALLELEID,Number=1,Type=Integer,Description="the ClinVar Allele ID">',
             '##INFO=<ID=CLNSIG,Number=.,Type=String,Description="classification">',
             '##INFO=<ID=CLNREVSTAT,Number=.,Type=String,Description="review status">',
-            '##INFO=<ID=GENEINFO,Number=1,Type=String,Description="genes">',
-            "##contig=<ID=17>",
+            *('##INFO=<ID=GENEINFO,Number=1,Type=String,Description="genes">', "##contig=<ID=17>"),
             "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO",
         ]
         records = self.clinvar_records() if records is None else records

@@ -13,12 +13,7 @@ import pyarrow as pa
 from genolewm_assets.genome import Contig, WindowProfile, genome_digest, reverse_complement
 from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import (
-    HOLDOUT_ALLELES,
-    HOLDOUT_CORPUS,
-    HOLDOUT_HAPLOTYPES,
-    HOLDOUT_INTERVALS,
-)
+from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_HAPLOTYPES, HOLDOUT_INTERVALS
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.mix import POSSIBLE, SOURCE_MIX, PackageMix
@@ -188,10 +183,7 @@ def default_intervals() -> pa.Table:
 def temporal_alleles() -> pa.Table:
     """Return two ClinVar alleles of chr17 that the temporal holdout keeps from training, one in each role."""
     rows = clinvar("chr17").to_pylist()
-    return held_alleles(
-        ("holdout-temporal", "validation", rows[3]),
-        ("holdout-temporal", "test", rows[30]),
-    )
+    return held_alleles(("holdout-temporal", "validation", rows[3]), ("holdout-temporal", "test", rows[30]))
 
 
 def make_sources(**changes: object) -> PackageSources:

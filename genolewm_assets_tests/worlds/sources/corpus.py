@@ -10,10 +10,7 @@ from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
 
 SMALL = WindowProfile("small", window_bp=1_200, stride_bp=600, margin_bp=60)
 CONTIGS = ContigSet(
-    [
-        Contig("chr20", 40_000, aliases=("20", "NC_000020.11")),
-        Contig("chr21", 30_000, aliases=("21", "NC_000021.9")),
-    ]
+    [Contig("chr20", 40_000, aliases=("20", "NC_000020.11")), Contig("chr21", 30_000, aliases=("21", "NC_000021.9"))]
 )
 
 

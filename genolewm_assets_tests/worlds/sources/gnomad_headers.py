@@ -3,7 +3,7 @@
 Names, Number and Type after the code that wrote the released headers: in ``broadinstitute/gnomad_qc``
 ``v2/variant_qc/prepare_data_release.py``, ``v3/create_release/prepare_vcf_data_release.py`` and, in
 ``v4/create_release``, ``validate_and_export_vcf.py`` and ``export_joint_vcf.py``; in ``broadinstitute/gnomad_methods``
-``gnomad/utils/vcf.py``. ``PUBLISHED`` holds what readers of the released files state, to check these against.
+``gnomad/utils/vcf.py``.
 """
 
 from __future__ import annotations
@@ -36,11 +36,7 @@ def _subset(prefix: str, group: str) -> list[str]:
 
 
 _FLAGS = ["lcr:0:Flag", "segdup:0:Flag"]
-_CAPTURE_FLAGS = [
-    "fail_interval_qc:0:Flag",
-    "outside_ukb_capture_region:0:Flag",
-    "outside_broad_capture_region:0:Flag",
-]
+_CAPTURE_FLAGS = ["fail_interval_qc:0:Flag", "outside_ukb_capture_region:0:Flag", "outside_broad_capture_region:0:Flag"]
 _NOISE = ["vep:.:String", "variant_type:1:String", "faf95:A:Float", "faf95_afr:A:Float", "DP:1:Integer"]
 
 HEADERS: dict[str, list[str]] = {
@@ -117,13 +113,7 @@ HEADERS: dict[str, list[str]] = {
         *_CAPTURE_FLAGS,
         *_NOISE,
     ],
-    "v4.1 genomes": [
-        *_set(_V4_GENOMES, ("XX", "XY")),
-        *_max("grpmax"),
-        *_FLAGS,
-        "non_par:0:Flag",
-        *_NOISE,
-    ],
+    "v4.1 genomes": [*_set(_V4_GENOMES, ("XX", "XY")), *_max("grpmax"), *_FLAGS, "non_par:0:Flag", *_NOISE],
     "v4.1 joint": [
         *(
             item
@@ -139,37 +129,4 @@ HEADERS: dict[str, list[str]] = {
         "genomes_filters:.:String",
         "fafmax_faf95_max_joint:A:Float",
     ],
-}
-
-#: Fields of released files as public readers of those files list them, cut down to the fields that matter here and
-#: typed where the reader types them. Sources, in this order: the VEP command of ``dbmi-bgm/cgap-pipeline-SNV-germline``
-#: (``dockerfiles/snv_germline/vep-annot.sh``, v2.1.1 and v3.1) and, in ``ucscGenomeBrowser/kent``,
-#: ``src/hg/makeDb/doc/hg38/gnomad.txt`` (v3.1: ``-`` for ``_`` except in the popmax fields) and
-#: ``src/hg/makeDb/scripts/gnomadV4.1.1/*.fieldList`` (of v4.1.1 and, says the script beside them, v4.1 alike); for the
-#: joint files ``populationgenomics/talos`` (``tools/build_test_fixtures/gnomad_echtvar_config.json``, which is typed)
-#: and ``bystrogenomics/bystro`` (``perl/ANNOTATION.md``).
-PUBLISHED: dict[str, str] = {
-    "v2.1.1 exomes": (
-        "AC AN AF nhomalt AF_oth AF_sas AF_fin AF_eas AF_amr AF_afr AF_asj AF_nfe AC_female AC_male AF_popmax"
-    ),
-    "v3.1 genomes": (
-        "AC AN AF nhomalt AC-XX AC-XY AF-afr AF-ami AF-amr AF-asj AF-eas AF-fin AF-mid AF-nfe AF-oth AF-sas "
-        "popmax AC_popmax AN_popmax AF_popmax"
-    ),
-    "v4.1 exomes": (
-        "AC AN AF nhomalt AC_XX AC_XY AF_afr AF_amr AF_asj AF_eas AF_fin AF_mid AF_nfe AF_sas AF_remaining "
-        "grpmax AC_grpmax AN_grpmax AF_grpmax segdup"
-    ),
-    "v4.1 genomes": (
-        "AC AN AF nhomalt AC_XX AC_XY AF_afr AF_ami AF_amr AF_asj AF_eas AF_fin AF_mid AF_nfe AF_sas AF_remaining "
-        "grpmax AC_grpmax AN_grpmax AF_grpmax segdup"
-    ),
-    "v4.1 joint": (
-        "AC_joint:A:Integer AN_joint:1:Integer AF_joint:A:Float nhomalt_joint:A:Integer AC_joint_XY:A:Integer "
-        "AC_exomes:A:Integer AN_exomes:1:Integer AF_exomes:A:Float "
-        "AC_genomes:A:Integer AN_genomes:1:Integer AF_genomes:A:Float "
-        "exomes_filters:.:String genomes_filters:.:String fafmax_faf95_max_joint:A:Float "
-        "AF_joint_afr AF_joint_ami AF_joint_amr AF_joint_asj AF_joint_eas AF_joint_fin AF_joint_mid AF_joint_nfe "
-        "AF_joint_remaining AF_joint_sas AF_grpmax_joint AN_grpmax_joint"
-    ),
 }

@@ -205,13 +205,7 @@ def test_a_client_that_is_exchanged_is_waited_for(cluster: Cluster) -> None:
     def bring_back() -> None:
         away.rename(program)
 
-    told, _ = cluster.run(
-        remove,
-        *[lambda: None] * 20,
-        bring_back,
-        cluster.finishes,
-        lambda: cluster.says("COMPLETED"),
-    )
+    told, _ = cluster.run(remove, *[lambda: None] * 20, bring_back, cluster.finishes, lambda: cluster.says("COMPLETED"))
     assert told == [{"outcome": "built"}]
     assert any("scontrol: could not be run to its end" in line for line in cluster.log)
     assert cluster.calls("scancel") == []
