@@ -19,6 +19,7 @@ from genolewm_assets.audit.reading.intervals import emitted_span, left_flank_spa
 from genolewm_assets.audit.report import Verdict
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
 from genolewm_assets.genome import encode_kmers, encode_sequence
+from genolewm_assets.lewm.mapped.checks import find_mapped_faults
 from genolewm_assets.lewm.packages.reader import verify_package
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
@@ -89,8 +90,10 @@ def test_what_is_planted_is_all_that_is_found(tried: Tried) -> None:
     assert report[LeakKind.WRONG_LABEL].found.keys >= {one.key for one in planted if one.kind is LeakKind.WRONG_LABEL}
 
 
-def test_a_stream_that_trainers_refuse_is_not_certain(tried: Tried) -> None:
-    stream = tried[1][LeakKind.RECREATED_ALLELE]
+def test_a_stream_that_trainers_refuse_is_not_certain(audited: AuditedWorld, tmp_path: Path) -> None:
+    package = Path(shutil.copytree(audited.package, tmp_path / "package"))
+    (package / "arrays/train/index.json").unlink()
+    stream = audit(audited, package=package)[LeakKind.RECREATED_ALLELE]
     assert stream.verdict is Verdict.INCONCLUSIVE
     assert "the stream cannot be drawn" in stream.reason
 
@@ -173,9 +176,11 @@ def test_a_copy_inside_of_what_is_copied_is_refused(audited: AuditedWorld, tmp_p
 
 def test_a_planted_package_verifies_and_the_original_is_untouched(audited: AuditedWorld, tmp_path: Path) -> None:
     before = (audited.package / "manifest.json").read_bytes()
-    plant_leaks(audited.package, tmp_path / "out", audited.fasta)
+    plant_leaks(audited.package, tmp_path / "out", audited.fasta, linked=True)
     assert verify_package(tmp_path / "out/package") == []
+    assert find_mapped_faults(tmp_path / "out/package") == []
     assert verify_package(audited.package) == []
+    assert find_mapped_faults(audited.package) == []
     assert (audited.package / "manifest.json").read_bytes() == before
     listed = json.loads((tmp_path / "out/planted.json").read_text())
     assert {one["plant"] for one in listed} == set(PLANTS)

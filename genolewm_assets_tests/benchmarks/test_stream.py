@@ -67,8 +67,10 @@ def test_the_tables_of_a_small_package_show_writing_opening_and_sizes(tmp_path: 
     assert windows[Split.TEST] == list(TEST)
     assert not {*VALIDATION, *TEST} & set(windows[Split.TRAIN])
     assert f"| {sum(split.windows for split in package.info.splits.values()):,} |" in written
-    shown = [line.split(" | ")[3] for line in lines if line.count("|") == 8 and "MiB" not in line]
-    assert [name for name in shown if name == "worker"] == ["worker", "worker"]
+    shown = [line.split(" | ")[3:5] for line in lines if line.count("|") == 9 and "MiB" not in line]
+    assert [name for _, name in shown if name == "worker"] == ["worker", "worker"]
+    (rate,) = [int(rate.replace(",", "")) for rate, _ in shown if rate.strip()]
+    assert rate > 0
 
 
 def test_a_part_that_fails_is_said_to_have_failed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Write a copy of a package with planted leaks, its digests made anew so that trainers open it."""
+"""Write a copy of a package with planted leaks, its arrays and digests made anew so that trainers open it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from genolewm_assets.audit.planting.planted import PLANTS, Field, Harvest, Plant
 from genolewm_assets.audit.reading.package_files import TRAIN, open_files
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
+from genolewm_assets.genome import Split
+from genolewm_assets.lewm.mapped import write_from_tables
 
 #: Folders and file in the output of a planting.
 PACKAGE, HOLDOUTS, LIST = "package", "holdouts", "planted.json"
-#: Folder of a package that repeats its windows and alleles in another form.
-ARRAYS = "arrays"
+#: Folder of a package in which trainers read the windows and alleles of training.
+ARRAYS = f"arrays/{TRAIN}"
 
 _GROUP_ROWS = 1_024
 _JSON: dict[str, Any] = {"sort_keys": True, "indent": 2, "ensure_ascii": False}
@@ -98,13 +100,14 @@ def plant_leaks(
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as work:
         unfinished = Path(work) / out.name
         copy, truth = unfinished / PACKAGE, unfinished / HOLDOUTS
-        # Without the mapped form trainers read the tables, and so what is planted in them.
-        leave_out = shutil.ignore_patterns(ARRAYS)
-        shutil.copytree(files.directory, copy, ignore=leave_out, copy_function=_link if linked else shutil.copy2)
+        shutil.copytree(files.directory, copy, copy_function=_link if linked else shutil.copy2)
         shutil.copytree(files.holdouts, truth)
         _add_rows(copy / "data" / shards[-1].name, harvest.windows)
         _change_variants(copy / f"variants/{TRAIN}.parquet", harvest)
         _add_rows(truth / "alleles.parquet", harvest.held_alleles)
+        # Trainers read what is planted in the tables.
+        shutil.rmtree(copy / ARRAYS, ignore_errors=True)
+        write_from_tables(copy / ARRAYS, copy, Split.TRAIN)
         _restate(copy, harvest)
         (unfinished / LIST).write_text(json.dumps([asdict(one) for one in harvest.planted], **_JSON) + "\n")
         unfinished.rename(out)
@@ -112,8 +115,8 @@ def plant_leaks(
 
 
 def _link(source: str, target: str) -> None:
-    """Link a table, where the file system can; copy other files."""
-    if source.endswith(".parquet"):
+    """Link a table or array, where the file system can; copy other files."""
+    if source.endswith((".parquet", ".npy")):
         with suppress(OSError):
             os.link(source, target)
             return
@@ -150,10 +153,7 @@ def _restate(package: Path, harvest: Harvest) -> None:
     added = [f"windows.{row['origin']}.train" for row in harvest.windows]
     for name in (*added, *(f"alleles.{row['source']}.train" for row in harvest.variants)):
         record["counts"][name] = record["counts"].get(name, 0) + 1
-    record["files"] = [entry for entry in record["files"] if not entry["path"].startswith(f"{ARRAYS}/")]
-    for entry in record["files"]:
-        path = package / entry["path"]
-        entry |= {"sha256": _digest(path), "size_bytes": path.stat().st_size, "rows": _count_rows(path)}
+    record["files"] = _measured(package, record["files"])
     for split, stated in record["splits"].items():
         names = (f"data/{split}-", f"variants/{split}.", f"controls/{split}.")
         ours = [entry for entry in record["files"] if entry["path"].startswith(names)]
@@ -165,13 +165,24 @@ def _restate(package: Path, harvest: Harvest) -> None:
     manifest = package / "manifest.json"
     if manifest.is_file():
         stated = json.loads(manifest.read_bytes()) | {"counts": record["counts"]}
-        stated["files"] = [entry for entry in stated["files"] if not entry["path"].startswith(f"{ARRAYS}/")]
-        for entry in stated["files"]:
-            path = package / entry["path"]
-            entry |= {"sha256": _digest(path), "size_bytes": path.stat().st_size}
-            if path.suffix == ".parquet":
-                entry["rows"] = _count_rows(path)
+        stated["files"] = _measured(package, stated["files"])
         manifest.write_text(json.dumps(stated, **_JSON) + "\n")
+
+
+def _measured(package: Path, entries: list[Row]) -> list[Row]:
+    """Return entries of files with their digests and sizes, those of the arrays of training made anew."""
+    known = {entry["path"]: entry for entry in entries if not entry["path"].startswith(f"{ARRAYS}/")}
+    known |= {path: {"path": path, "rows": None} for path in _arrays(package)}
+    for name, entry in known.items():
+        path = package / name
+        entry |= {"sha256": _digest(path), "size_bytes": path.stat().st_size}
+        if path.suffix == ".parquet":
+            entry["rows"] = _count_rows(path)
+    return [known[name] for name in sorted(known)]
+
+
+def _arrays(package: Path) -> list[str]:
+    return [path.relative_to(package).as_posix() for path in (package / ARRAYS).rglob("*") if path.is_file()]
 
 
 def _digest(path: Path) -> str:

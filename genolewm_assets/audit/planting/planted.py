@@ -140,18 +140,24 @@ class Field:
     def reference_window(
         self, name: str, contig: str, start: int, *, sequence: str | None = None, **columns: object
     ) -> Row:
-        """Return a window of the reference, with its flanks; ``sequence`` in place of its bases."""
+        """Return a window of the reference, with its flanks; ``sequence`` in place of its bases.
+
+        Unknown bases, and those outside the contig, are random: a package has windows of known bases only.
+        """
         end, margin = start + self.window_bp, self.margin_bp
-        read = self.reference.fetch
         return self.window(
             name,
-            decode(read(contig, start, end)) if sequence is None else sequence,
+            self._known(contig, start, end) if sequence is None else sequence,
             **{"origin": "reference", "record_id": None, "window_index": None, "contig": contig, "strand": "+"},
             **{"start": start, "end": end, "placement_exact": True, "frame": start % _TOKEN_BP},
-            left_flank=decode(read(contig, start - margin, start)),
-            right_flank=decode(read(contig, end, end + margin)),
+            left_flank=self._known(contig, start - margin, start),
+            right_flank=self._known(contig, end, end + margin),
             **columns,
         )
+
+    def _known(self, contig: str, start: int, end: int) -> str:
+        codes = unmasked(self.reference.fetch(contig, start, end))
+        return decode(np.where(codes < 4, codes, self.rng.integers(0, 4, codes.size, dtype=np.uint8)))
 
 
 def _columns(files: OwnFiles, table: str, folder: object = None) -> list[str]:
@@ -357,8 +363,7 @@ PLANTS: Mapping[str, Plant] = MappingProxyType(
         "wrong_label": Plant(LeakKind.WRONG_LABEL, _wrong_label),
     }
 )
-#: Plants that show in what the stream emits. They are tried in a package of their own: a trainer refuses one that has
-#: windows of held-out intervals, and emits nothing then.
+#: Plants that show in what the stream emits; tried in a package of their own, so that its stream emits no other.
 EMITTED_PLANTS: tuple[str, ...] = ("two_snvs",)
 
 

@@ -28,7 +28,6 @@ Marks = npt.NDArray[np.bool_]
 _CODES = np.full(256, 4, dtype=np.uint64)
 _CODES[np.frombuffer(b"ACGT", dtype=np.uint8)] = np.arange(4)
 
-_LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8).copy()
 
 _TOP = np.uint64(2 * (K - 1))
 _MASK = np.uint64((1 << 2 * K) - 1)
@@ -176,33 +175,6 @@ def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: Held
         for at in range(n_bases[row]):
             codes[at] = packed[first[row] + (at >> 2)] >> np.uint8(2 * (at & 3)) & np.uint8(3)
         marks[row] = has_key_of_codes(codes[: n_bases[row]], table)
-
-
-@compiled(nogil=True)
-def write_words(keys: Keys, shift: np.uint64, words: Keys) -> None:
-    """Set two bits for every key in the word that its leading bits name, all but ``shift``; ``words`` begins with 0."""
-    for key in keys:
-        words[np.int64(key >> shift)] |= _two_bits(key)
-
-
-@compiled(nogil=True)
-def mark_keys(
-    packed: Bytes, first: Integers, n_bases: Integers, keys: Keys, words: Keys, shift: np.uint64, marks: Marks
-) -> None:
-    """Mark the rows as :func:`mark_spelling` does, by looking every 31-mer up; it shares no look-up with that."""
-    longest = n_bases.max() if n_bases.size else 0
-    text, own = np.empty(longest, dtype=np.uint8), np.empty(longest, dtype=np.uint64)
-    for row in range(first.size):
-        for at in range(n_bases[row]):
-            text[at] = _LETTERS[packed[first[row] + (at >> 2)] >> np.uint8(2 * (at & 3)) & np.uint8(3)]
-        marks[row] = False
-        for key in own[: write_keys(text[: n_bases[row]], own)]:
-            bits = _two_bits(key)
-            if words[np.int64(key >> shift)] & bits == bits:
-                found = np.searchsorted(keys, key)
-                if found < keys.size and keys[found] == key:
-                    marks[row] = True
-                    break
 
 
 @kernel

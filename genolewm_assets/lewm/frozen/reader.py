@@ -64,7 +64,7 @@ class FrozenEpochs:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._reader = ArrayStoreReader(directory, check=True, keep_pages=False)
+        self._reader = ArrayStoreReader(directory, check=True)
         config, arrays = self._reader.fingerprint["config"], self._reader.arrays.keys()
         epochs = config.get("epochs") if isinstance(config, dict) else None
         expected = set(FROZEN_ROWS.columns) - _INDEX

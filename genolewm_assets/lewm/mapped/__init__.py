@@ -1,8 +1,8 @@
 """The mapped form of a split: its windows and alleles as plain NumPy files, opened at once and shared by all processes.
 
-Belongs here: names and types of the files, writing them beside a package's tables or, for a package without them, into
-the cache folder of this machine, reading them, and comparing them with the tables. Does not belong here: tables of a
-package (``lewm.packages``), sampling (``lewm.sampler``), the order of windows (``lewm.training``).
+Belongs here: names and types of the files, writing them beside a package's tables, reading them, and comparing them
+with the tables. Does not belong here: tables of a package (``lewm.packages``), sampling (``lewm.sampler``), the order
+of windows (``lewm.training``).
 """
 
 import lazy_loader

@@ -35,15 +35,6 @@ _MOST_BYTES: Final = 2**32 - 1
 class AlleleWriter:
     """Writes alleles that arrive in any order of holdouts and contigs; within both, best sorted by pos, ref and alt.
 
-    Parameters
-    ----------
-    folder
-        Folder of the arrays; it is made.
-    with_classes
-        Whether label, stars, clinvar_id and gene_ids are written too.
-
-    Notes
-    -----
     Memory: 64 MiB and the alleles of one holdout and contig. Others wait on disk, in ``folder``.
     """
 
@@ -64,16 +55,7 @@ class AlleleWriter:
         self._spool.__exit__(kind, error, trace)
 
     def add(self, alleles: pa.Table, *, with_holdouts: bool = True) -> None:
-        """Append alleles.
-
-        Parameters
-        ----------
-        alleles
-            Columns chrom, pos, ref, alt, of which pos is 1-based; holdout, null for none; where classes are written,
-            theirs.
-        with_holdouts
-            Whether alleles are told apart by holdout; otherwise the column need not be there.
-        """
+        """Append alleles: chrom, pos (1-based), ref, alt, holdout (null for none), and the classes that are written."""
         if not with_holdouts:
             alleles = alleles.append_column("holdout", pa.nulls(alleles.num_rows, pa.string()))
         names = pc.fill_null(alleles["holdout"], "")

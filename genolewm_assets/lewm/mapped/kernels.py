@@ -21,23 +21,10 @@ _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 @compiled(nogil=True)
 def pack_rows(at: Integers, text: Bytes, first: Integers, packed: Bytes) -> int:
-    """Pack texts of upper-case ACGT, four bases per byte, the first base in the lowest bits.
+    """Pack texts of upper-case ACGT, four bases per byte, the first base in the lowest bits, unused bits 0.
 
-    Parameters
-    ----------
-    at
-        int64, shape (n + 1,): where each text begins in ``text``, and the end of the last.
-    text
-        uint8: ASCII.
-    first
-        int64, shape (n,): byte of ``packed`` at which each text begins.
-    packed
-        uint8: receives the bases; unused bits of a text's last byte are 0.
-
-    Returns
-    -------
-    int
-        Number of the first text with another symbol; -1 if there is none.
+    Text i, ``text[at[i]:at[i + 1]]``, begins at byte ``first[i]`` of ``packed``. Returns the number of the first text
+    with another symbol; -1 if there is none.
     """
     for row in range(first.size):
         own, worst = text[at[row] : at[row + 1]], np.uint8(0)
@@ -61,15 +48,7 @@ def pack_rows(at: Integers, text: Bytes, first: Integers, packed: Bytes) -> int:
 
 @compiled(nogil=True)
 def hash_ids(ids: Words, hashes: Words) -> None:
-    """Write one number for every identifier, equal for equal ones.
-
-    Parameters
-    ----------
-    ids
-        uint64, shape (n, 4): the 32 bytes of each identifier.
-    hashes
-        uint64, shape (n,).
-    """
+    """Write one number for every identifier, 32 bytes as shape (n, 4), equal for equal ones."""
     for row in range(hashes.size):
         mixed = np.uint64(0)
         for word in range(ids.shape[1]):
@@ -80,17 +59,7 @@ def hash_ids(ids: Words, hashes: Words) -> None:
 
 @compiled(nogil=True)
 def write_first_rows(ids: Words, hashes: Words, order: Integers, first_row: Integers) -> None:
-    """Write the first row with the same identifier for every row.
-
-    Parameters
-    ----------
-    ids, hashes
-        As in :func:`hash_ids`.
-    order
-        int64, shape (n,): rows sorted by hash; rows of equal hashes ascend.
-    first_row
-        int64, shape (n,).
-    """
+    """Write the first row with the same identifier for every row; ``order``: rows by hash, those of one hash ascend."""
     begin = 0
     for end in range(1, order.size + 1):
         if end < order.size and hashes[order[end]] == hashes[order[begin]]:

@@ -22,13 +22,12 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.lewm.mapped.array_file import REBUILD
 from genolewm_assets.store.files import canonical_json, read_document
 
 INDEX: Final = "index.json"
 #: Version of the files below ``arrays/<split>``; readers refuse another.
 FORM_VERSION: Final = "1.1"
-#: Formats of packages that carry a form of another version.
-OTHER_FORMS: Final = ("2.2",)
 #: Folders of the windows, of the alleles that no edit may make, and of the 31-mers that these make.
 WINDOWS, HELD_OUT, HELD_SEQUENCES = "windows", "held_out", "held_sequences"
 
@@ -105,77 +104,38 @@ KMER_COLUMNS: Final = _columns(
 
 @dataclass(frozen=True, slots=True)
 class ViewIndex:
-    """Windows that are read together: those of one holdout.
+    """Windows that are read together: those of one holdout, or with an empty name of train.
 
-    Attributes
-    ----------
-    holdout
-        Name of the holdout; empty in train.
-    frozen_only
-        Whether windows that are there only to score alleles are left out.
-    rows
-        First and last (exclusive) place of the view's rows in ``view_rows``; None: all windows.
-    n_windows
-        Number of windows.
-    shortest_bp
-        Bases of the shortest window; 0 if there is none.
-    all_placed
-        Whether every window has an exact placement.
+    ``frozen_only`` leaves out windows that are there only to score alleles; ``all_placed``: each has a place.
     """
 
     holdout: str
     frozen_only: bool
+    #: First and last (exclusive) place of the rows in ``view_rows``; None: all windows.
     rows: tuple[int, int] | None
     n_windows: int
+    #: Bases of the shortest window; 0 if there is none.
     shortest_bp: int
     all_placed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class AlleleIndexNames:
-    """Names of the alleles of one folder.
+    """Names and counts of the alleles of one folder."""
 
-    Attributes
-    ----------
-    holdouts
-        Holdouts, sorted: first axis of ``rows``; an empty name for alleles that are of none.
-    contigs
-        Contigs, sorted: second axis of ``rows``.
-    n_alleles, n_text_bytes, n_genes
-        Number of alleles, of bytes of their refs and alts, and of their genes.
-    longest_bp
-        Bases of the longest alt of each holdout.
-    """
-
+    #: Sorted, the axes of ``rows``; an empty name of a holdout for alleles that are of none.
     holdouts: tuple[str, ...]
     contigs: tuple[str, ...]
     n_alleles: int
     n_text_bytes: int
     n_genes: int
+    #: Bases of the longest alt of each holdout.
     longest_bp: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SplitIndex:
-    """Content of ``index.json``.
-
-    Attributes
-    ----------
-    n_windows, n_bytes
-        Number of windows, and of bytes of their bases.
-    contigs, origins, caches, holdouts
-        Names of the codes of the columns of windows, each in the order in which the rows name them.
-    views
-        Windows that are read together.
-    alleles
-        Alleles by folder: ``gnomad``, ``clinvar`` and ``held_out``.
-    n_kmers
-        Number of 31-mers; None where none is needed.
-    n_seed_words
-        Words of the table of their 16-mers: a power of two, at least 2; 0 without 31-mers.
-    version
-        :data:`FORM_VERSION`.
-    """
+    """Content of ``index.json``; names of codes are in the order in which the rows name them."""
 
     n_windows: int
     n_bytes: int
@@ -184,8 +144,11 @@ class SplitIndex:
     caches: tuple[str, ...]
     holdouts: tuple[str, ...]
     views: tuple[ViewIndex, ...]
+    #: By folder: ``gnomad``, ``clinvar`` and ``held_out``.
     alleles: Mapping[str, AlleleIndexNames]
+    #: Number of 31-mers; None where none is needed.
     n_kmers: int | None = None
+    #: Words of the table of their 16-mers: a power of two, at least 2; 0 without 31-mers.
     n_seed_words: int = 0
     version: str = FORM_VERSION
 
@@ -194,24 +157,9 @@ class SplitIndex:
         return canonical_json(asdict(self), INDEX)
 
     @classmethod
-    def read(cls, folder: Path, *, remedy: str) -> Self:
-        """Read the index of a split's mapped form.
-
-        Parameters
-        ----------
-        folder
-            Folder of the split.
-        remedy
-            What to do about a missing or damaged file, for messages.
-
-        Raises
-        ------
-        MissingResourceError
-            If the file is missing.
-        CorruptResourceError
-            If it is no index, or one of another version.
-        """
-        document = read_document(folder / INDEX, remedy=remedy)
+    def read(cls, folder: Path) -> Self:
+        """Read the index of a folder; one that is missing, damaged or of another version is an error."""
+        document = read_document(folder / INDEX, remedy=REBUILD)
         version = document.get("version") if isinstance(document, dict) else None
         if version != FORM_VERSION:
             raise CorruptResourceError(
@@ -219,12 +167,12 @@ class SplitIndex:
                 "cannot be read by this code",
                 expected=f"version {FORM_VERSION}",
                 got=repr(version),
-                remedy=remedy,
+                remedy=REBUILD,
             )
         try:
             return cls(**_with_tuples(document))
         except (AttributeError, KeyError, TypeError, ValueError) as err:
-            raise CorruptResourceError(str(folder / INDEX), f"is no index of a split ({err})", remedy=remedy) from err
+            raise CorruptResourceError(str(folder / INDEX), f"is no index of a split ({err})", remedy=REBUILD) from err
 
 
 def _with_tuples(document: dict[str, Any]) -> dict[str, Any]:

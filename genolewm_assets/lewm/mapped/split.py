@@ -1,6 +1,6 @@
 """Open the mapped form of a split; nothing is read of a window or an allele until it is asked for.
 
-Not here: the windows' face (``windows``), where the files come from (``opening``).
+Not here: the windows' face (``windows``), writing the files (``writer``).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits import LEAST_WORDS, AlleleIndex, Classification, HeldKmers, HeldSequences
-from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, REBUILD, check_array_file, map_array
+from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, REBUILD, map_array
 from genolewm_assets.lewm.mapped.layout import (
     ALLELE_COLUMNS,
     CLASS_COLUMNS,
@@ -31,71 +32,57 @@ from genolewm_assets.lewm.mapped.layout import (
     SplitIndex,
     ViewIndex,
 )
-from genolewm_assets.lewm.packages import VariantSource
-from genolewm_assets.store.files import count_read
+from genolewm_assets.lewm.packages import Package, VariantSource, arrays_path
 
 
-class MappedSplit:
-    """One split in its mapped form.
-
-    Columns are mapped when they are first used, and read-only. A pickle holds the path alone.
-
-    Parameters
-    ----------
-    folder
-        Folder of the split's arrays.
-    remedy
-        What to do about a missing or damaged file, for messages.
-
-    Attributes
-    ----------
-    index
-        Names and counts.
+def open_mapped(package: Package, split: Split) -> MappedSplit:
+    """Open the mapped form of a split of an open package.
 
     Raises
     ------
     MissingResourceError, CorruptResourceError
-        If a file is missing, or its type, shape or size is not that of the index.
+        If the package does not carry the form, or a file of it is missing, damaged or of another version.
+    """
+    path = arrays_path(split)
+    if not any(entry.path == f"{path}/{INDEX}" for entry in package.info.files):
+        raise MissingResourceError(
+            str(package.directory),
+            "is of an older format, without the files that trainers map",
+            expected=f"{path}/{INDEX} among its files",
+            got=f"format {package.info.format_version}",
+            remedy="Build the package again",
+        )
+    return MappedSplit(package.directory / path)
+
+
+class MappedSplit:
+    """One split in its mapped form, of which ``index`` has the names and counts.
+
+    Types, shapes and sizes of all files are compared at once; a column, whose map keeps a descriptor, is mapped when it
+    is first used. A pickle holds the path alone.
     """
 
-    def __init__(self, folder: Path, *, remedy: str = REBUILD) -> None:
-        self.folder, self._remedy = folder, remedy
-        self.index = SplitIndex.read(folder, remedy=remedy)
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.index = folder, SplitIndex.read(folder)
+        self._mapped: dict[str, NDArray[Any]] = {}
         try:
             self._kinds = dict(_kinds(self.index))
+            for name, kind in self._kinds.items():
+                map_array(self._path(name), *kind)
         except (AttributeError, TypeError, ValueError, OverflowError) as err:
-            raise CorruptResourceError(str(folder / INDEX), f"is no index of a split ({err})", remedy=remedy) from err
-        for name, (dtype, shape) in self._kinds.items():
-            check_array_file(self._path(name), dtype, shape, remedy=remedy)
-        self._mapped: dict[str, NDArray[Any]] = {}
+            raise CorruptResourceError(str(folder / INDEX), f"is no index of a split ({err})", remedy=REBUILD) from err
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _reopen, (self.folder, self._remedy)
+        return MappedSplit, (self.folder,)
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a mapped column by its path without ending, such as ``windows/start``."""
+        """Return a mapped column by its path without ending, such as ``windows/start``; it is read-only."""
         if name not in self._mapped:
-            self._mapped[name] = map_array(self._path(name), *self._kinds[name], remedy=self._remedy)
+            self._mapped[name] = map_array(self._path(name), *self._kinds[name])
         return self._mapped[name]
 
     def read_bases(self, first_byte: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Read packed bases from the file into memory, which no mapping keeps resident.
-
-        Parameters
-        ----------
-        first_byte, n_bytes
-            int64, shape (n,): parts of the file ``windows/bases``.
-
-        Returns
-        -------
-        ndarray
-            uint8: the parts, one after another.
-
-        Raises
-        ------
-        CorruptResourceError
-            If the file is shorter.
-        """
+        """Read parts of ``windows/bases``, one after another; a map would read more of a cold disk."""
         found = np.empty(int(n_bytes.sum()), dtype=np.uint8)
         # Windows that follow each other in the file are read at once.
         begins = np.flatnonzero(np.concatenate(([True], first_byte[1:] != (first_byte + n_bytes)[:-1]))[: len(n_bytes)])
@@ -104,18 +91,10 @@ class MappedSplit:
         for offset, start, stop in zip(first_byte[begins].tolist(), bounds, bounds[1:], strict=False):
             if os.preadv(self._bases, [view[start:stop]], HEADER_BYTES + offset) != stop - start:
                 raise self.damaged(_BASES, "ends before the bases of a window")
-        # A window's row is another place of every column.
-        count_read(0, len(n_bytes) * len(self._mapped))
         return found
 
     def view(self, holdout: str | None, *, frozen_only: bool) -> ViewIndex:
-        """Return the index of the windows of a holdout; None: those of train.
-
-        Raises
-        ------
-        ConfigurationError
-            If the split has no window of the holdout.
-        """
+        """Return the index of the windows of a holdout; None: those of train. A holdout without windows is an error."""
         for view in self.index.views:
             if (view.holdout, view.frozen_only) == (holdout or "", frozen_only) and (view.n_windows or not holdout):
                 return view
@@ -158,7 +137,7 @@ class MappedSplit:
 
     def damaged(self, name: str, problem: str) -> CorruptResourceError:
         """Return the error of a column, by its path without ending, that holds what no split can hold."""
-        return CorruptResourceError(str(self._path(name)), problem, remedy=self._remedy)
+        return CorruptResourceError(str(self._path(name)), problem, remedy=REBUILD)
 
     def _alleles(self, folder: str, holdout: str) -> AlleleIndex:
         names, contigs, longest_bp = self.index.alleles[folder], dict[str, tuple[int, int]](), 0
@@ -187,15 +166,6 @@ class MappedSplit:
 
 _BASES: Final = f"{WINDOWS}/bases"
 _VIEW_ROWS: Final = f"{WINDOWS}/{VIEW_ROWS}"
-
-
-def _reopen(folder: Path, remedy: str) -> MappedSplit:
-    return MappedSplit(folder, remedy=remedy)
-
-
-def array_paths(index: SplitIndex) -> list[str]:
-    """Return the paths of the arrays of a split, relative to its folder."""
-    return [f"{name}.npy" for name, _ in _kinds(index)]
 
 
 def _kinds(index: SplitIndex) -> list[tuple[str, tuple[np.dtype[Any], tuple[int, ...]]]]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.mapped.array_file import ArrayWriter, map_array, write_array
+from genolewm_assets.lewm.mapped.array_file import REBUILD, ArrayWriter, map_array, write_array
 from genolewm_assets.lewm.mapped.layout import VIEW_ROWS, VIEW_ROWS_COLUMN, WINDOW_COLUMNS, ViewIndex
 
 #: Windows whose bases are packed at once: 13 MB of text.
@@ -44,13 +44,7 @@ class WrittenWindows:
 
 
 class WindowWriter:
-    """Writes the windows of one split.
-
-    Parameters
-    ----------
-    folder
-        Folder of the arrays; it is made.
-    """
+    """Writes the windows of one split into a folder, which is made."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._stack = folder, ExitStack()
@@ -72,13 +66,7 @@ class WindowWriter:
         self._stack.__exit__(kind, error, trace)
 
     def add(self, windows: pa.Table | pa.RecordBatch) -> None:
-        """Append windows: columns of ``PACKAGE_WINDOWS``.
-
-        Raises
-        ------
-        CorruptResourceError
-            If a sequence or flank holds another symbol than A, C, G and T.
-        """
+        """Append windows: columns of ``PACKAGE_WINDOWS``; another symbol than A, C, G and T is an error."""
         table = pa.table(windows).select(READ_COLUMNS)
         for batch in table.combine_chunks().to_batches(_PACKED_ROWS):
             self._add_bases(batch)
@@ -120,7 +108,7 @@ class WindowWriter:
                 "a sequence or flank holds a base other than A, C, G and T",
                 expected="windows inside ACGT runs",
                 got=repr(next(base for base in window if base not in "ACGT")),
-                remedy="Rebuild the package",
+                remedy=REBUILD,
             )
         self._columns["bases"].append(packed)
         self._columns["first_byte"].append(self._n_bytes + first)

@@ -30,8 +30,8 @@ from genolewm_assets.lewm.mapped.layout import (
     AlleleIndexNames,
     SplitIndex,
 )
-from genolewm_assets.lewm.mapped.window_writer import WindowWriter
-from genolewm_assets.lewm.packages import VariantSource
+from genolewm_assets.lewm.mapped.window_writer import READ_COLUMNS, WindowWriter
+from genolewm_assets.lewm.packages import Package, VariantSource, read_package_info
 from genolewm_assets.store.files import write_atomic
 from genolewm_assets.variants import ALLELE_KEY
 
@@ -124,6 +124,32 @@ class SplitWriter:
             n_seed_words=n_seed_words,
         )
         write_atomic(self._folder / INDEX, index.to_bytes())
+
+
+def write_from_tables(folder: Path, directory: Path, split: Split) -> None:
+    """Write the mapped form of a split from the tables of a package.
+
+    Parameters
+    ----------
+    folder
+        Folder of the split's form; it is made.
+    directory
+        Folder of the package.
+    split
+        The split.
+
+    Raises
+    ------
+    CorruptResourceError
+        If ``package.json`` or a table cannot be read, or a window holds another base than A, C, G and T.
+    """
+    package = Package(directory, read_package_info(directory), {})
+    with SplitWriter(folder, split, min_stars=int(str(package.info.policy["min_stars"]))) as writer:
+        for batch in package.window_batches(split, READ_COLUMNS):
+            writer.add_windows(batch)
+        for batch in package.variant_batches(split, VARIANT_COLUMNS):
+            writer.add_variants(batch)
+        writer.finish(package.holdouts("alleles", ["role", *ALLELE_KEY]), package.context_batches())
 
 
 def find_spelling(folder: Path, n_windows: int, kmers: HeldKmers) -> NDArray[np.bool_]:

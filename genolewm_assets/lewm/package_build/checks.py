@@ -181,7 +181,7 @@ def check_package(
     found = (
         schema,
         check_sequences(directory, info, sources, progress),
-        check_mapped(directory, info, progress),
+        check_mapped(directory, info, progress, scratch=directory),
         check_no_window(directory, info),
         check_no_allele(directory),
         check_no_corpus_row(directory, info),

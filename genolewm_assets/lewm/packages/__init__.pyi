@@ -79,4 +79,3 @@ from .schema import arrays_path as arrays_path
 from .schema import controls_path as controls_path
 from .schema import variants_path as variants_path
 from .schema import window_pattern as window_pattern
-from .verified import find_damage_once as find_damage_once

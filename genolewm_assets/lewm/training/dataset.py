@@ -22,7 +22,6 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits import AlleleMaker, DrawKey
 from genolewm_assets.lewm.frozen import FrozenEpochs
-from genolewm_assets.lewm.mapped import put_aside
 from genolewm_assets.lewm.packages import Package, current_folder, window_shares
 from genolewm_assets.lewm.training.batches import TrainingBatch, merge_batches
 from genolewm_assets.lewm.training.epoch_batches import EpochBatches, Ranks, restored_place, saved_state, unknown_place
@@ -162,8 +161,8 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         """Yield the batches of this worker from a position on, without the first ``taken`` of them."""
         stream, worker, size = self._stream(), get_worker_info(), self._rows_per_batch
         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        rows = put_aside(self._order.rows(epoch))
-        again = put_aside(stream.count_visits(rows))
+        rows = self._order.rows(epoch)
+        again = stream.count_visits(rows)
         # The loader reads from its workers in turn, so batches that are assigned in turn arrive in order.
         for number in self._ranks.positions(self.n_batches, position)[first + taken * step :: step]:
             # Past the end of the epoch, its first batches repeat.

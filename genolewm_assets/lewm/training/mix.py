@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource
-from genolewm_assets.lewm.mapped import MappedWindows, put_aside
+from genolewm_assets.lewm.mapped import MappedWindows
 from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, PackageMix, Shares, epoch_visits, present_shares
 
 Counts: TypeAlias = NDArray[np.int64]
@@ -63,13 +63,6 @@ class WindowAlleles:
     origin: NDArray[np.int16]
     clinvar: Counts
     gnomad: Counts
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "clinvar", put_aside(self.clinvar))
-        object.__setattr__(self, "gnomad", put_aside(self.gnomad))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.origin_names, self.origin, self.clinvar, self.gnomad)
 
     @classmethod
     def count(

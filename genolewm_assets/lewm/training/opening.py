@@ -153,7 +153,7 @@ def check_room(shortest_bp: int, rules: SamplingRules) -> None:
 def open_caches(package: Package, encoder: LiveEncoder | None) -> dict[str, ArrayStoreReader]:
     """Open every state cache of a package, by key, with verification of checksums; compare a live encoder with them."""
     readers = {
-        ref.key: ArrayStoreReader(package.caches[ref.source], check=True, keep_pages=False)
+        ref.key: ArrayStoreReader(package.caches[ref.source], check=True)
         for ref in package.info.caches
         if ref.source in package.caches
     }

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, DrawKey, EditSource
-from genolewm_assets.lewm.mapped import put_aside
 from genolewm_assets.lewm.training.mix import EpochPlan
 
 Rows = NDArray[np.int64]
@@ -97,13 +96,6 @@ class WindowSchedule:
     visits: Mapping[str, float]
     slots: SlotPlan
     seed: int
-
-    def __post_init__(self) -> None:
-        aside = {name: put_aside(rows) for name, rows in self.rows_by_stratum.items()}
-        object.__setattr__(self, "rows_by_stratum", aside)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.rows_by_stratum, self.visits, self.slots, self.seed)
 
     @classmethod
     def of(cls, plan: EpochPlan, slots: SlotPlan, *, seed: int) -> WindowSchedule:

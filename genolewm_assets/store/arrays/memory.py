@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.store.files import limit_resident
 
 _PROC, _CGROUP = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 # File of the memory limit by controller name. Control groups v2 have one hierarchy without controller name, v1 have a
@@ -71,13 +70,9 @@ def _gigabytes(size_bytes: int) -> str:
     return f"{size_bytes / 2**30:.1f} GB" if size_bytes >= 2**30 / 10 else f"{size_bytes} bytes"
 
 
-def map_rows(
-    handle: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], advice: int, *, keep_pages: bool
-) -> npt.NDArray[Any]:
-    """Map a file of rows, read-only; without ``keep_pages``, its pages are given back when many are resident."""
+def map_rows(handle: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], advice: int) -> npt.NDArray[Any]:
+    """Map a file of rows, read-only."""
     # Not numpy.memmap: slicing it takes ten times as long as slicing an ndarray.
     mapped = mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ)
     mapped.madvise(advice)
-    if not keep_pages:
-        limit_resident(mapped, again=False)
     return np.frombuffer(mapped, dtype).reshape(shape)

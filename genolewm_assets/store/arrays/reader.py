@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -30,7 +30,7 @@ from genolewm_assets.store.arrays.layout import (
     sidecar_file,
 )
 from genolewm_assets.store.arrays.memory import check_fits_memory, map_rows
-from genolewm_assets.store.files import JsonValue, count_read
+from genolewm_assets.store.files import JsonValue
 
 #: Expected order of reads, which decides how far the operating system reads ahead (madvise(2)).
 Access: TypeAlias = Literal["normal", "sequential", "random"]
@@ -55,9 +55,6 @@ class ArrayStoreReader:
         Compare the CRC-32C of a batch of rows before its first row is returned in this process.
     access
         Expected order of reads: ``random`` disables reading ahead, ``sequential`` extends it.
-    keep_pages
-        Leave all that was read resident in this process, as long as the system has memory. False: it goes back to the
-        page cache of the system when the process has too much resident (``store.files.count_read``).
 
     Raises
     ------
@@ -67,11 +64,9 @@ class ArrayStoreReader:
         If the size of an array differs from its rows, or a file that describes the store was altered.
     """
 
-    def __init__(
-        self, directory: Path, *, check: bool = False, access: Access = "normal", keep_pages: bool = True
-    ) -> None:
+    def __init__(self, directory: Path, *, check: bool = False, access: Access = "normal") -> None:
         self.directory = Path(directory).resolve()
-        self.check, self.access, self.keep_pages = check, access, keep_pages
+        self.check, self.access = check, access
         self._checksums = read_checksums(self.directory)
         self.layout, self._n_rows = self._checksums.layout, self._checksums.n_rows
         self.arrays: dict[str, ArraySpec] = {spec.name: spec for spec in self.layout.arrays}
@@ -85,7 +80,7 @@ class ArrayStoreReader:
         self._sidecars: dict[str, list[str]] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), check=self.check, access=self.access, keep_pages=self.keep_pages), (self.directory,)
+        return partial(type(self), check=self.check, access=self.access), (self.directory,)
 
     def __len__(self) -> int:
         return self._n_rows
@@ -134,7 +129,6 @@ class ArrayStoreReader:
         arrays = self._opened()
         if not (isinstance(row, int | np.integer) and 0 <= row < self._n_rows):
             self._rows([row])  # raises the error
-        self._count(self.arrays, 1, 1)
         if self.check and not self._loaded:
             for name in self.arrays:
                 self._check_batches(name, np.array([row // self.batch_rows]))
@@ -164,7 +158,6 @@ class ArrayStoreReader:
         if not 0 <= start <= stop <= self._n_rows:
             expected = f"0 <= start <= stop <= {self._n_rows}"
             raise InputError(str(self.directory), "no such rows", expected=expected, got=f"{start} to {stop}")
-        self._count([name], stop - start, 1)
         return self._array(name, batches=np.arange(start // self.batch_rows, -(-stop // self.batch_rows)))[start:stop]
 
     def get_rows(
@@ -196,7 +189,6 @@ class ArrayStoreReader:
             With ``check``: if a batch differs from its checksum.
         """
         name, rows = self._name(array), self._rows(indices)
-        self._count([name], len(rows), len(rows))
         rows_of = self._array(name, batches=self._batches(rows))
         if out is None:
             return rows_of.take(rows, axis=0)
@@ -211,7 +203,6 @@ class ArrayStoreReader:
     def checked(self, indices: npt.ArrayLike, array: str | None = None) -> npt.NDArray[Any]:
         """Return a whole array, not copied; only the rows given, whose checksums are compared, may be read."""
         name, rows = self._name(array), self._rows(indices)
-        self._count([name], len(rows), len(rows))
         return self._array(name, batches=self._batches(rows))
 
     def keys(self) -> list[str]:
@@ -358,7 +349,6 @@ class ArrayStoreReader:
         intact = self._intact.setdefault(name, np.zeros(self.layout.n_batches(self._n_rows), dtype=np.bool_))
         for batch in batches[~intact[batches]]:
             first, stop = self._checksums.rows_of(int(batch))
-            self._count([name], stop - first, 1)
             if problem := self._checksums.batch_problem(name, int(batch), array[first:stop]):
                 path = self.directory / self.arrays[name].file_name
                 raise CorruptResourceError(str(path), problem, remedy=BUILD_AGAIN)
@@ -379,13 +369,7 @@ class ArrayStoreReader:
         with self._checksums.open_array(spec.name) as handle:
             if not self._n_rows:
                 return np.empty(shape, spec.dtype)
-            return map_rows(handle, shape, spec.disk_dtype, _ADVICE[self.access], keep_pages=self.keep_pages)
-
-    def _count(self, names: Iterable[str], n_rows: int, n_places: int) -> None:
-        """Count rows that are about to be read."""
-        if not self.keep_pages and not self._loaded:
-            for name in names:
-                count_read(n_rows * self.arrays[name].row_bytes, n_places)
+            return map_rows(handle, shape, spec.disk_dtype, _ADVICE[self.access])
 
 
 def _numbers(count: int) -> str:

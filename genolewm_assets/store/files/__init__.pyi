@@ -30,8 +30,6 @@ from .plain import read_blocks as read_blocks
 from .plain import read_document as read_document
 from .plain import read_plain as read_plain
 from .plain import read_record as read_record
-from .resident import count_read as count_read
-from .resident import limit_resident as limit_resident
 from .text import decode_text as decode_text
 from .text import text_encoding as text_encoding
 from .walk import reading as reading

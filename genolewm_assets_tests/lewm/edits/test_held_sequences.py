@@ -105,7 +105,7 @@ def test_seeds_tell_what_every_31_mer_tells(data):
 
 @given(data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_every_31_mer_of_packed_rows_is_looked_up(data):
+def test_packed_rows_with_a_31_mer_of_an_allele_are_marked(data):
     reference = data.draw(references())
     held = HeldSequences(contexts(reference, [data.draw(alleles_of(reference)) for _ in range(3)]))
     kmers_held = st.sampled_from([*sorted(unmixed(held)), "ACGGTCA" * 4 + "TTT"])
@@ -119,9 +119,8 @@ def test_every_31_mer_of_packed_rows_is_looked_up(data):
     first = np.cumsum([0, *(-(-n_bases // 4))])
     packed = np.zeros(first[-1], dtype=np.uint8)
     kernels.pack_rows(ends, np.frombuffer("".join(texts).encode(), np.uint8), first[:-1], packed)
-    words, shift, marks = np.zeros(4, dtype=np.uint64), np.uint64(62), np.ones(len(texts), dtype=np.bool_)
-    kmer_kernels.write_words(held.table.keys, shift, words)
-    kmer_kernels.mark_keys(packed, first[:-1], n_bases, held.table.keys, words, shift, marks)
+    marks = np.ones(len(texts), dtype=np.bool_)
+    kmer_kernels.mark_spelling(packed, first[:-1], n_bases, held.table, marks)
     assert marks.tolist() == [bool(kmers(text) & {*unmixed(held)}) for text in texts]
 
 

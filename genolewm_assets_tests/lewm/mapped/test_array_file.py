@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import tempfile
+import pickle
 
 import numpy as np
 import pytest
@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, ArrayWriter, check_array_file, map_array, put_aside
+from genolewm_assets.lewm.mapped.array_file import HEADER_BYTES, ArrayWriter, map_array
 from genolewm_assets.lewm.mapped.kernels import hash_ids, pack_rows, write_first_rows
-from genolewm_assets_tests.referees.resident_pages import resident_bytes
 from genolewm_assets_tests.referees.sampling.plain_windows import pack_bases
 from genolewm_assets_tests.rows import each_row
 
@@ -25,10 +24,9 @@ def test_numpy_reads_what_was_written_in_parts(tmp_path, n):
     read = np.load(path)
     assert (read.dtype, read.shape) == (kind, (n, 3))
     assert (read == rows).all()
-    check_array_file(path, kind, (n, 3))
     mapped = map_array(path, kind, (n, 3))
     assert (mapped == rows).all()
-    assert not mapped.flags.writeable
+    assert (type(mapped), mapped.flags.writeable) == (np.ndarray, False)
 
 
 def test_a_lossy_type_and_another_shape_are_refused(tmp_path):
@@ -47,6 +45,10 @@ def test_a_lossy_type_and_another_shape_are_refused(tmp_path):
         lambda data: b"\x92NUMPY" + data[6:],
         lambda data: data.replace(b"<i4", b"<u4"),
         lambda data: data[: HEADER_BYTES - 1],
+        lambda data: data.replace(b"False", b"[][]}"),
+        lambda data: data.replace(b"shape", b'sh"pe'),
+        lambda data: b"PK\x03\x04" + data[4:],
+        lambda data: pickle.dumps(np.arange(5)),
         lambda data: b"",
     ],
 )
@@ -56,31 +58,12 @@ def test_another_header_or_size_is_found_without_reading(tmp_path, change):
         writer.append(np.arange(5, dtype=np.int32))
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(CorruptResourceError, match=r"x\.npy: is not the array that its index states"):
-        check_array_file(path, np.dtype("<i4"), (5,))
+        map_array(path, np.dtype("<i4"), (5,))
 
 
 def test_a_missing_file_says_what_to_do(tmp_path):
     with pytest.raises(MissingResourceError, match="Rebuild the package"):
-        check_array_file(tmp_path / "x.npy", np.dtype("<i4"), (5,))
-
-
-def test_a_large_array_is_put_aside_in_a_file_without_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    array = np.arange(3 << 17, dtype=np.int32).reshape(-1, 3)
-    aside = put_aside(array)
-    np.testing.assert_array_equal(aside, array)
-    assert (aside.dtype, aside.flags.writeable, aside.flags.owndata) == (np.int32, False, False)
-    assert resident_bytes([tmp_path]) == array.nbytes
-    assert list(tmp_path.iterdir()) == []
-    del aside
-    assert resident_bytes([tmp_path]) == 0
-
-
-def test_a_small_array_stays_in_memory_and_so_does_a_large_one_without_a_folder(tmp_path, monkeypatch):
-    small, large = np.arange(100), np.arange(200_000)
-    assert put_aside(small) is small
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    assert put_aside(large) is large
+        map_array(tmp_path / "x.npy", np.dtype("<i4"), (5,))
 
 
 def pack(texts: list[str]) -> tuple[int, np.ndarray, list[int]]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
+from dataclasses import replace
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -19,8 +22,7 @@ from genolewm_assets.lewm.edits.allele_index import AlleleIndex
 from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.mapped import allele_writer
 from genolewm_assets.lewm.mapped.allele_writer import AlleleWriter, write_alleles
-from genolewm_assets.lewm.mapped.opening import open_mapped
-from genolewm_assets.lewm.mapped.split import MappedSplit
+from genolewm_assets.lewm.mapped.split import MappedSplit, open_mapped
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.reader import Package
@@ -107,11 +109,29 @@ def test_an_unknown_holdout_names_those_that_there_are(package):
         open_mapped(package, Split.TEST).view("holdout-clinvar", frozen_only=True)
 
 
-def test_opening_reads_no_array(package, monkeypatch):
-    opened = []
-    monkeypatch.setattr("genolewm_assets.lewm.mapped.split.map_array", lambda *args: opened.append(args))
-    open_mapped(package, Split.TRAIN)
-    assert opened == []
+def test_a_package_without_the_form_or_with_another_version_is_refused_by_name(package, copied):
+    files = tuple(entry for entry in package.info.files if not entry.path.startswith("arrays/"))
+    older = replace(package, info=replace(package.info, files=files, format_version="2.1"))
+    with pytest.raises(
+        MissingResourceError, match=r"package: is of an older format, .*got format 2\.1\. Build the pack"
+    ):
+        open_mapped(older, Split.TEST)
+    index = json.loads((copied / "index.json").read_text())
+    (copied / "index.json").write_text(json.dumps(index | {"version": "1.0"}))
+    with pytest.raises(CorruptResourceError, match=r"index\.json: cannot be read .*got '1\.0'\. Rebuild the package"):
+        MappedSplit(copied)
+
+
+def _first_of(pickled: bytes) -> list[object]:
+    return [pickle.loads(pickled).column("windows/start")[0].tolist()]
+
+
+def test_a_spawned_process_opens_the_same_split(package):
+    split = open_mapped(package, Split.TEST)
+    split.column("windows/start")
+    assert len(text := pickle.dumps(split)) < 1_000
+    with get_context("spawn").Pool(1) as pool:
+        assert pool.map(_first_of, [text]) == [_first_of(text)]
 
 
 def test_a_missing_or_shorter_file_is_found_when_a_split_is_opened(package, tmp_path):

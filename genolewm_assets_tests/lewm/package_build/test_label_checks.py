@@ -12,8 +12,7 @@ import pytest
 
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.mapped.opening import open_mapped
-from genolewm_assets.lewm.mapped.split import MappedSplit
+from genolewm_assets.lewm.mapped.split import MappedSplit, open_mapped
 from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
 from genolewm_assets.lewm.package_build.label_checks import check_labels, check_training_stars
 from genolewm_assets.lewm.package_build.plan import PackageSources

@@ -14,7 +14,6 @@ import pytest
 from genolewm_assets import lewm
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.mapped import array_file
 from genolewm_assets.lewm.packages.pointer import pin_release
 from genolewm_assets.lewm.packages.reader import open_package
 from genolewm_assets.lewm.packages.references import PackageRef, write_latest
@@ -117,15 +116,6 @@ def test_a_copy_of_the_dataset_reads_the_package_again(package):
     copied = pickle.dumps(dataset)
     assert len(copied) < 100_000
     assert same(list(pickle.loads(copied)), list(dataset))
-
-
-def test_batches_are_the_same_when_the_order_of_an_epoch_lies_in_files(package, monkeypatch):
-    expected = list(lewm.GenoLeWMDataset(package, seed=3, windows_per_batch=8))
-    monkeypatch.setattr(array_file, "_ASIDE_BYTES", 1)
-    dataset = lewm.GenoLeWMDataset(package, seed=3, windows_per_batch=8)
-    assert not any(rows.flags.owndata for rows in dataset._order.rows_by_stratum.values())
-    for read in (dataset, pickle.loads(pickle.dumps(dataset)), *(load(dataset, workers) for workers in (1, 2))):
-        assert same(list(read), expected)
 
 
 @pytest.mark.parametrize("workers", [0, 3])
