@@ -1,11 +1,13 @@
 from . import compiling as compiling
+from . import draws as draws
 from . import kmer_kernels as kmer_kernels
 from .allele_index import AlleleIndex as AlleleIndex
 from .allele_index import Classification as Classification
 from .compiling import entry as entry
 from .compiling import kernel as kernel
 from .draws import DrawKey as DrawKey
-from .draws import encode_parts as encode_parts
+from .draws import epoch_key as epoch_key
+from .draws import seed_words as seed_words
 from .haplotypes import HaplotypeSampler as HaplotypeSampler
 from .held_kmers import LEAST_WORDS as LEAST_WORDS
 from .held_kmers import HeldKmers as HeldKmers

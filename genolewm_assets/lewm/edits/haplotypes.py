@@ -103,10 +103,10 @@ class HaplotypeSampler:
         """
         place, redraws = EditPlace(window), Counter[str]()
         anchors = self._anchors(place)
-        proposals = {size: self._proposals(anchors, size, key.child(size).draws()) for size in _SIZES}
+        proposals = {size: self._proposals(anchors, size, key.draws(size)) for size in _SIZES}
         taken = {window.sequence}
         filled: list[Haplotype] = []
-        draws = key.draws()
+        draws = key.draws(0)
         while len(filled) < n_slots:
             preferred = _SIZES[draws.below(2)]
             sizes = (preferred, *(size for size in _SIZES if size != preferred))

@@ -13,8 +13,8 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.packages import PackageInfo
 from genolewm_assets.store.files import JsonValue, normal_json
 
-#: Version of the rows; a store of another version is refused.
-ROWS_VERSION: Final = 1
+#: Version of the rows and of the random numbers; a store of another version is refused.
+ROWS_VERSION: Final = 2
 
 
 def package_digest(info: PackageInfo) -> str:

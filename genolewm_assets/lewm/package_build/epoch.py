@@ -21,7 +21,6 @@ from genolewm_assets.lewm.training import (
     Visits,
     WindowAlleles,
     WindowSchedule,
-    count_visits,
     open_stream,
     plan_epoch,
     read_split,
@@ -74,11 +73,11 @@ def foretell_visits(visits: Mapping[str, float], windows: Mapping[str, int]) -> 
     """
     names = sorted(visits)
     ends = np.cumsum([windows[name] for name in names]).tolist()
-    rows = {name: np.arange(end - windows[name], end) for name, end in zip(names, ends, strict=True)}
-    slots = EditMix.named("exact").slots(1)
-    schedule = WindowSchedule(rows, {name: visits[name] for name in names}, slots, StreamSettings().seed)
+    slots, starts, rows = EditMix.named("exact").slots(1), np.array([0, *ends]), np.arange(ends[-1], dtype=np.int32)
+    schedule = WindowSchedule(rows, starts, tuple(visits[name] for name in names), slots, StreamSettings().seed)
     epochs = [np.bincount(schedule.rows(epoch), minlength=ends[-1]) for epoch in range(_EPOCHS)]
-    return {name: int(max(counts[ours].max() for counts in epochs)) for name, ours in rows.items()}
+    most = np.maximum.reduceat(np.max(epochs, axis=0), starts[:-1])
+    return dict(zip(names, most.tolist(), strict=True))
 
 
 def _simulate(directory: Path, info: PackageInfo, progress: Progress) -> EpochFigures:
@@ -87,8 +86,7 @@ def _simulate(directory: Path, info: PackageInfo, progress: Progress) -> EpochFi
     alleles = WindowAlleles.count(sources.windows, sources.real, rules.first_bp, rules.inset_bp)
     plan = plan_epoch(alleles, info.mix, n_edits=settings.n_edits)
     schedule = WindowSchedule.of(plan, plan.slots, seed=settings.seed)
-    rows, (names, strata) = schedule.rows(0), alleles.strata()
-    again = count_visits(sources.windows.first_rows[rows])
+    (rows, again), (names, strata) = schedule.visits(0, np.arange(len(schedule))), alleles.strata()
     stream = open_stream(sources, rules, settings)
     by_stratum = np.argsort(strata[rows], kind="stable")
     even = np.linspace(0, len(rows) - 1, min(len(rows), MADE_VISITS)).astype(np.int64)

@@ -1,8 +1,8 @@
-"""Random edits of windows in compiled loops over arrays: draws, edits and tokens of a batch of windows at a time.
+"""Random edits of windows in compiled loops over arrays: order of visits, draws, edits and tokens of a batch at a time.
 
 Belongs here: tables of windows and drawn edits as arrays, and the kernels that read and write them. The rules are those
-of ``lewm.edits``. Does not belong here: windows and alleles by row (``lewm.edits``), the order of windows, tuples and
-batches (``lewm.training``).
+of ``lewm.edits``. Does not belong here: windows and alleles by row (``lewm.edits``), how often windows are visited,
+tuples and batches (``lewm.training``).
 """
 
 import lazy_loader

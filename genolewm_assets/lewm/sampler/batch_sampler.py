@@ -22,7 +22,7 @@ from genolewm_assets.lewm.edits import (
     HeldSequences,
     Redraw,
     SamplingRules,
-    encode_parts,
+    epoch_key,
 )
 from genolewm_assets.lewm.sampler.tables import EditBatch, WindowArrays, no_tokens, read_only
 from genolewm_assets.lewm.states import TupleKind
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 #: Tables of real alleles that the kernels take.
 _MOST_TABLES = 2
-#: Rows of a room behind those of the slots, and bytes of the longest parts of a key behind its prefix.
-_SPARE_ROWS, _KEY_PARTS_BYTES = 5, 128
+#: Rows of a room behind those of the slots.
+_SPARE_ROWS = 5
 #: Seeds of one haplotype that are noted: those of three edits with alts of 100 bases.
 _MOST_NOTES = 32
 #: No window has as many tokens.
@@ -100,7 +100,8 @@ class BatchSampler:
         seed, epoch
             Seed of the run, and epoch.
         again
-            int64, shape (n_windows,): earlier visits of the same window in the epoch.
+            int64, shape (n_windows,): numbers that differ between visits of windows with the same id in the epoch: how
+            often the row was visited before, and in the upper 32 bits how many rows before it have the same id.
 
         Raises
         ------
@@ -109,8 +110,8 @@ class BatchSampler:
 
         Notes
         -----
-        Every random number is of the key
-        ``DrawKey.of("edits", seed, epoch, window_id, again)``.
+        Every random number is of the key ``DrawKey.of(seed, epoch, window_id, again)`` and of the stream of its slot
+        or source.
         """
         from genolewm_assets.lewm.sampler import sampling_kernels as kernels
         from genolewm_assets.lewm.sampler.entry_kernels import entries
@@ -124,7 +125,7 @@ class BatchSampler:
                     windows.codes,
                     windows.at,
                     windows.sizes,
-                    np.ascontiguousarray(windows.window_ids).view(np.uint8).reshape(n_windows, -1),
+                    _id_words(windows.window_ids),
                     windows.contig,
                     windows.start,
                     windows.is_reverse,
@@ -135,7 +136,6 @@ class BatchSampler:
         )
         longest = int(windows.sizes[:, 1].max(initial=0))
         room = self._room(n_slots, longest)
-        prefix = np.frombuffer(encode_parts("edits", seed, epoch), np.uint8)
         most = max(entries().count_alleles(batch, limits, table) for table in (sources.first, sources.second))
         width = longest // TOKEN_BP
         drawn = kernels.Drawn(
@@ -151,12 +151,12 @@ class BatchSampler:
         failed, slot, used = entries().sample_windows(
             batch,
             read_only(plan),
-            read_only(prefix),
+            read_only(np.array(epoch_key(seed, epoch), dtype=np.int64)),
             limits,
             sources,
             self._held(windows.contigs),
             room,
-            _dice(len(prefix), most),
+            _dice(most),
             drawn,
         )
         if failed >= 0:
@@ -189,13 +189,10 @@ class BatchSampler:
         from genolewm_assets.lewm.sampler.sampling_kernels import Sources
 
         table_of = np.full(len(EditSource), -1, dtype=np.int64)
-        parts, sizes = np.zeros((_MOST_TABLES, 64), dtype=np.uint8), np.zeros(_MOST_TABLES, dtype=np.int64)
-        for number, source in enumerate(self._real):
-            part = np.frombuffer(encode_parts(source.value), np.uint8)
-            table_of[EDIT_SOURCE_CODES[source]], sizes[number] = number, len(part)
-            parts[number, : len(part)] = part
+        table_of[[EDIT_SOURCE_CODES[source] for source in self._real]] = np.arange(len(self._real))
         tables = [*self._real.values(), self._held_out, self._held_out][:_MOST_TABLES]
-        return Sources(*(_alleles(table, contigs) for table in tables), *map(read_only, (table_of, parts, sizes)))
+        first, second = (_alleles(table, contigs) for table in tables)
+        return Sources(first, second, read_only(table_of))
 
     def _held(self, contigs: Sequence[str]) -> Held:
         from genolewm_assets.lewm.sampler.held_kernels import Held
@@ -232,16 +229,20 @@ def _alleles(index: AlleleIndex, contigs: Sequence[str]) -> Any:
     return Alleles(*map(read_only, (index.pos, index.at, index.text, index.contig_rows(contigs))))
 
 
-def _dice(prefix_bytes: int, most_alleles: int) -> Dice:
-    from genolewm_assets.lewm.sampler.blake_kernels import STREAM_WORDS
+def _id_words(ids: NDArray[np.bytes_]) -> NDArray[np.int64]:
+    """Return the 32 hex digits of each id as four words: int64, shape (n, 4)."""
+    digits = np.ascontiguousarray(ids).view(np.uint8).reshape(len(ids), 4, 8).astype(np.int64)
+    words: NDArray[np.int64] = ((digits & 15) + 9 * (digits >> 6)) @ (1 << np.arange(28, -1, -4, dtype=np.int64))
+    return words
+
+
+def _dice(most_alleles: int) -> Dice:
+    from genolewm_assets.lewm.sampler.draw_kernels import STREAM_WORDS
     from genolewm_assets.lewm.sampler.proposal_kernels import Dice
 
     return Dice(
-        streams=np.empty((1 + _MOST_TABLES, STREAM_WORDS), dtype=np.uint64),
-        parent=np.empty(8, dtype=np.uint64),
-        digest=np.empty(8, dtype=np.uint64),
-        message=np.empty(16, dtype=np.uint64),
-        text=np.empty(prefix_bytes + _KEY_PARTS_BYTES, dtype=np.uint8),
+        streams=np.empty((1 + _MOST_TABLES, STREAM_WORDS), dtype=np.int64),
+        key=np.empty(4, dtype=np.int64),
         order=np.empty((1 + _MOST_TABLES, max(1, most_alleles)), dtype=np.int64),
         left=np.empty(_MOST_TABLES, dtype=np.int64),
         first=np.empty(_MOST_TABLES, dtype=np.int64),

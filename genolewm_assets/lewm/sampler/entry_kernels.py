@@ -13,27 +13,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from genolewm_assets.lewm.edits import compiling, entry, kmer_kernels
-from genolewm_assets.lewm.sampler import sampling_kernels, text_kernels, token_kernels
+from genolewm_assets.lewm.edits import compiling, draws, entry, kmer_kernels
+from genolewm_assets.lewm.sampler import order_kernels, sampling_kernels, text_kernels, token_kernels
 
 
 class Entries(NamedTuple):
-    """Compiled functions; parameters are those of the kernels of the same name.
-
-    Attributes
-    ----------
-    count_alleles, sample_windows
-        See ``sampling_kernels``.
-    unpack_windows
-        See ``token_kernels``.
-    write_edited_windows
-        See ``text_kernels``.
-    """
+    """Compiled functions; parameters are those of the kernels of the same name."""
 
     count_alleles: Callable[..., int]
     sample_windows: Callable[..., tuple[int, int, int]]
     unpack_windows: Callable[..., None]
     write_edited_windows: Callable[..., None]
+    write_visits: Callable[..., None]
 
 
 @cache
@@ -48,10 +39,10 @@ def entries() -> Entries:
 
     @entry
     def sample_windows(
-        windows: Any, plan: Any, prefix: Any, limits: Any, sources: Any, held: Any, room: Any, dice: Any, drawn: Any
+        windows: Any, plan: Any, of_epoch: Any, limits: Any, sources: Any, held: Any, room: Any, dice: Any, drawn: Any
     ) -> Any:
         _ = digest
-        return sampling_kernels.sample_windows(windows, plan, prefix, limits, sources, held, room, dice, drawn)
+        return sampling_kernels.sample_windows(windows, plan, of_epoch, limits, sources, held, room, dice, drawn)
 
     @entry
     def unpack_windows(packed: Any, first: Any, at: Any, codes: Any) -> None:
@@ -66,12 +57,23 @@ def entries() -> Entries:
         _ = digest
         text_kernels.write_edited_windows(codes, at, sizes, window, n_edits, shift, edits, pool, letters, own, text)
 
-    return Entries(count_alleles, sample_windows, unpack_windows, write_edited_windows)
+    @entry
+    def write_visits(
+        seed: Any, epoch: Any, ends: Any, firsts: Any, starts: Any, by_stratum: Any, ordinals: Any, rows: Any,
+        again: Any,
+    ) -> None:  # fmt: skip
+        _ = digest
+        order_kernels.write_visits(seed, epoch, ends, firsts, starts, by_stratum, ordinals, rows, again)
+
+    return Entries(count_alleles, sample_windows, unpack_windows, write_edited_windows, write_visits)
 
 
 def _source_digest() -> int:
     """Return a number that changes with the text of any kernel."""
     folder = Path(__file__).parent
-    files: list[Any] = [*sorted(folder.glob("*_kernels.py")), Path(compiling.__file__), Path(kmer_kernels.__file__)]
+    files = [
+        *sorted(folder.glob("*_kernels.py")),
+        *(Path(str(own.__file__)) for own in (compiling, draws, kmer_kernels)),
+    ]
     text = b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)
     return int.from_bytes(hashlib.sha256(text).digest()[:7], "big")

@@ -1,6 +1,6 @@
 """Compiled proposals of edits: real alleles in permuted order, synthetic SNVs and indels, each judged by the rules.
 
-Draws are read in the order of ``lewm.edits.sampling`` and ``lewm.edits.synthetic``. Import this module inside functions
+Import this module inside functions
 only: importing numba is slow.
 """
 
@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from genolewm_assets.lewm.edits import kernel
-from genolewm_assets.lewm.sampler.blake_kernels import Streams, Words, below, take_permuted
+from genolewm_assets.lewm.sampler.draw_kernels import Streams, below, take_permuted
 from genolewm_assets.lewm.sampler.edit_kernels import (
     ALT,
     AT,
     POS,
     REF,
-    Bytes,
     Integers,
     Room,
     Site,
@@ -40,28 +39,14 @@ _CODES[_LETTERS] = np.arange(4)
 class Dice(NamedTuple):
     """Random numbers of one window.
 
-    Attributes
-    ----------
-    streams
-        uint64, shape (3, STREAM_WORDS): the stream of the slot, and those of the two sources of real alleles.
-    parent
-        uint64, shape (8,): state of the window's key, from which streams are derived.
-    digest, message
-        Room: uint64, shapes (8,) and (16,).
-    text
-        Room for the parts of a key: uint8.
-    order
-        int64, shape (3, most alleles of a window): the alleles of each source that are left, and those left to stand
-        beside an edit.
-    left, first
-        int64, shape (2,): alleles that each source has left for the window (-1: not yet asked), and its first row.
+    ``streams``: int64, shape (3, STREAM_WORDS), of the slot and of the two sources of real alleles. ``key``: int64,
+    shape (4,), of the visit. ``order``: int64, shape (3, most alleles of a window), alleles of each source that are
+    left, and those left to stand beside an edit. ``left``, ``first``: int64, shape (2,), alleles that each source has
+    left for the window (-1: not yet asked), and its first row.
     """
 
     streams: Streams
-    parent: Words
-    digest: Words
-    message: Words
-    text: Bytes
+    key: Integers
     order: Integers
     left: Integers
     first: Integers
@@ -72,27 +57,15 @@ def propose_real(
     site: Site, limits: Limits, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int, n: int,
     alleles: Alleles, first: int, which: int, stream: int, left: int,
 ) -> tuple[int, int]:  # fmt: skip
-    """Add the next real allele that the rules allow to the n edits of a slot.
+    """Add the next real allele that the rules allow to the n edits of a slot; return how many are left, and its row.
 
-    Parameters
-    ----------
-    redraws
-        int64, shape (8,): refused proposals by reason; counted on.
-    alleles, first
-        Alleles of the source, and the first row in question.
-    which, left
-        Row of ``dice.order``, and how many of its entries are not yet taken.
-    stream
-        Row of ``dice.streams``.
-
-    Returns
-    -------
-    tuple
-        Entries left, and the row of the allele, -1 if none is allowed.
+    The row is -1 if none is allowed. ``alleles`` are those of the source and ``first`` the first row in question;
+    ``which`` is a row of ``dice.order``, ``stream`` one of ``dice.streams``; refused proposals are counted in
+    ``redraws``, int64, (8,).
     """
     row = 3 * slot + n
     while left > 0:
-        chosen = first + take_permuted(dice.streams, stream, dice.order[which], left, dice.message)
+        chosen = first + take_permuted(dice.streams, stream, dice.order[which], left)
         left -= 1
         reason = _write_real(site, alleles, room, chosen, row)
         if reason == ALLOWED:
@@ -108,11 +81,7 @@ def propose_synthetic(
     site: Site, limits: Limits, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int, n: int,
     inserts_or_deletes: bool, low: int, high: int,
 ) -> bool:  # fmt: skip
-    """Add a synthetic indel or SNV inside the bases ``[low, high)``, if one of 64 is allowed, to the n edits of a slot.
-
-    The range is restricted to the positions at which edits are allowed; other parameters are those of
-    :func:`propose_real`.
-    """
+    """Add a synthetic indel or SNV inside ``[low, high)``, if one of 64 is allowed, to the n edits of a slot."""
     row = 3 * slot + n
     low, high = max(low, limits.first_bp), min(high, site.size - limits.inset_bp)
     for _ in range(_ATTEMPTS):
@@ -180,8 +149,8 @@ def _write_snv(site: Site, room: Room, dice: Dice, low: int, high: int, row: int
     """Write an SNV at a uniform position in ``[low, high)``; return False if the range is empty."""
     if high <= low:
         return False
-    pos = low + below(dice.streams, _SLOT, high - low, dice.message)
-    other = np.uint8(below(dice.streams, _SLOT, 3, dice.message))
+    pos = low + below(dice.streams, _SLOT, high - low)
+    other = np.uint8(below(dice.streams, _SLOT, 3))
     at = row * room.allele_bp
     room.alt[at] = other + np.uint8(1) if other >= site.codes[site.at + pos] else other
     room.edits[row, POS], room.edits[row, REF], room.edits[row, ALT], room.edits[row, AT] = pos, 1, 1, at
@@ -191,21 +160,21 @@ def _write_snv(site: Site, room: Room, dice: Dice, low: int, high: int, row: int
 @kernel
 def _write_indel(site: Site, room: Room, dice: Dice, low: int, high: int, row: int) -> bool:
     """Write an insertion or a deletion inside ``[low, high)``; return False if the range is too short."""
-    streams, message, edits, alt = dice.streams, dice.message, room.edits, room.alt
-    event_bp, number = _MAX_EVENT_BP + 1, 1 + below(streams, _SLOT, 2**_MAX_EVENT_BP - 1, message)
+    streams, edits, alt = dice.streams, room.edits, room.alt
+    event_bp, number = _MAX_EVENT_BP + 1, 1 + below(streams, _SLOT, 2**_MAX_EVENT_BP - 1)
     while number > 0:  # minus the bit length
         number >>= 1
         event_bp -= 1
-    inserts = below(streams, _SLOT, 2, message) == 1
+    inserts = below(streams, _SLOT, 2) == 1
     if high - event_bp <= low:
         return False
-    pos, at = low + below(streams, _SLOT, high - event_bp - low, message), row * room.allele_bp
+    pos, at = low + below(streams, _SLOT, high - event_bp - low), row * room.allele_bp
     alt[at] = site.codes[site.at + pos]
     edits[row, POS], edits[row, REF], edits[row, ALT], edits[row, AT] = pos, 1, 1, at
     if inserts:
         edits[row, ALT] = 1 + event_bp
         for k in range(event_bp):
-            alt[at + 1 + k] = np.uint8(below(streams, _SLOT, 4, message))
+            alt[at + 1 + k] = np.uint8(below(streams, _SLOT, 4))
     else:
         edits[row, REF] = 1 + event_bp
     align_left(site, edits, alt, row, _FALSE)

@@ -11,16 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.lewm.edits import kernel
-from genolewm_assets.lewm.sampler.blake_kernels import (
-    KEY_BYTES,
-    absorb_key,
-    below,
-    hash_root,
-    start_child,
-    uniform,
-    write_int_part,
-    write_text_part,
-)
+from genolewm_assets.lewm.sampler.draw_kernels import below, start_stream, start_visit, uniform
 from genolewm_assets.lewm.sampler.edit_kernels import (
     ALT,
     AT,
@@ -38,8 +29,9 @@ from genolewm_assets.lewm.sampler.proposal_kernels import Dice, propose_real, pr
 from genolewm_assets.lewm.sampler.rule_kernels import CHANGE, LOCUS, SHIFT, Limits, pooled_blocks, reach
 from genolewm_assets.lewm.sampler.token_kernels import Tokens, count_changes, encode_codes, write_tokens
 
-_TOKEN_BP, _STORED_BP, _ID_BYTES = 6, 16, 32
-_STRING = np.frombuffer(b"str:", dtype=np.uint8)
+_TOKEN_BP, _STORED_BP = 6, 16
+#: Stream of the alleles of source 0; those of slots are their numbers.
+_OF_SOURCES = np.int64(1 << 31)
 #: Sources in the order of ``EditSource``.
 SYNTHETIC_SNV, SYNTHETIC_INDEL = 1, 2
 #: Rows of ``Drawn.facts``.
@@ -56,28 +48,16 @@ _SNV, _INS, _DEL, _MNV, _DELINS = 0, 1, 2, 3, 4
 
 
 class Windows(NamedTuple):
-    """A batch of n windows.
+    """A batch of n windows; ``codes`` to ``spells_held`` are those of ``tables.WindowArrays``.
 
-    Attributes
-    ----------
-    codes
-        uint8: left flank, window and right flank of each window; A 0, C 1, G 2, T 3.
-    at
-        int64, shape (n + 1,): first base of each window's left flank in ``codes``, and the end.
-    sizes
-        int32, shape (n, 3): bases of left flank, window and right flank.
-    ids
-        uint8, shape (n, 32): ASCII of the window ids.
-    contig, start, is_reverse, spells_held
-        int32, -1 without an exact placement; int64, 0-based; bool; bool; shape (n,). See ``edit_kernels.Site``.
-    again
-        int64, shape (n,): earlier visits of the same window in the epoch.
+    ``ids``: int64, shape (n, 4), words of 32 bits of the window ids. ``again``: int64, shape (n,), see
+    ``BatchSampler.sample``.
     """
 
     codes: Bytes
     at: Integers
     sizes: npt.NDArray[np.int32]
-    ids: Bytes
+    ids: Integers
     contig: npt.NDArray[np.int32]
     start: Integers
     is_reverse: npt.NDArray[np.bool_]
@@ -86,44 +66,20 @@ class Windows(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """Sources of real alleles.
-
-    Attributes
-    ----------
-    first, second
-        Alleles of the two sources.
-    table_of
-        int64, shape (4,): 0 or 1, the source's alleles, by code of the source; -1 for a source without a table.
-    parts
-        uint8, shape (2, n_bytes): part of the key of each table's stream, as ``DrawKey.child`` hashes it.
-    part_sizes
-        int64, shape (2,): bytes of each part.
-    """
+    """Alleles of the two real sources; ``table_of``, int64, shape (4,): 0 or 1 by code of the source, else -1."""
 
     first: Alleles
     second: Alleles
     table_of: Integers
-    parts: Bytes
-    part_sizes: Integers
 
 
 class Drawn(NamedTuple):
     """What was drawn for n tuples; see ``tables.EditBatch``.
 
-    Attributes
-    ----------
-    facts
-        int64, shape (12, n).
-    places
-        int64, shape (7, n, 3), -1 behind the last edit (lengths: 0).
-    bases
-        int8, shape (2, n, 3, 16): first bases of ref and alt, -1 behind the end.
-    pool
-        uint8: codes of whole alts.
-    redraws
-        int64, shape (n_windows, 8): refused proposals by reason.
-    source_tokens, tokens
-        int16, shapes (n_windows, width) and (n, width): 6-mers of windows and edited windows; -1 behind the end.
+    ``facts``: int64, shape (12, n). ``places``: int64, shape (7, n, 3), -1 behind the last edit (lengths: 0).
+    ``bases``: int8, shape (2, n, 3, 16), first bases of ref and alt, -1 behind the end. ``pool``: uint8, codes of whole
+    alts. ``redraws``: int64, shape (n_windows, 8), refused proposals by reason. ``source_tokens``, ``tokens``: int16,
+    shapes (n_windows, width) and (n, width), 6-mers of windows and edited windows; -1 behind the end.
     """
 
     facts: Integers
@@ -148,30 +104,19 @@ def count_alleles(windows: Windows, limits: Limits, alleles: Alleles) -> int:
 
 @kernel
 def sample_windows(
-    windows: Windows, plan: npt.NDArray[np.int8], prefix: Bytes, limits: Limits, sources: Sources, held: Held,
+    windows: Windows, plan: npt.NDArray[np.int8], of_epoch: Integers, limits: Limits, sources: Sources, held: Held,
     room: Room, dice: Dice, drawn: Drawn,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Fill every slot of every window.
+    """Fill every slot of every window; write the tuples window by window, slot by slot.
 
-    Parameters
-    ----------
-    plan
-        int8, shape (n_windows, n_slots): code of the source of every slot.
-    prefix
-        uint8: parts of the windows' keys before the window id.
-    drawn
-        Receives what is drawn; rows of tuples are window by window, slot by slot.
-
-    Returns
-    -------
-    tuple
-        The window for which no edit is left and the number of its slots that were filled, -1 and -1 if all are filled;
-        bytes of ``drawn.pool`` in use.
+    ``plan`` is int8, shape (n_windows, n_slots), the code of the source of every slot; ``of_epoch`` is ``epoch_key``,
+    int64, shape (2,). Returns the window without a further edit and how many of its slots were filled, -1 and -1 if all
+    are, and the bytes of ``drawn.pool`` in use.
     """
     n_slots, used = plan.shape[1], _ZERO
     for window in range(plan.shape[0]):
         site = _site(windows, window, *_held_rows(windows, window, held.alleles))
-        _start_window(windows, window, prefix, dice)
+        start_visit(dice.key, windows.ids[window], of_epoch, windows.again[window])
         dice.left[0], dice.left[1] = -1, -1
         n_tokens = site.size // _TOKEN_BP
         source = drawn.source_tokens[window]
@@ -225,18 +170,6 @@ def _site(windows: Windows, window: int, held_first: int, held_end: int) -> Site
 
 
 @kernel
-def _start_window(windows: Windows, window: int, prefix: Bytes, dice: Dice) -> None:
-    """Derive the key of a visit, of which every stream of the window is a child."""
-    text, at = dice.text, prefix.size
-    for k in range(at):
-        text[k] = prefix[k]
-    at = write_text_part(text, at, _STRING, windows.ids[window], _ID_BYTES)
-    at = write_int_part(text, at, windows.again[window])
-    hash_root(text, at, dice.digest, dice.message)
-    absorb_key(dice.parent, dice.digest, KEY_BYTES, dice.message)
-
-
-@kernel
 def _allele_rows(site: Site, limits: Limits, alleles: Alleles, low: int, high: int) -> tuple[int, int]:
     """Return the rows ``[first, end)`` of the alleles that begin in the bases ``[low, high)`` at which edits may be."""
     low, high = max(low, limits.first_bp), min(high, site.size - limits.inset_bp)
@@ -253,17 +186,15 @@ def _fill(
     planned: int,
 ) -> tuple[int, int]:  # fmt: skip
     """Fill a slot; return the source served, -1 if none has an edit, and the row of a single real allele, else -1."""
-    start_child(
-        dice.streams, _ZERO, dice.parent, dice.text, write_int_part(dice.text, 0, slot), dice.digest, dice.message
-    )
+    start_stream(dice.streams, _ZERO, dice.key, slot)
     size = 1
-    if uniform(dice.streams, _ZERO, dice.message) < limits.multi_edit_share:
-        size = 2 + below(dice.streams, 0, 2, dice.message)
+    if uniform(dice.streams, _ZERO) < limits.multi_edit_share:
+        size = 2 + below(dice.streams, 0, 2)
     table, served, allele = sources.table_of[planned], -1, -1
     if table >= 0:
         alleles = sources.first if table == 0 else sources.second
         if dice.left[table] < 0:
-            _start_table(site, limits, sources, alleles, dice, table)
+            _start_table(site, limits, alleles, dice, table, planned)
         dice.left[table], allele = propose_real(
             site, limits, held, room, dice, redraws, slot, _ZERO, alleles, dice.first[table], table, 1 + table,
             dice.left[table],
@@ -286,14 +217,13 @@ def _fill(
 
 
 @kernel
-def _start_table(site: Site, limits: Limits, sources: Sources, alleles: Alleles, dice: Dice, table: int) -> None:
+def _start_table(site: Site, limits: Limits, alleles: Alleles, dice: Dice, table: int, source: int) -> None:
     """Begin the window's stream of a table of alleles."""
     dice.first[table], end = _allele_rows(site, limits, alleles, _ZERO, site.size)
     dice.left[table] = end - dice.first[table]
     for k in range(dice.left[table]):
         dice.order[table, k] = k
-    part, size = sources.parts[table], sources.part_sizes[table]
-    start_child(dice.streams, 1 + table, dice.parent, part, size, dice.digest, dice.message)
+    start_stream(dice.streams, 1 + table, dice.key, _OF_SOURCES + source)
 
 
 @kernel

@@ -10,7 +10,6 @@ from .opening import stated_options as stated_options
 from .options import EVALUATION_CONTEXT_BP as EVALUATION_CONTEXT_BP
 from .schedule import EditMix as EditMix
 from .schedule import WindowSchedule as WindowSchedule
-from .schedule import count_visits as count_visits
 from .scoring import SplitBenches as SplitBenches
 from .scoring import most_central_windows as most_central_windows
 from .split import read_split as read_split

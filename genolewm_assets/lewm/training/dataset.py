@@ -20,7 +20,7 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.edits import AlleleMaker, DrawKey
+from genolewm_assets.lewm.edits import AlleleMaker
 from genolewm_assets.lewm.frozen import FrozenEpochs
 from genolewm_assets.lewm.packages import Package, current_folder, window_shares
 from genolewm_assets.lewm.training.batches import TrainingBatch, merge_batches
@@ -161,15 +161,13 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         """Yield the batches of this worker from a position on, without the first ``taken`` of them."""
         stream, worker, size = self._stream(), get_worker_info(), self._rows_per_batch
         first, step = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        rows = self._order.rows(epoch)
-        again = stream.count_visits(rows)
         # The loader reads from its workers in turn, so batches that are assigned in turn arrive in order.
         for number in self._ranks.positions(self.n_batches, position)[first + taken * step :: step]:
             # Past the end of the epoch, its first batches repeat.
             start = number % self.n_batches * size
-            ordinals = np.arange(start, min(len(rows), start + size))
-            own = rows[ordinals]
-            visits = Visits(own, self._order.slots.plans(ordinals, own), again[ordinals], start)
+            ordinals = np.arange(start, min(len(self._order), start + size))
+            rows, again = self._order.visits(epoch, ordinals)
+            visits = Visits(rows, self._order.slots.plans(ordinals, rows), again, start)
             yield stream.batch(visits, epoch=epoch, position=number)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -180,7 +178,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         """Return a text that names the package and what its batches depend on."""
         of_package = hashlib.sha256(self.package.info.to_bytes()).hexdigest()
         of_stream = (self._split, self._holdout, self._coverage, self._rows_per_batch, self._settings, self._rules)
-        return DrawKey.of(of_package, *map(repr, (*of_stream, *parts))).digest.hex()
+        return hashlib.sha256(repr((of_package, *of_stream, *parts)).encode()).hexdigest()
 
     def _schedule(self, sources: SplitSources, mix: str | None) -> Schedule:  # noqa: ARG002 - training needs them
         return FileOrder(len(self._stream()), EditMix.named(mix or "exact").slots(self._settings.n_edits))

@@ -13,8 +13,8 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.training.batches import TrainingBatch
 from genolewm_assets.lewm.training.options import at_least
 
-#: Version of the form of a saved state; another one is refused.
-STATE_VERSION: Final = 1
+#: Version of the form of a saved state, and of the order of visits; another one is refused.
+STATE_VERSION: Final = 2
 
 
 #: What makes the ranks of a training read the same number of batches.
@@ -25,14 +25,8 @@ class Ranks(NamedTuple):
     """The processes that share an epoch, and this one.
 
     In training every rank reads the same number of batches: where one has more, the ranks wait for each other for ever,
-    or their epochs mix. Evaluation shows every batch once, so that ranks may differ by one.
-
-    Attributes
-    ----------
-    rank, world_size
-        Index of this process, and number of processes.
-    last
-        What makes their numbers of batches equal: ``repeat``, ``drop``, or nothing (empty).
+    or their epochs mix. ``last`` is what makes the numbers equal: ``repeat``, ``drop``, or nothing (empty). Evaluation
+    shows every batch once, so that ranks may differ by one.
     """
 
     rank: int
@@ -41,13 +35,7 @@ class Ranks(NamedTuple):
 
     @classmethod
     def of(cls, options: Mapping[str, object], group: tuple[int, int], *, even: bool) -> Self:
-        """Return the ranks of a dataset's options, by default those of a group, and whether they are to be made equal.
-
-        Raises
-        ------
-        ConfigurationError
-            If an option is out of range, or the ranks of an evaluation are to be made equal.
-        """
+        """Return the ranks of a dataset's options, by default those of a group; ``even``: they are made equal."""
         rank = at_least(0, "rank", int(str(options.get("rank", group[0]))))
         world_size = at_least(rank + 1, "world_size", int(str(options.get("world_size", group[1]))))
         last = options.get("last_batches", _LAST[0] if even else "")
@@ -90,17 +78,10 @@ class Ranks(NamedTuple):
 class EpochBatches(Iterator[TrainingBatch]):
     """The batches of an epoch that fall to one process, in order.
 
-    Parameters
-    ----------
-    read
-        Yields the batches of an epoch, given the epoch, the position that it begins at, and how many of the batches of
-        this process are left out.
-    epoch, position
-        Epoch, and number of batches that all processes together leave out at its start.
-    stream
-        Text that names package and settings; a state of another stream is refused.
-    processes
-        Number of processes that share the epoch: workers of all ranks. A state of another number is refused.
+    ``read`` yields the batches of an epoch, given the epoch, the position that it begins at, and how many of the
+    batches of this process are left out. All processes together leave out ``position`` batches. ``stream`` names
+    package and settings, and ``processes`` is the number of processes that share the epoch (workers of all ranks): a
+    state with others is refused.
     """
 
     def __init__(
@@ -136,13 +117,7 @@ class EpochBatches(Iterator[TrainingBatch]):
         return place | {"taken": self.taken, "processes": self._processes}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go to the place that :meth:`state_dict` returned.
-
-        Raises
-        ------
-        ConfigurationError
-            If the state is of another stream or version, or of another number of processes.
-        """
+        """Go to the place that :meth:`state_dict` returned; raise ConfigurationError if it is of another stream."""
         self.epoch, self.position = restored_place(self._stream, state_dict)
         if state_dict.get("processes") != self._processes:
             raise ConfigurationError(
@@ -171,13 +146,7 @@ def unknown_place() -> ConfigurationError:
 
 
 def restored_place(stream: str, state: Mapping[str, Any]) -> tuple[int, int]:
-    """Return epoch and position of a saved state.
-
-    Raises
-    ------
-    ConfigurationError
-        If the state is of another stream or version, or has no place.
-    """
+    """Return epoch and position of a saved state; raise ConfigurationError if it is of another stream."""
     for name, expected in (("version", STATE_VERSION), ("stream", stream)):
         if state.get(name) != expected:
             raise ConfigurationError(

@@ -38,6 +38,9 @@ WITH_CLINVAR, WITH_GNOMAD, WITH_NONE = (f"{REFERENCE_ORIGIN}, {what}" for what i
 #: without a real allele stay in training.
 _LEAST = 0.25
 
+#: More alleles of a window are not counted; no visit has as many slots.
+_MOST_ALLELES = 2**16 - 1
+
 #: Steps of a bisection; the result is exact to 2**-40.
 _STEPS = 40
 
@@ -56,23 +59,24 @@ class WindowAlleles:
     origin
         Origin of every window: int16, shape (n_windows,), index in ``origin_names``.
     clinvar, gnomad
-        Number of alleles in the window's inner bases: int64, shape (n_windows,); 0 for windows without exact placement.
+        Number of alleles in the window's inner bases, at most 65,535: uint16, shape (n_windows,); 0 for windows without
+        exact placement.
     """
 
     origin_names: tuple[str, ...]
     origin: NDArray[np.int16]
-    clinvar: Counts
-    gnomad: Counts
+    clinvar: NDArray[np.uint16]
+    gnomad: NDArray[np.uint16]
 
     @classmethod
     def count(
         cls, windows: MappedWindows, real: Mapping[EditSource, AlleleIndex], first_bp: int, last_bp: int
     ) -> WindowAlleles:
         """Count the alleles in the bases of every window but the first ``first_bp`` and the last ``last_bp``."""
-        found = {source: np.zeros(len(windows), dtype=np.int64) for source in (EditSource.CLINVAR, EditSource.GNOMAD)}
+        found = {source: np.zeros(len(windows), dtype=np.uint16) for source in (EditSource.CLINVAR, EditSource.GNOMAD)}
         for contig, starts, ends, rows in windows.spans(first_bp, last_bp):
             for source in found.keys() & real.keys():
-                found[source][rows] = real[source].count(contig, starts, ends)
+                found[source][rows] = np.minimum(real[source].count(contig, starts, ends), _MOST_ALLELES)
         return cls(*windows.origin_codes(), found[EditSource.CLINVAR], found[EditSource.GNOMAD])
 
     def windows_by_origin(self) -> dict[str, int]:
@@ -120,18 +124,9 @@ class SlotPlan:
     indel_share: float
 
     def plans(self, ordinals: Counts, rows: Counts) -> NDArray[np.int8]:
-        """Return the source of every slot of some visits.
+        """Return the source of every slot of some visits: int8, shape (n_visits, n_edits), by ``_SLOT_ORDER``.
 
-        Parameters
-        ----------
-        ordinals, rows
-            int64, shape (n_visits,): number of each visit in the epoch, from 0, and row of its window.
-
-        Returns
-        -------
-        ndarray
-            int8, shape (n_visits, n_edits): see :data:`~genolewm_assets.lewm.edits.EDIT_SOURCE_CODES`; ClinVar's slots
-            first, then gnomAD's, synthetic indels, synthetic SNVs.
+        ``ordinals`` and ``rows``, int64, are the number of each visit in the epoch, from 0, and the row of its window.
         """
         dither = ordinals * _GOLDEN % 1
         level = np.minimum(self.alleles.clinvar[rows].astype(np.float64), self.clinvar_level)

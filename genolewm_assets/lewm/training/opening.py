@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import EditSource, HaplotypeSampler, SamplingRules
+from genolewm_assets.lewm.edits import EditSource, HaplotypeSampler, SamplingRules, seed_words
 from genolewm_assets.lewm.frozen import FrozenEpochs, open_frozen
 from genolewm_assets.lewm.packages import Package, open_available, open_package, open_tables
 from genolewm_assets.lewm.sampler import BatchSampler
@@ -68,6 +68,7 @@ def read_options(options: StreamOptions) -> tuple[StreamSettings, SamplingRules]
         If an option is invalid.
     """
     settings, rules = StreamSettings(), SamplingRules()
+    seed_words(seed := options.get("seed", settings.seed))
     pooling = Pooling.named(
         options.get("kind", settings.pooling.kind),
         options.get("radius_tokens", settings.pooling.radius_tokens),
@@ -75,7 +76,7 @@ def read_options(options: StreamOptions) -> tuple[StreamSettings, SamplingRules]
     )
     return (
         StreamSettings(
-            seed=options.get("seed", settings.seed),
+            seed=seed,
             n_edits=at_least(1, "n_edits", options.get("n_edits", settings.n_edits)),
             pooling=pooling,
             without_fallback=options.get("without_fallback", settings.without_fallback),

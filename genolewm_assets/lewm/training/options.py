@@ -37,7 +37,7 @@ class StreamOptions(TypedDict, total=False):
     Attributes
     ----------
     seed
-        Seed of every draw. Default 0.
+        Seed of every draw, from 0 to 2**64 - 1. Default 0.
     epoch, position
         First epoch, and the number of its batches that were already consumed. Defaults 0 and 0.
     n_edits

@@ -6,15 +6,16 @@ from a window (``stream``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, DrawKey, EditSource
+from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, EditSource, seed_words
+from genolewm_assets.lewm.sampler import find_visits
 from genolewm_assets.lewm.training.mix import EpochPlan
 
 Rows = NDArray[np.int64]
@@ -47,22 +48,17 @@ class Schedule(Protocol):
         """Return the number of window visits of an epoch."""
         ...
 
-    def rows(self, epoch: int) -> Rows:
-        """Return the rows of the windows of an epoch in visiting order: int64, shape (n_visits,)."""
+    def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:
+        """Return the rows of some visits of an epoch, by their numbers from 0, and the earlier visits of each row.
+
+        All are int64, shape (n_visits,).
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FileOrder:
-    """Schedule that visits every window once in file order, in every epoch.
-
-    Attributes
-    ----------
-    n_windows
-        Number of windows of the split.
-    slots
-        Source of every slot of a visit.
-    """
+    """Schedule that visits every window once in file order, in every epoch."""
 
     n_windows: int
     slots: SlotPlan
@@ -70,30 +66,36 @@ class FileOrder:
     def __len__(self) -> int:
         return self.n_windows
 
-    def rows(self, epoch: int) -> Rows:  # noqa: ARG002 - all epochs are equal
-        """Return all rows: int64, shape (n_windows,)."""
-        return np.arange(self.n_windows, dtype=np.int64)
+    def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:  # noqa: ARG002 - all epochs are equal
+        """Return the numbers of the visits, which are their rows, and zeros."""
+        return ordinals, np.zeros_like(ordinals)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowSchedule:
     """Schedule that visits the windows of each stratum in given numbers, in random order.
 
+    Nothing is kept of an epoch: a visit's window is computed from its number. Within a stratum, a window is visited
+    again only after all others were visited; this holds across epochs too.
+
     Attributes
     ----------
     rows_by_stratum
-        Rows of the split by stratum: int64, shape (n_windows_of_stratum,).
-    visits
-        Mean visits per epoch by stratum, of which the sum is an integer. Epochs differ by at most one visit of a
+        Rows of the split, stratum after stratum: int32, shape (n_windows,).
+    starts
+        Where each stratum begins in them, and the end: int64, shape (n_strata + 1,).
+    mean_visits
+        Mean visits per epoch of each stratum, of which the sum is an integer. Epochs differ by at most one visit of a
         stratum from their mean, so that small strata are visited in some epochs.
     slots
         Source of every slot of a visit.
     seed
-        Seed of the run.
+        Seed of the run, from 0 to 2**64 - 1.
     """
 
-    rows_by_stratum: Mapping[str, Rows]
-    visits: Mapping[str, float]
+    rows_by_stratum: NDArray[np.int32]
+    starts: Rows
+    mean_visits: tuple[float, ...]
     slots: SlotPlan
     seed: int
 
@@ -101,44 +103,39 @@ class WindowSchedule:
     def of(cls, plan: EpochPlan, slots: SlotPlan, *, seed: int) -> WindowSchedule:
         """Return the schedule of a planned epoch; ``slots`` may be another plan of slots than its own."""
         names, code = plan.slots.alleles.strata()
-        rows = {name: np.flatnonzero(code == names.index(name)).astype(np.int64) for name in sorted(plan.visits)}
+        rows = [np.flatnonzero(code == names.index(name)).astype(np.int32) for name in sorted(plan.visits)]
         total = sum(plan.visits.values())
-        return cls(rows, {name: plan.visits[name] * max(1, round(total)) / total for name in rows}, slots, seed)
+        visits = tuple(plan.visits[name] * max(1, round(total)) / total for name in sorted(plan.visits))
+        return cls(np.concatenate(rows), np.cumsum([0, *map(len, rows)]), visits, slots, seed)
 
     def __len__(self) -> int:
-        return round(sum(self.visits.values()))
+        return round(sum(self.mean_visits))
+
+    def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:
+        """Return the rows of some visits of an epoch, and how often each was visited in earlier rounds of its stratum.
+
+        A round visits every window of a stratum once; those of an epoch are counted.
+        """
+        firsts, ends = _spans(self.mean_visits, epoch)
+        strata = ends, firsts, self.starts, self.rows_by_stratum
+        return find_visits(seed_words(self.seed), epoch, strata, ordinals)
 
     def rows(self, epoch: int) -> Rows:
-        """Return the rows of the windows of an epoch in visiting order: int64, shape (n_visits,).
+        """Return the rows of all visits of an epoch: int64, shape (n_visits,)."""
+        return self.visits(epoch, np.arange(len(self)))[0]
 
-        Within a stratum, a window is visited again only after all others were visited; this holds across epochs too.
-        """
-        quotas = self._quotas(epoch)
-        firsts = quotas[:-1].sum(axis=0)
-        drawn = [self._next(name, *span) for name, *span in zip(self.visits, firsts, firsts + quotas[-1], strict=True)]
-        rows = np.concatenate(drawn)
-        return rows[DrawKey.of("order", self.seed, epoch).permutation(len(rows))]
 
-    def _quotas(self, epoch: int) -> Rows:
-        """Return the visits of each stratum in the epochs up to this one: int64, shape (epoch + 1, n_strata).
+@lru_cache(maxsize=8)
+def _spans(visits: tuple[float, ...], epoch: int) -> tuple[Rows, Rows]:
+    """Return the visits of each stratum in earlier epochs, and where its visits end in this one: int64, (n_strata,).
 
-        The visits of an epoch are laid end to end and rounded at a common offset, which differs between epochs.
-        """
-        ends = np.concatenate(([0.0], np.cumsum(list(self.visits.values()))))
-        ends[-1] = len(self)
-        offsets = np.arange(epoch + 1)[:, None] * _GOLDEN % 1
-        quotas: Rows = np.diff(np.floor(ends + offsets), axis=1).astype(np.int64)
-        return quotas
-
-    def _next(self, stratum: str, first: int, last: int) -> Rows:
-        """Return the entries ``[first, last)`` of an infinite sequence of permutations of a stratum's rows."""
-        rows = self.rows_by_stratum[stratum]
-        parts = [np.zeros(0, np.int64)]
-        for round_ in range(first // len(rows), -(-last // len(rows))):
-            start = round_ * len(rows)
-            order = DrawKey.of("round", self.seed, stratum, round_).permutation(len(rows))
-            parts.append(rows[order[max(0, first - start) : last - start]])
-        return np.concatenate(parts)
+    The visits of an epoch are laid end to end and rounded at a common offset, which differs between epochs.
+    """
+    ends = np.concatenate(([0.0], np.cumsum(visits)))
+    ends[-1] = round(sum(visits))
+    offsets = np.arange(epoch + 1)[:, None] * _GOLDEN % 1
+    quotas = np.diff(np.floor(ends + offsets), axis=1).astype(np.int64)
+    return quotas[:-1].sum(axis=0), np.cumsum(quotas[-1])
 
 
 def count_visits(windows: Rows) -> Rows:
@@ -190,15 +187,7 @@ class EditMix:
 
 @dataclass(frozen=True, slots=True)
 class EditCycle:
-    """The same cycle of sources for all windows, whatever alleles they have.
-
-    Attributes
-    ----------
-    cycle
-        Source of each slot of one cycle.
-    n_edits
-        Slots per visit.
-    """
+    """The same cycle of sources for all windows, whatever alleles they have; ``n_edits`` slots per visit."""
 
     cycle: tuple[EditSource, ...]
     n_edits: int

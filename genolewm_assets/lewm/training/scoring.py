@@ -173,10 +173,6 @@ class ScoringStream(TupleStream):
         """Return the number of rows that an epoch visits: bench alleles."""
         return len(self._bench)
 
-    def count_visits(self, rows: Int64s) -> Int64s:
-        """Return 0 for every row: an allele is visited once an epoch."""
-        return np.zeros_like(rows)
-
     def _draw(self, visits: Visits, epoch: int) -> Drawn:  # noqa: ARG002 - all epochs are equal
         """Raise CorruptResourceError if a window cannot show an allele that the package states as scored."""
         filled: list[tuple[WindowRecord, Sequence[Haplotype], Mapping[str, int]]] = []

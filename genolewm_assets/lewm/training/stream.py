@@ -70,7 +70,7 @@ class Visits:
     plan
         int8, shape (n_visits, n_slots): source of every slot, as a code of ``EDIT_SOURCE_CODES``.
     again
-        int64, shape (n_visits,): earlier visits of the same window in the epoch; each visit gets different edits.
+        int64, shape (n_visits,): earlier visits of the same row in the epoch; each visit gets different edits.
     first
         Place of the first visit in the epoch; the others follow it.
     """
@@ -111,16 +111,8 @@ class Drawn(NamedTuple):
 class TupleStream(ABC):
     """Makes batches; a batch depends on the settings, its epoch and its visits alone.
 
-    Parameters
-    ----------
-    windows
-        Windows of the split.
-    settings
-        Settings that determine the tuples.
-    readers
-        Reader of every state cache by key; None: batches have no source states.
-    encoder
-        Encoder of the windows that no reader holds; None: such a window is an error.
+    ``readers`` has a reader of every state cache by key; without it batches have no source states. ``encoder`` encodes
+    the windows that no reader holds; without it such a window is an error.
     """
 
     def __init__(
@@ -132,6 +124,8 @@ class TupleStream(ABC):
     ) -> None:
         self.windows, self.settings = windows, settings
         self._states = None if readers is None else WindowStates(windows, readers, encoder)
+        # Rows with the id of an earlier row, and how many of these there are.
+        self._repeated: tuple[Integers, Integers] | None = None
 
     def __len__(self) -> int:
         """Return the number of rows that an epoch in file order visits: windows."""
@@ -142,10 +136,6 @@ class TupleStream(ABC):
         other = copy.copy(self)
         other._states = None
         return other
-
-    def count_visits(self, rows: Integers) -> Integers:
-        """Return how often the window of each row was visited before in ``rows``: int64, shape (n_rows,)."""
-        return count_visits(self.windows.first_rows[rows])
 
     def batch(self, visits: Visits, *, epoch: int, position: int) -> TrainingBatch:
         """Return the batch of visits: at most one tuple per slot, with the pooled states of the unedited windows.
@@ -178,6 +168,18 @@ class TupleStream(ABC):
             counts=count_slots(drawn.edits, kept=edits, unfilled=n_slots - len(drawn.edits), encoded_windows=encoded),
         )
 
+    def _again(self, visits: Visits) -> Integers:
+        """Return ``again`` with, in the upper 32 bits, how many rows before each have the same window id."""
+        if self._repeated is None:
+            first = self.windows.first_rows
+            rows = np.flatnonzero(first != np.arange(len(first)))
+            self._repeated = rows, 1 + count_visits(first[rows])
+        rows, earlier = self._repeated
+        if not len(rows):
+            return visits.again
+        at = np.minimum(np.searchsorted(rows, visits.rows), len(rows) - 1)
+        return visits.again + (np.where(rows[at] == visits.rows, earlier[at], 0) << 32)
+
     @abstractmethod
     def _draw(self, visits: Visits, epoch: int) -> Drawn:
         """Return the windows of a batch with their edits."""
@@ -186,14 +188,8 @@ class TupleStream(ABC):
 class RandomStream(TupleStream):
     """Makes batches of random edits: real alleles in a window and synthetic ones.
 
-    Parameters
-    ----------
-    windows, settings, readers, encoder
-        As for :class:`TupleStream`.
-    sampler
-        Draws the edits.
-    clinvar
-        Alleles that the sampler draws ClinVar's edits from; they state the labels. None: no edit has one.
+    ``clinvar`` are the alleles that ``sampler`` draws ClinVar's edits from; they state the labels. Without them no edit
+    has one.
     """
 
     def __init__(
@@ -212,7 +208,7 @@ class RandomStream(TupleStream):
     def _draw(self, visits: Visits, epoch: int) -> Drawn:
         windows = self.windows.packed(visits.rows)
         edits = self._sampler.sample(
-            WindowArrays.unpack(windows), visits.plan, seed=self.settings.seed, epoch=epoch, again=visits.again
+            WindowArrays.unpack(windows), visits.plan, seed=self.settings.seed, epoch=epoch, again=self._again(visits)
         )
         rows = np.where(edits.edit_source == EDIT_SOURCE_CODES[EditSource.CLINVAR], edits.allele_row, -1)
         stated = Classification.unknown(len(edits)) if self._facts is None else self._facts.take(rows)
@@ -220,15 +216,7 @@ class RandomStream(TupleStream):
 
 
 class HaplotypeStream(TupleStream):
-    """Makes batches of haplotypes of two or three real alleles; a window has at most one tuple per slot.
-
-    Parameters
-    ----------
-    windows, settings, readers, encoder
-        As for :class:`TupleStream`.
-    sampler
-        Chooses the haplotypes.
-    """
+    """Makes batches of haplotypes of two or three real alleles; a window has at most one tuple per slot."""
 
     def __init__(
         self,
@@ -243,9 +231,9 @@ class HaplotypeStream(TupleStream):
 
     def _draw(self, visits: Visits, epoch: int) -> Drawn:
         filled = []
-        for row, again in zip(visits.rows.tolist(), visits.again.tolist(), strict=True):
+        for row, again in zip(visits.rows.tolist(), self._again(visits).tolist(), strict=True):
             record = self.windows.record(row)
-            key = DrawKey.of("edits", self.settings.seed, epoch, record.window_id, again)
+            key = DrawKey.of(self.settings.seed, epoch, record.window_id, again)
             filled.append((record, *self._sampler.sample(record, visits.plan.shape[1], key)))
         edits = edits_of(filled, self.settings.pooling)
         unknown = Classification.unknown(len(edits))
@@ -253,23 +241,11 @@ class HaplotypeStream(TupleStream):
 
 
 class FrozenStream(TupleStream):
-    """Reads batches of frozen epochs; nothing is drawn or encoded.
-
-    Parameters
-    ----------
-    windows, settings
-        As for :class:`TupleStream`.
-    epochs
-        The frozen epochs, of these settings.
-    """
+    """Reads batches of frozen epochs, which are of the same settings; nothing is drawn or encoded."""
 
     def __init__(self, windows: MappedWindows, settings: StreamSettings, epochs: FrozenEpochs) -> None:
         super().__init__(windows, settings)
         self._epochs = epochs
-
-    def count_visits(self, rows: Integers) -> Integers:
-        """Return zeros: earlier visits decide what is drawn, and nothing is."""
-        return np.zeros_like(rows)
 
     def _draw(self, visits: Visits, epoch: int) -> Drawn:
         windows = self.windows.packed(visits.rows)

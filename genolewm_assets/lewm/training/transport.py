@@ -149,11 +149,7 @@ class SharedBlocks:
     def receive(self, lane: int, slot: int, ticket: int, n_bytes: int) -> NDArray[np.uint8]:
         """Return the block of a batch that was sent; the slot is free once no array refers to the block.
 
-        Raises
-        ------
-        ResourceError
-            If the worker ended, and another one took its lane, before the batch was received; if this process may
-            not map the lane.
+        ResourceError: the worker ended and another took its lane before, or this process may not map the lane.
         """
         if int(self._states[lane, slot]) != 2 * ticket:
             raise ResourceError(
@@ -230,16 +226,9 @@ def send_through(blocks: SharedBlocks | None) -> None:
 
 
 def share(kind: type[Any], to_record: Callable[[Any], Any], from_record: Callable[[Any], Any]) -> None:
-    """Let objects of a type travel in shared memory between the processes that ``multiprocessing`` connects.
+    """Let objects of a type, not of its subclasses, travel in shared memory between processes of ``multiprocessing``.
 
-    Parameters
-    ----------
-    kind
-        The type; not its subclasses.
-    to_record
-        Returns an object as a dataclass or dictionary with arrays.
-    from_record
-        Returns the object again.
+    ``to_record`` returns an object as a dataclass or dictionary with arrays, ``from_record`` the object again.
     """
 
     def reduce(value: Any) -> tuple[Any, ...]:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from genolewm_assets.genome import Variant, normalise
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import Haplotype, SamplingRules
@@ -27,6 +26,7 @@ from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,
     as_batch,
+    draw_key,
     make_window,
     no_alleles,
     plan_of,
@@ -61,7 +61,7 @@ def sample(
     haplotypes: pa.Table, window: WindowRecord, *, n: int = 8, turn: int = 0, held: AlleleIndex = NONE_HELD, **rules
 ) -> tuple[Haplotype, ...]:
     sampler = HaplotypeSampler(haplotypes, held, SamplingRules(**rules))
-    return sampler.sample(window, n, DrawKey.of(turn))[0]
+    return sampler.sample(window, n, draw_key(turn))[0]
 
 
 def batch_of(window: WindowRecord, found: tuple[Haplotype, ...], pooling: Pooling) -> TrainingBatch:

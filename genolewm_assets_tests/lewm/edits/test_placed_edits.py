@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import hashlib
-
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -17,9 +15,7 @@ from genolewm_assets.genome import (
     pos_from_start,
     reverse_complement,
 )
-from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
-from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import edit_lists, edits
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
@@ -135,29 +131,3 @@ def test_a_deletion_in_a_repeat_shows_where_the_repeat_ends():
     assert (edit.rel_pos, edit.ref, edit.alt) == (100, "GCA", "G")
     edited = apply_edits(place.window.sequence, (edit,), right_flank=place.window.right_flank)
     assert place.locus_bp(edited) == 101 + 598
-
-
-def test_draws_are_blake2b_of_the_key_and_a_counter():
-    root = hashlib.blake2b(b"\x05\x00\x00\x00int:7\x05\x00\x00\x00str:a", key=b"", digest_size=32).digest()
-    words = b"".join(hashlib.blake2b(n.to_bytes(8, "little"), key=root).digest() for n in range(2))
-    draws = DrawKey.of(7, "a").draws()
-    assert [draws.word() for _ in range(16)] == np.frombuffer(words, "<u8").tolist()
-
-
-def test_numbers_below_are_uniform():
-    draws = DrawKey.of("uniform").draws()
-    counts = np.bincount([draws.below(7) for _ in range(14_000)], minlength=7)
-    # Chi-squared with 6 degrees of freedom: 22.5 is exceeded once in 1,000.
-    assert ((counts - 2_000) ** 2 / 2_000).sum() < 22.5
-    mean = np.mean([draws.uniform() for _ in range(4_000)])
-    assert abs(mean - 0.5) < 4 / np.sqrt(12 * 4_000)
-
-
-@each_row("n", [0, 1, 2, 1_000])
-def test_permutations_hold_every_number_once(n):
-    assert sorted(DrawKey.of("p", n).permutation(n).tolist()) == list(range(n))
-    assert sorted(DrawKey.of("p", n).draws().permuted(n)) == list(range(n))
-
-
-def test_a_permutation_is_the_same_on_every_machine():
-    assert DrawKey.of("golden").permutation(8).tolist() == [7, 6, 2, 1, 0, 5, 3, 4]

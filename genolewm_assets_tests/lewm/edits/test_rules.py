@@ -9,7 +9,6 @@ from hypothesis import given, settings
 
 from genolewm_assets.genome import RelEdit, apply_edits
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
@@ -18,7 +17,13 @@ from genolewm_assets.lewm.states.pooling import Pooling, TupleKind
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
 from genolewm_assets_tests.referees.sampling.plain_tuples import build_tuples
 from genolewm_assets_tests.strategies import sequences
-from genolewm_assets_tests.worlds.lewm.stream_world import make_window, no_alleles, simulate_alleles, simulate_reference
+from genolewm_assets_tests.worlds.lewm.stream_world import (
+    draw_key,
+    make_window,
+    no_alleles,
+    simulate_alleles,
+    simulate_reference,
+)
 
 REFERENCE = simulate_reference()
 NONE_HELD = AlleleIndex.of(no_alleles())
@@ -69,7 +74,7 @@ def pooled_tokens(pooling: Pooling, locus: int, n_tokens: int) -> set[int]:
 @settings(max_examples=60, deadline=None)
 def test_every_edit_of_a_tuple_is_pooled(pooling, window, policy, turn):
     sampler = EditSampler(REAL, NONE_HELD, SamplingRules(multi_edit_share=1, policy=policy, pooling=pooling))
-    haplotypes, _ = sampler.sample(window, PLAN, DrawKey.of(turn))
+    haplotypes, _ = sampler.sample(window, PLAN, draw_key(turn))
     tuples, _ = build_tuples(window, haplotypes, pooling, epoch=0, position=0)
     for haplotype, one in zip(haplotypes, tuples, strict=True):
         pooled = pooled_tokens(pooling, haplotype.locus_bp // 6, window.n_tokens)
@@ -133,7 +138,7 @@ def test_few_proposals_are_outside_of_the_pooled_span(side):
     )
     redraws, sizes = Counter(), Counter()
     for start in range(300, 20_000, 600):
-        haplotypes, redrawn = sampler.sample(make_window(REFERENCE, start), PLAN, DrawKey.of(start))
+        haplotypes, redrawn = sampler.sample(make_window(REFERENCE, start), PLAN, draw_key(start))
         redraws.update(redrawn)
         sizes.update(len(one.edited.edits) for one in haplotypes)
     assert sizes[2] + sizes[3] > 0.95 * sizes.total()

@@ -1,4 +1,4 @@
-"""Compiled keyed random numbers against hashlib.
+"""Compiled keyed random numbers against plain ones, and these against a referee of Philox4x32-10.
 
 Entries are cached on disk by the text of all kernels.
 
@@ -9,73 +9,132 @@ from __future__ import annotations
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
-from genolewm_assets.lewm.edits import DrawKey, encode_parts
-from genolewm_assets.lewm.sampler import blake_kernels as kernels
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.lewm.edits.draws import DrawKey, epoch_key, philox, seed_words
+from genolewm_assets.lewm.sampler import draw_kernels as kernels
+from genolewm_assets.lewm.sampler.batch_sampler import _id_words
 from genolewm_assets.lewm.sampler.entry_kernels import entries
 from genolewm_assets_tests.late import Late
+from genolewm_assets_tests.referees.sampling.plain_philox import plain_philox
 from genolewm_assets_tests.rows import each_row
 
-PARTS = st.lists(st.one_of(st.integers(-(2**70), 2**70), st.text(max_size=90)), max_size=6)
+IDS = st.integers(0, 2**128 - 1).map("{:032x}".format)
+KEYS = st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**33), IDS, st.integers(0, 2**62))
+BITS = 2**32 - 1
 
 
-class CompiledKey:
-    """The compiled form of a key."""
-
-    def __init__(self, *parts: int | str) -> None:
-        self.digest, self.message = np.zeros(8, np.uint64), np.zeros(16, np.uint64)
-        self.parent, self.streams = np.zeros(8, np.uint64), np.zeros((3, kernels.STREAM_WORDS), np.uint64)
-        content = np.frombuffer(encode_parts(*parts), np.uint8)
-        kernels.hash_root(content, len(content), self.digest, self.message)
-        self.root = self.digest[:4].tobytes()
-        kernels.absorb_key(self.parent, self.digest, kernels.KEY_BYTES, self.message)
-
-    def start(self, at: int, part: np.ndarray) -> None:
-        """Begin a stream of a child."""
-        kernels.start_child(self.streams, at, self.parent, part, len(part), self.digest, self.message)
+def compiled_key(seed: int, epoch: int, window_id: str, again: int) -> np.ndarray:
+    """Return the key of a visit as the kernels derive it."""
+    key, of_epoch = np.zeros(4, np.int64), np.array(epoch_key(seed, epoch))
+    kernels.start_visit(key, _id_words(np.array([window_id], "S32"))[0], of_epoch, again)
+    return key
 
 
-@given(parts=PARTS)
+@pytest.mark.parametrize("function", [plain_philox, philox, kernels.philox])
+def test_known_answers(function):
+    """Those of Random123, ``kat_vectors``: counter, key, block."""
+    for line in """
+        00000000 00000000 00000000 00000000 00000000 00000000 6627e8d5 e169c58d bc57ac4c 9b00dbd8
+        ffffffff ffffffff ffffffff ffffffff ffffffff ffffffff 408f276d 41c83b0e a20bc7c6 6d5451fd
+        243f6a88 85a308d3 13198a2e 03707344 a4093822 299f31d0 d16cfe09 94fdcceb 5001e420 24126ea1
+    """.strip().splitlines():
+        words = [int(word, 16) for word in line.split()]
+        assert function(*words[:6]) == tuple(words[6:])
+
+
+@given(words=st.lists(st.integers(0, BITS), min_size=6, max_size=6))
 @settings(max_examples=200, deadline=None)
-def test_keys_are_those_of_hashlib(parts):
-    assert CompiledKey(*parts).root == DrawKey.of(*parts).digest
+def test_blocks_are_those_of_the_referee(words):
+    assert philox(*words) == kernels.philox(*words) == plain_philox(*words)
 
 
-@given(parts=PARTS, child=st.integers(0, 2**63 - 1), ns=st.lists(st.integers(1, 2**63 - 1), max_size=30))
+@given(parts=KEYS, stream=st.integers(0, BITS))
 @settings(max_examples=100, deadline=None)
-def test_numbers_are_those_of_the_plain_draws(parts, child, ns):
-    key, plain = CompiledKey(*parts), DrawKey.of(*parts).child(child).draws()
-    room = np.zeros(27, np.uint8)
-    key.start(1, room[: kernels.write_int_part(room, 0, child)])
+def test_every_part_of_a_key_is_where_the_decision_says(parts, stream):
+    seed, epoch, window_id, again = parts
+    digits = [int(window_id[at : at + 8], 16) for at in (0, 8, 16, 24)]
+    of_epoch = plain_philox(epoch & BITS, epoch >> 32, 0, 0, seed & BITS, seed >> 32)[:2]
+    k0, k1, c2, c3 = plain_philox(*digits, *of_epoch)
+    draws = DrawKey.of(*parts).draws(stream)
+    for block in range(3):
+        expected = plain_philox(block, stream, c2 ^ (again & BITS), c3 ^ (again >> 32), k0, k1)
+        assert tuple(draws.word() for _ in range(4)) == expected
+
+
+@given(parts=KEYS, stream=st.integers(0, BITS), ns=st.lists(st.integers(1, 2**31), max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_numbers_are_those_of_the_plain_draws(parts, stream, ns):
+    plain, streams = DrawKey.of(*parts).draws(stream), np.zeros((3, kernels.STREAM_WORDS), np.int64)
+    kernels.start_stream(streams, 1, compiled_key(*parts), stream)
     for n in ns:
-        assert kernels.below(key.streams, 1, n, key.message) == plain.below(n)
-        assert int(kernels.word(key.streams, 1, key.message)) == plain.word()
-        assert kernels.uniform(key.streams, 1, key.message) == plain.uniform()
+        assert kernels.below(streams, 1, n) == plain.below(n)
+        assert kernels.word(streams, 1) == plain.word()
+        assert kernels.uniform(streams, 1) == plain.uniform()
 
 
 @given(n=st.integers(0, 60), stop=st.integers(0, 60))
 @settings(max_examples=50, deadline=None)
 def test_permutations_are_taken_as_lazily(n, stop):
-    key, plain = CompiledKey("order"), DrawKey.of("order").child("gnomad").draws()
-    key.start(2, np.frombuffer(encode_parts("gnomad"), np.uint8))
+    parts = (1, 2, "ab" * 16, 3)
+    plain, streams = DrawKey.of(*parts).draws(4), np.zeros((3, kernels.STREAM_WORDS), np.int64)
+    kernels.start_stream(streams, 2, compiled_key(*parts), 4)
     numbers, order, left, taken = plain.permuted(n), np.arange(n), n, []
     while left > 0 and len(taken) < stop:
-        taken.append(kernels.take_permuted(key.streams, 2, order, left, key.message))
+        taken.append(kernels.take_permuted(streams, 2, order, left))
         left -= 1
     assert taken == [number for _, number in zip(taken, numbers, strict=False)]
     assert len(taken) == min(n, stop)
     # Both streams are at the same number.
-    assert int(kernels.word(key.streams, 2, key.message)) == plain.word()
+    assert kernels.word(streams, 2) == plain.word()
 
 
-@given(value=st.integers(0, 2**63 - 1), text=st.binary(max_size=40))
-def test_parts_are_encoded_alike(value, text):
-    room, tag = np.zeros(60, np.uint8), np.frombuffer(b"str:", np.uint8)
-    assert bytes(room[: kernels.write_int_part(room, 0, value)]) == encode_parts(value)
-    letters = text.hex()[:40]
-    end = kernels.write_text_part(room, 3, tag, np.frombuffer(letters.encode(), np.uint8), len(letters))
-    assert bytes(room[3:end]) == encode_parts(letters)
+def is_even(counts: np.ndarray) -> bool:
+    """Tell whether chi-squared of equal shares is less than what is exceeded once in 10,000."""
+    expected, degrees = counts.sum() / counts.size, counts.size - 1
+    # Wilson and Hilferty's cube root is near normal.
+    spread = 2 / (9 * degrees)
+    return bool(((counts - expected) ** 2 / expected).sum() < degrees * (1 - spread + 3.72 * spread**0.5) ** 3)
+
+
+@each_row("purpose", ["words", "slots", "windows", "visits", "epochs", "seeds"])
+def test_numbers_are_even_along_every_part_of_a_key(purpose):
+    """The first numbers of 20,000 neighbouring keys, alone and in pairs with the next key."""
+    found = []
+    draws = DrawKey.of(1, 2, "c0ffee" * 5 + "00", 0).draws(0)
+    for k in range(20_000):
+        if purpose != "words":
+            parts = {"seeds": k, "epochs": k, "windows": k, "visits": k, "slots": k}
+            own = {name: at if name == purpose else 0 for name, at in parts.items()}
+            key = DrawKey.of(own["seeds"], own["epochs"], f"{own['windows']:032x}", own["visits"])
+            draws = key.draws(own["slots"])
+        found.append(draws.below(7))
+    numbers = np.array(found)
+    assert is_even(np.bincount(numbers, minlength=7))
+    assert is_even(np.bincount(7 * numbers[:-1:2] + numbers[1::2], minlength=49))
+
+
+def test_numbers_of_any_size_are_even():
+    draws = DrawKey.of(0, 0, "0" * 32, 0).draws(0)
+    for n in (3, 3 << 30, 2**32, 3 << 60, 2**64):
+        counts = np.bincount([draws.below(n) * 3 // n for _ in range(9_000)], minlength=3)
+        assert counts.sum() == 9_000
+        # Of three thirds of 3 * 2**30, words without the rejected ones would give 1.5 times as many in each second.
+        assert is_even(counts)
+    assert abs(np.mean([draws.uniform() for _ in range(4_000)]) - 0.5) < 4 / np.sqrt(12 * 4_000)
+    counts = np.bincount([next(DrawKey.of(1, i, "0" * 32, 0).draws(0).permuted(6)) for i in range(6_000)], minlength=6)
+    assert is_even(counts)
+
+
+def test_what_cannot_be_drawn_is_named():
+    for n in (0, 2**64 + 1):
+        with pytest.raises(ConfigurationError, match="nothing to choose from"):
+            DrawKey((0, 0, 0, 0)).draws(0).below(n)
+    for seed in (-1, 2**64):
+        with pytest.raises(ConfigurationError, match=r"seed: out of range: expected 0 to 2\*\*64 - 1"):
+            seed_words(seed)
 
 
 def test_entries_close_over_the_digest_alone():

@@ -175,7 +175,7 @@ def test_a_state_of_other_batches_is_refused(package: Path, change: dict[str, An
 @each_row(
     ("fault", "named"),
     [
-        ({"version": 2}, "version"),
+        ({"version": 1}, "version"),
         ({"epoch": -1}, "epoch"),
         ({"position": -1}, "position"),
         ({"taken": -1}, "taken"),

@@ -18,9 +18,12 @@ from genolewm_assets.lewm.training.schedule import (
     WindowSchedule,
     count_visits,
 )
+from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.stream_world import window_alleles
 
+order_kernels = Late("genolewm_assets.lewm.sampler.order_kernels")
+SEED = np.array([5, 7])
 GNOMAD, SNV, INDEL, CLINVAR = tuple(EditSource)
 ORIGINS = np.array(
     ["reference"] * 300
@@ -55,8 +58,55 @@ def test_every_window_is_seen_before_any_is_seen_again(n_windows):
     seen = np.zeros(len(ORIGINS), int)
     for epoch in range(6):
         np.add.at(seen, schedule.rows(epoch), 1)
-        for rows in schedule.rows_by_stratum.values():
+        for rows in np.split(schedule.rows_by_stratum, schedule.starts[1:-1]):
             assert seen[rows].max() - seen[rows].min() <= 1
+
+
+@each_row("n", [1, 2, 3, 6, 7, 16, 17, 1_000, 1_025])
+def test_permutations_hold_every_number_once_and_have_an_inverse(n):
+    entries = [order_kernels.permuted(at, n, SEED, 3, 2, 1) for at in range(n)]
+    assert sorted(entries) == list(range(n))
+    assert [order_kernels.permuted(entry, n, SEED, 3, 2, -1) for entry in entries] == list(range(n))
+
+
+@each_row("n", [4, 5, 6, 1_000])
+def test_permutations_are_even(n):
+    """Two neighbouring entries of 12,000 permutations: every pair of them, or of two tenths, is equally frequent."""
+    counts = np.zeros((n, n), int)
+    for number in range(12_000):
+        first, second = (order_kernels.permuted(at, n, SEED, number, 1, 1) for at in (0, 1))
+        counts[first, second] += 1
+    assert not counts.diagonal().any()
+    if n > 10:
+        counts = counts.reshape(10, n // 10, 10, n // 10).sum(axis=(1, 3))
+    pairs = counts.ravel() if n > 10 else counts[~np.eye(n, dtype=bool)]
+    expected, degrees = pairs.sum() / pairs.size, pairs.size - 1
+    assert ((pairs - expected) ** 2 / expected).sum() < degrees + 5 * np.sqrt(2 * degrees)
+
+
+@each_row("n_windows", [50, 1_234, 5_000])
+def test_a_visit_is_told_by_its_number_alone(n_windows):
+    """Workers, ranks and resumed runs compute theirs; earlier visits of a row are 0, 1, 2 ..., each once."""
+    schedule = schedule_of(n_windows=n_windows)
+    for epoch in range(4):
+        rows, again = schedule.visits(epoch, np.arange(n_windows))
+        some = np.array([n_windows - 1, 0, 17, 3])
+        alone = [schedule.visits(epoch, some[k : k + 1]) for k in range(4)]
+        assert [(int(row[0]), int(n[0])) for row, n in alone] == list(zip(rows[some], again[some], strict=True))
+        for row in set(rows.tolist()):
+            numbers = np.sort(again[rows == row])
+            assert numbers.tolist() == list(range(len(numbers)))
+
+
+def test_millions_of_windows_take_no_time_to_begin():
+    """Number 7 of an epoch, the windows of which would fill 40 GB as an array of rows."""
+    schedule = WindowSchedule(
+        np.arange(10, dtype=np.int32), np.array([0, 10]), (5e9,), EditMix.named("exact").slots(8), 1
+    )
+    rows, again = schedule.visits(3, np.array([7, 4_999_999_999]))
+    assert len(schedule) == 5_000_000_000
+    assert (rows < 10).all()
+    assert (again < 500_000_001).all()
 
 
 def test_epochs_and_seeds_have_their_own_order():
@@ -92,7 +142,9 @@ def test_visits_count_the_earlier_ones(ids):
 
 def test_file_order_is_every_window_once():
     order = FileOrder(3, EditMix.named("exact").slots(8))
-    assert order.rows(0).tolist() == order.rows(5).tolist() == [0, 1, 2]
+    for epoch in (0, 5):
+        rows, again = order.visits(epoch, np.array([1, 2]))
+        assert (rows.tolist(), again.tolist()) == ([1, 2], [0, 0])
     assert len(order) == 3
 
 

@@ -104,6 +104,22 @@ def test_a_batch_depends_on_its_visits_alone():
         assert alone.tuples == whole.tuples[index * 8 : index * 8 + 8]
 
 
+def test_an_added_window_changes_no_other_windows_tuples():
+    added = [*WINDOWS[:2], make_window(REFERENCE, 10_000), *WINDOWS[2:]]
+    more = RandomStream(SplitWindows([as_batch(added)]), sampler(), SETTINGS)
+    here = stream(None).batch(Visits.of([0, 1, 2, 3, 2], plan_of(), [0, 3, 0, 0, 1]), epoch=1, position=0)
+    there = more.batch(Visits.of([2, 3, 4, 1, 0, 3], plan_of(), [0, 1, 0, 3, 0, 0]), epoch=1, position=0)
+    tuples = [there.tuples[at * 8 : at * 8 + 8] for at in (4, 3, 5, 2, 1)]
+    assert here.tuples == tuple(one for visit in tuples for one in visit)
+
+
+def test_rows_with_one_window_get_different_edits():
+    """Rows 0 and 3 are copies; the second one's numbers are those of no visit of the first."""
+    batch = stream().batch(Visits.of([0, 3, 0, 3], plan_of(), [0, 0, 1, 1]), epoch=1, position=0)
+    edits = [tuple(one.rel_edits for one in batch.tuples[i : i + 8]) for i in range(0, 32, 8)]
+    assert len(set(edits)) == 4
+
+
 def test_a_window_seen_again_gets_other_edits():
     batch = stream().batch(VISITS, epoch=1, position=0)
     first, again = ({one.target_window for one in batch.tuples[i : i + 8]} for i in (0, 24))

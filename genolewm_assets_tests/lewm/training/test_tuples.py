@@ -6,7 +6,6 @@ import pytest
 from genolewm_assets.errors import ConfigurationError, EditError, InputError
 from genolewm_assets.genome import RelEdit, apply_edits
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.rules import SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.states.pooling import Pooling, TupleKind
@@ -16,6 +15,7 @@ from genolewm_assets_tests.referees.sampling.plain_tuples import build_tuples
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
+    draw_key,
     make_window,
     no_alleles,
     simulate_alleles,
@@ -33,7 +33,7 @@ PLAN = sources_of("rotating", 20)
 
 def sample(window, **rules):
     sampler = EditSampler(SOURCES, AlleleIndex.of(no_alleles()), SamplingRules(**rules))
-    return sampler.sample(window, PLAN, DrawKey.of("t"))[0]
+    return sampler.sample(window, PLAN, draw_key("t"))[0]
 
 
 def build(window, pooling, **rules):

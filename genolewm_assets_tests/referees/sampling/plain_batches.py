@@ -37,7 +37,7 @@ class PlainBatchSampler:
         filled: list[tuple[WindowRecord, list[Haplotype], Mapping[str, int]]] = []
         for row, sources in enumerate(plan.tolist()):
             record = _record(windows, row)
-            key = DrawKey.of("edits", seed, epoch, record.window_id, int(again[row]))
+            key = DrawKey.of(seed, epoch, record.window_id, int(again[row]))
             drawn, redraws = self._sampler.sample(record, [list(EditSource)[code] for code in sources], key)
             own = [Haplotype(one.source, one.edited, one.locus_bp, one.alleles, False, one.allele_row) for one in drawn]
             filled.append((record, own, redraws))

@@ -17,7 +17,7 @@ from genolewm_assets.lewm.edits.draws import DrawKey, TrainDraws
 from genolewm_assets.lewm.edits.held_sequences import HeldSequences
 from genolewm_assets.lewm.edits.placed_edits import EditPlace
 from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
-from genolewm_assets.lewm.edits.sources import EditSource
+from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets_tests.referees.sampling.plain_synthetic import draw_indel, draw_snv
 
@@ -127,12 +127,12 @@ class EditSampler:
         site = _Site(EditPlace(window), {window.sequence})
         # One iterator per source and window, so that a real allele is the first edit of at most one slot.
         real_proposals = {
-            source: self._alleles(site, source, 0, len(window.sequence), key.child(source.value).draws())
+            source: self._alleles(site, source, 0, len(window.sequence), key.draws(2**31 + EDIT_SOURCE_CODES[source]))
             for source in self._real
         }
         filled: list[SampledHaplotype] = []
         for slot, planned in enumerate(plan):
-            draws = key.child(slot).draws()
+            draws = key.draws(slot)
             size = 2 + draws.below(2) if draws.uniform() < self._rules.limits.multi_edit_share else 1
             synthetic = self._synthetic(site, planned, 0, len(window.sequence), draws)
             haplotype = self._first_allowed(site, planned, real_proposals.get(planned, synthetic), ())

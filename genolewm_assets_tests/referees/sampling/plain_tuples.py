@@ -69,7 +69,7 @@ class Samplers:
     def compare(self, rows: Sequence[int], plans: Sequence[Sequence[EditSource]], *, seed: int, epoch: int) -> None:
         """Assert that both give the same tuples, arrays, redraws and errors for the windows of some rows."""
         at = np.array(rows, dtype=np.int64)
-        visits = Visits(at, plan_codes(plans), count_visits(self.windows.first_rows[at]))
+        visits = Visits(at, plan_codes(plans), count_visits(at))
         settings = StreamSettings(seed=seed, n_edits=visits.plan.shape[1], pooling=self._rules.pooling)
         clinvar = self._real.get(EditSource.CLINVAR)
         stream = RandomStream(self.windows, self._compiled, settings, clinvar=clinvar)
@@ -101,7 +101,9 @@ class Samplers:
 
     def _plain_tuples(self, row, plan, again, *, seed, epoch):
         record = self.windows.record(row)
-        key = DrawKey.of("edits", seed, epoch, record.window_id, again)
+        first = self.windows.first_rows
+        earlier = int(np.count_nonzero(first[:row] == first[row]))
+        key = DrawKey.of(seed, epoch, record.window_id, again + earlier * 2**32)
         haplotypes, redraws = self._plain.sample(record, plan, key)
         clinvar = self._real.get(EditSource.CLINVAR)
         made = build_tuples(record, haplotypes, self._rules.pooling, epoch=epoch, position=3, clinvar=clinvar)

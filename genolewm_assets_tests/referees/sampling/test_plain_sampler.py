@@ -10,7 +10,6 @@ import pytest
 
 from genolewm_assets.genome import RelEdit, Variant, normalise
 from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.rules import SamplingRules
 from genolewm_assets.lewm.edits.sources import EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
@@ -18,6 +17,7 @@ from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, S
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,
     WINDOW_BP,
+    draw_key,
     make_window,
     no_alleles,
     simulate_alleles,
@@ -46,7 +46,7 @@ def draw(
         (window, haplotype)
         for window in windows
         for turn in range(rounds)
-        for haplotype in sampler.sample(window, plan, DrawKey.of(turn, window.window_id, window.strand or ""))[0]
+        for haplotype in sampler.sample(window, plan, draw_key(turn, window.window_id, window.strand or ""))[0]
     ]
 
 
@@ -84,7 +84,7 @@ def test_held_out_alleles_are_never_made_by_any_source():
     forbidden = set(map(tuple, zip(*pa.concat_tables([snvs, real]).to_pydict().values(), strict=True)))
     sampler, hits, made = EditSampler(REAL, held, SamplingRules()), 0, 0
     for window in WINDOWS:
-        haplotypes, redraws = sampler.sample(window, PLAN, DrawKey.of(window.window_id))
+        haplotypes, redraws = sampler.sample(window, PLAN, draw_key(window.window_id))
         hits += redraws["held_out"]
         for allele in (allele for haplotype in haplotypes for allele in haplotype.alleles):
             assert (allele.chrom, allele.pos, allele.ref, allele.alt) not in forbidden
@@ -117,7 +117,7 @@ def test_edits_that_together_spell_a_held_out_allele_are_refused(strand):
         pairs[name] = {
             frozenset(allele.pos - 1 for allele in haplotype.alleles)
             for turn in range(40)
-            for haplotype in sampler.sample(window, plan, DrawKey.of(turn))[0]
+            for haplotype in sampler.sample(window, plan, draw_key(turn))[0]
         }
     together = {first, second}
     assert any(together <= places for places in pairs["free"])

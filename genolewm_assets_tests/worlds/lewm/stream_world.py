@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from genolewm_assets.genome import Variant, normalise, reverse_complement
+from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
@@ -60,6 +62,11 @@ def make_window(
         cache_key=cache[0] if cache else None,
         cache_row=cache[1] if cache else None,
     )
+
+
+def draw_key(*parts: object) -> DrawKey:
+    """Return a key that differs for other parts."""
+    return DrawKey.of(0, 0, hashlib.sha256(repr(parts).encode()).hexdigest()[:32], 0)
 
 
 def simulate_alleles(reference: bytes, n: int, seed: int = 5, contig: str = CONTIG) -> pa.Table:

@@ -115,7 +115,7 @@ tuples_frozen = GatedAsset(
     encoder. Has no partitions, and is never built, unless `packages.frozen_epochs` in the catalogue asks for epochs.
     """,
     kinds={"pytorch", "huggingface", "h100"},
-    code_version="2",
+    code_version="3",
     place=lambda workspace, release: frozen_location(release, read_latest(workspace.root.path, release).path),
     deps=(on_frozen_release(packages_split),),
     partitions=BY_FROZEN_RELEASE,
