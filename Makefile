@@ -53,6 +53,8 @@ check: $(STAMP)  ## Lint, types, import rules, sizes of files and folders, the p
 	$(BIN)/lint-imports
 	DAGSTER_DISABLE_TELEMETRY=1 $(BIN)/dg check defs
 	$(BIN)/python -m pytest -q genolewm_assets_tests/test_layout.py
+	@for folder in genolewm_assets genolewm_assets_tests; do \
+		echo "$$folder: $$(git ls-files -- "$$folder/*.py" | xargs cat | wc -l) lines of Python"; done
 
 format: $(STAMP)  ## Rewrite the code in the house format
 	$(BIN)/ruff check --fix .

@@ -328,21 +328,7 @@ def _rows_by_length(sequences: Sequence[str]) -> dict[int, list[int]]:
 def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) -> NDArray[Any]:
     """Round states to their stored dtype.
 
-    Parameters
-    ----------
-    states
-        float32, any shape.
-    dtype
-        Stored dtype.
-    where
-        Start of the error message.
-
-    Raises
-    ------
-    CorruptResourceError
-        If a state is not finite, as with damaged weights.
-    ConfigurationError
-        If a state exceeds the range of the dtype.
+    ``states``: float32, any shape. ``dtype``: stored dtype.
     """
     if not np.isfinite(states).all():
         raise CorruptResourceError(where, "hidden states are not finite", remedy="Check the model's weights")

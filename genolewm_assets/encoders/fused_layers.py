@@ -27,14 +27,7 @@ _Gate = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 def fuse_layers(layers: Iterable[nn.Module], *, dtype: torch.dtype, backend: str) -> int:
     """Compile the element-wise work of those layers that are Llama's, and return their number.
 
-    Parameters
-    ----------
-    layers
-        Layers of a model, changed in place; those of another architecture stay as they are.
-    dtype
-        Dtype of matrix products, which the results are rounded to once.
-    backend
-        Backend of ``torch.compile``, such as ``inductor``.
+    ``layers``: layers of a model, changed in place; those of another architecture stay as they are.
     """
     # Inductor executes what it keeps; by default that lies below the temporary folder, where others may be first.
     with suppress(OSError):

@@ -42,19 +42,8 @@ def _read_sha256(path: Path) -> str:
 class ModelFiles:
     """The folder of a model.
 
-    Parameters
-    ----------
-    folder
-        Folder that holds the files.
-    model_id
-        Hub id, or the name of a local folder (not its path, so that recipes do not depend on the machine).
-    revision
-        Commit of the hub repository. For a local folder: any text given by the caller, or None.
-    code_trusted
-        Whether the model's own Python code may run.
-    sha256_of
-        Returns the SHA-256, in hex, of a file; by default it reads the file. For a file that changed and is not read it
-        may return a text, which then stands for the digests of this class too.
+    ``sha256_of``: returns the SHA-256, in hex, of a file; by default it reads the file. For a file that changed and is
+    not read it may return a text, which then stands for the digests of this class too.
     """
 
     folder: Path
@@ -69,18 +58,7 @@ class ModelFiles:
         return read_json_object(self.folder / CONFIG_FILE)
 
     def config_int(self, *names: str) -> int:
-        """Return the first entry of ``config.json`` that exists among several names; model families differ in names.
-
-        Parameters
-        ----------
-        names
-            Names of the entry, in order of preference.
-
-        Raises
-        ------
-        ConfigurationError
-            If no entry exists, or its value is not a positive integer.
-        """
+        """Return the first entry of ``config.json`` that exists among several names; model families differ in names."""
         config = self.config
         found = next((config[name] for name in names if name in config), None)
         if not isinstance(found, int) or isinstance(found, bool) or found < 1:
@@ -94,15 +72,7 @@ class ModelFiles:
         return found
 
     def weights(self) -> list[str]:
-        """Return the names of the weight files, sorted.
-
-        Raises
-        ------
-        ConfigurationError
-            If the folder has no weights in safetensors format; pickled weights can run code and are not read.
-        CorruptResourceError
-            If the index of sharded weights is malformed or names a file outside the folder.
-        """
+        """Return the names of the weight files, sorted."""
         if (self.folder / _WEIGHTS).is_file():
             return [_WEIGHTS]
         index = self.folder / _WEIGHTS_INDEX
@@ -228,15 +198,7 @@ def ask_hub(model: str, revision: str) -> None:
 
 
 def read_json_object(path: Path) -> dict[str, object]:
-    """Read a JSON file whose content is an object.
-
-    Raises
-    ------
-    MissingResourceError
-        If the file does not exist.
-    CorruptResourceError
-        If the file cannot be read or is not a JSON object.
-    """
+    """Read a JSON file whose content is an object."""
     try:
         with open_regular(path, links=True) as handle:
             value = json.loads(handle.read())

@@ -85,20 +85,9 @@ def find_layers(model: Any, n_layers: int) -> tuple[nn.Module, str, nn.ModuleLis
 
 
 def cut_layers(model: Any, layer: int) -> bool:
-    """Remove everything after a hidden state, which is then the model's ``last_hidden_state``.
+    """Remove everything after a hidden state, which is then the model's ``last_hidden_state``, and return True.
 
-    Parameters
-    ----------
-    model
-        Model in float32 on the CPU.
-    layer
-        Index of the hidden state: 0 the embeddings, ``num_hidden_layers`` the last, after the final norm.
-
-    Returns
-    -------
-    bool
-        Whether ``last_hidden_state`` is now the hidden state. False: the model is as it was, because the state after
-        cutting differs in a bit from the one before, or the model does not run without the layers.
+    ``model``: model in float32 on the CPU. False: it is as it was, because the state would differ in a bit.
     """
     if layer == model.config.num_hidden_layers:
         return True

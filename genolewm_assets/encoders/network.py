@@ -57,27 +57,7 @@ class StateNetwork:
 
     Several threads may use it; their forward passes are started one at a time.
 
-    Parameters
-    ----------
-    files
-        Files of the model.
-    layer
-        Index of the hidden state: 0 the embeddings, ``n_layers`` the last, after the final norm.
-    device
-        Device that runs the model.
-    cpu_threads
-        Threads of a forward pass on the CPU.
-    compute
-        Precision of weights and matrix products.
-    compiler
-        Backend of ``torch.compile`` for the element-wise work of layers; None: it is not compiled.
-
-    Raises
-    ------
-    ConfigurationError, CorruptResourceError
-        As :func:`~genolewm_assets.encoders.model_loading.load_model`.
-    DeviceError
-        If the model does not fit into the memory of the device, or the device fails.
+    ``compiler``: backend of ``torch.compile`` for the element-wise work of layers; None: it is not compiled.
     """
 
     def __init__(
@@ -127,15 +107,7 @@ class StateNetwork:
 
     @contextmanager
     def computing(self) -> Iterator[Any]:
-        """Yield the model for one forward pass in the network's precision, alone among the threads.
-
-        Raises
-        ------
-        torch.OutOfMemoryError
-            If the memory of the device is too small for the pass.
-        DeviceError
-            If the device fails in another way.
-        """
+        """Yield the model for one forward pass in the network's precision, alone among the threads."""
         with (
             device_errors(self._where),
             exact_products(self.device.type, self.cpu_threads, compute=self.compute),
@@ -165,25 +137,10 @@ class StateNetwork:
     ) -> Callable[[], NDArray[np.float32]]:
         """Start computing the block states of windows of equal length.
 
-        Parameters
-        ----------
-        ids
-            int64, shape (n_windows, n_tokens), special tokens included.
-        block_tokens
-            DNA tokens of the model per block.
-        places
-            Places of the DNA tokens among the ids.
+        ``ids``: int64, shape (n_windows, n_tokens), special tokens included.
 
-        Returns
-        -------
-        callable
-            Waits for the device and returns the states, float32, shape (n_windows, n_blocks, hidden). A CUDA device
-            computes them meanwhile; any other has done so already.
-
-        Raises
-        ------
-        torch.OutOfMemoryError, DeviceError
-            As :meth:`computing`.
+        Waits for the device and returns the states, float32, shape (n_windows, n_blocks, hidden). A CUDA device
+        computes them meanwhile; any other has done so already.
         """
         if self.device.type != "cpu":
             return self.start_pooled(ids, block_tokens, places=places)
@@ -232,15 +189,6 @@ class Batches:
     """Runs forward passes over batches of windows, and halves the batch whenever the device runs out of memory.
 
     Several threads may use it.
-
-    Parameters
-    ----------
-    start
-        Starts one pass; raises ``torch.OutOfMemoryError`` if the memory is too small for it.
-    windows
-        Windows of the first pass.
-    where
-        Start of the error message.
     """
 
     def __init__(self, start: StartPass, windows: int, where: str) -> None:
@@ -249,15 +197,7 @@ class Batches:
     def run(self, ids: NDArray[np.int64]) -> NDArray[Any]:
         """Start the passes over all windows, wait for them, and return their results in order.
 
-        Parameters
-        ----------
-        ids
-            int64, shape (n_windows, n_tokens), at least one window.
-
-        Raises
-        ------
-        DeviceError
-            If the memory is too small for one window.
+        ``ids``: int64, shape (n_windows, n_tokens), at least one window.
         """
         started, first = list[Callable[[], NDArray[Any]]](), 0
         while first < len(ids):
@@ -281,17 +221,9 @@ class Batches:
 def tensor_block_means(states: torch.Tensor, block_tokens: int) -> torch.Tensor:
     """Average the states of consecutive blocks of tokens on their device, as ``lewm.states.block_means`` does.
 
-    Parameters
-    ----------
-    states
-        float32, shape (n_windows, n_tokens, hidden): DNA tokens only, tags excluded.
-    block_tokens
-        DNA tokens per block.
+    ``states``: float32, shape (n_windows, n_tokens, hidden): DNA tokens only, tags excluded.
 
-    Returns
-    -------
-    tensor
-        float32, shape (n_windows, n_blocks, hidden); sums are in float64.
+    float32, shape (n_windows, n_blocks, hidden); sums are in float64.
     """
     n_windows, n_tokens, hidden = states.shape
     whole = n_tokens // block_tokens

@@ -56,28 +56,12 @@ def check_precision(
 ) -> CheckResult:
     """Compare states of random windows, and the differences that SNVs in their middle make, with those in float32.
 
-    Parameters
-    ----------
-    read
-        Reads rows of the cache, shape (n_rows, n_blocks, hidden).
-    encoder
-        Encoder that wrote the cache.
-    exact
-        The same encoder in float32.
-    sequences
-        Bases of the windows, in row order; at least one.
-    n_blocks
-        Blocks in every row.
-    progress
-        Receives the number of windows compared.
+    ``read``: reads rows of the cache, shape (n_rows, n_blocks, hidden). ``exact``: the same encoder in float32.
 
-    Returns
-    -------
-    CheckResult
-        Over the blocks of the rows: smallest and median cosine, largest and median relative error. Over the rows:
-        ``rounding_share``, the median norm of the error of an SNV's difference (target pooled around the locus minus
-        source) divided by the median norm of the difference in float32. The check passes if the smallest cosine is at
-        least :data:`COSINE_BOUND` and the share at most :data:`ROUNDING_BOUND`.
+    Over the blocks of the rows: smallest and median cosine, largest and median relative error. Over the rows:
+    ``rounding_share``, the median norm of the error of an SNV's difference (target pooled around the locus minus
+    source) divided by the median norm of the difference in float32. The check passes if the smallest cosine is at least
+    :data:`COSINE_BOUND` and the share at most :data:`ROUNDING_BOUND`.
     """
     rows = choose_rows(len(sequences))
     cosines, errors, rounding, effects = (list[NDArray[np.float64]]() for _ in range(4))

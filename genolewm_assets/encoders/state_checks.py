@@ -87,26 +87,10 @@ def check_states(
 ) -> tuple[CheckResult, ...]:
     """Run all checks of a cache.
 
-    Parameters
-    ----------
-    read
-        Reads rows of the finished cache.
-    n_rows
-        Number of rows of the cache.
-    encoder
-        Encoder that wrote the cache.
-    sequences
-        Bases of the windows, in row order.
-    n_blocks
-        Blocks in every row; blocks past the end of a shorter window are NaN.
-    progress
-        Receives the number of windows checked.
+    ``n_blocks``: blocks in every row; blocks past the end of a shorter window are NaN.
 
-    Returns
-    -------
-    tuple of CheckResult
-        One result per name in :data:`STATE_CHECKS` and, unless states are computed in float32, that of
-        :mod:`~genolewm_assets.encoders.precision_check`. If the row count is wrong, all fail and no row is read.
+    One result per name in :data:`STATE_CHECKS` and, unless states are computed in float32, that of
+    :mod:`~genolewm_assets.encoders.precision_check`. If the row count is wrong, all fail and no row is read.
     """
     lengths = [block_count(len(sequence) // TOKEN_BP, encoder.identity.block_tokens) for sequence in sequences]
     counted = CheckResult(
@@ -153,29 +137,8 @@ def null_edit_ratio(
     A null edit (ALT = REF) is processed as any edit: it is applied to its window, encoded with the edited windows by
     the path that targets take in training, pooled around its locus, and compared with the source state.
 
-    Parameters
-    ----------
-    encoder
-        Encoder of the states.
-    windows
-        Unedited windows, upper-case, all of the same length.
-    snvs
-        One single-base edit per window.
-    cached
-        Block states of the windows from a cache, shape (n_windows, n_blocks, hidden); None: they are encoded here.
-    radius_tokens, side
-        Region around the locus whose blocks are pooled, as for :func:`~genolewm_assets.lewm.states.locus_blocks`.
-
-    Returns
-    -------
-    float
-        Largest difference made by a null edit, divided by the median difference made by the SNVs (Euclidean norms of
-        differences of pooled states). It should be below :data:`NULL_EDIT_BOUND`; infinite if the median is 0.
-
-    Raises
-    ------
-    EditError
-        If there is no window, the numbers of windows and SNVs differ, or an edit is not an SNV.
+    ``cached``: block states of the windows from a cache, shape (n_windows, n_blocks, hidden); None: they are encoded
+    here.
     """
     _check_snvs(windows, snvs)
     source = encoder.encode_windows(windows) if cached is None else cached

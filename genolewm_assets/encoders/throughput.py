@@ -19,21 +19,7 @@ _SIZES, _SECONDS = (512, 8_192), (0.1, 0.3)
 def describe_run(network: StateNetwork, *, n_windows: int, seconds: float, n_tokens: int) -> dict[str, JsonValue]:
     """Return what encoded some windows, and how fast.
 
-    Parameters
-    ----------
-    network
-        The network that encoded them.
-    n_windows, seconds
-        Number of windows, and wall-clock seconds that all of them took.
-    n_tokens
-        Tokens of a window, tags included; of the longest one where windows differ.
-
-    Returns
-    -------
-    dict
-        ``device``, ``compute``, ``torch``, ``transformers``; unless no window was encoded also ``windows_per_s``,
-        ``tflops``, the work of the forward passes in 10^12 operations a second, ``matrix_tflops``, the rate of
-        :func:`measure_matrix_rate`, and ``share_of_matrix_rate``, the former divided by the latter.
+    ``n_windows``, ``seconds``: number of windows, and wall-clock seconds that all of them took.
     """
     about: dict[str, JsonValue] = {
         "device": device_name(network.device),

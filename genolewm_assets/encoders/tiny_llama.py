@@ -63,21 +63,7 @@ def write_tiny_llama(folder: Path) -> None:
 def write_model(
     folder: Path, *, name: str, vocab_size: int, tokenizer: Mapping[str, object], extra: Mapping[str, object]
 ) -> None:
-    """Write a model of this architecture for a given vocabulary; files with the right content are not written.
-
-    Parameters
-    ----------
-    folder
-        Folder of the model; made if missing.
-    name
-        Name of the model, for its card.
-    vocab_size
-        Number of tokens, which is the number of rows of the embedding.
-    tokenizer
-        Content of ``tokenizer.json``.
-    extra
-        Content of further JSON files, by name.
-    """
+    """Write a model of this architecture for a given vocabulary; files with the right content are not written."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = {"config.json": _config(vocab_size), "tokenizer.json": tokenizer, **extra}
     files = {

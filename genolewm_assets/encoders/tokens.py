@@ -41,16 +41,9 @@ _SHIFTS = np.arange(2 * TOKEN_BP - 2, -2, -2)
 class DnaTokens:
     """The DNA tokens of a model: ids of 6-mers or of single bases, and the special tokens around a sequence.
 
-    Parameters
-    ----------
-    kmer_ids
-        int64, shape (4096,) or (4,): the token id of each 6-mer or base, indexed by its lexicographic rank over ACGT.
-    oov_id
-        Token id of a 6-mer, or base, with a symbol other than A, C, G and T.
-    leading, trailing
-        Token ids of the special tokens before and after the sequence; either may be empty.
-    prompt_template
-        Model input for a sequence, with the special tokens by name.
+    ``kmer_ids``: int64, shape (4096,) or (4,): the token id of each 6-mer or base, indexed by its lexicographic rank
+    over ACGT. ``leading``, ``trailing``: token ids of the special tokens before and after the sequence; either may be
+    empty.
     """
 
     kmer_ids: NDArray[np.int64]
@@ -69,22 +62,7 @@ class DnaTokens:
         leading: Sequence[tuple[str, int]],
         trailing: Sequence[tuple[str, int]],
     ) -> Self:
-        """Return the tokens after a check of their ids.
-
-        Parameters
-        ----------
-        where
-            Start of the error message.
-        kmer_ids, oov_id
-            As for the class.
-        leading, trailing
-            Names and ids of the special tokens, in order.
-
-        Raises
-        ------
-        ConfigurationError
-            If two k-mers have the same id, or a k-mer has that of another token.
-        """
+        """Return the tokens after a check of their ids."""
         ids = np.array(kmer_ids, dtype=np.int64)
         before, after = (tuple(ident for _, ident in special) for special in (leading, trailing))
         others = {oov_id, *before, *after}
@@ -98,20 +76,6 @@ class DnaTokens:
     def from_tokenizer_files(cls, folder: Path) -> Self:
         """Read the tokens of a model of tagged 6-mers; ``vocabularies.read_tokens`` reads those of every kind.
 
-        Parameters
-        ----------
-        folder
-            Folder of a model in Hugging Face format.
-
-        Raises
-        ------
-        ConfigurationError
-            If the vocabulary lacks a 6-mer or special token, a token has two ids, or two tokens have the same id.
-        MissingResourceError, CorruptResourceError
-            If the folder has no vocabulary file, or the file is malformed.
-
-        Notes
-        -----
         The first of these files that exists is read: ``dna_config.json``, ``tokenizer.json``, ``vocab.json`` (the last
         together with ``added_tokens.json``). ``dna_config.json`` belongs to Carbon's hybrid tokenizer, whose 6-mers
         are in no list: their ids follow those of a BPE vocabulary.
@@ -176,21 +140,7 @@ class DnaTokens:
     def encode(self, sequence: str) -> NDArray[np.int64]:
         """Return the token ids of a sequence, special tokens included.
 
-        Parameters
-        ----------
-        sequence
-            IUPAC bases in either case; U is read as T. Bases after the last whole 6-mer are dropped, also where a token
-            is one base, so that a window has as many blocks for every model.
-
-        Returns
-        -------
-        ndarray
-            int64, shape (n_leading + len(sequence) // 6 * per_six_mer + n_trailing,).
-
-        Raises
-        ------
-        SequenceError
-            If a symbol is outside the IUPAC alphabet, or the sequence has fewer than 6 bases.
+        int64, shape (n_leading + len(sequence) // 6 * per_six_mer + n_trailing,).
         """
         if len(sequence) < TOKEN_BP:
             raise SequenceError(
@@ -202,16 +152,10 @@ class DnaTokens:
     def encode_codes(self, codes: Codes) -> NDArray[np.int64]:
         """Return the token ids of windows of equal length, special tokens included.
 
-        Parameters
-        ----------
-        codes
-            uint8 base codes, shape (n_windows, n_bases), at least 6 bases; those after the last whole 6-mer are
-            dropped.
+        ``codes``: uint8 base codes, shape (n_windows, n_bases), at least 6 bases; those after the last whole 6-mer are
+        dropped.
 
-        Returns
-        -------
-        ndarray
-            int64, shape (n_windows, n_leading + n_bases // 6 * per_six_mer + n_trailing), rows as in :meth:`encode`.
+        int64, shape (n_windows, n_leading + n_bases // 6 * per_six_mer + n_trailing), rows as in :meth:`encode`.
         """
         n_windows, n_tokens = len(codes), codes.shape[1] // TOKEN_BP * self.per_six_mer
         whole = np.ascontiguousarray(codes[:, : n_tokens * self.bp_per_token]).reshape(-1)

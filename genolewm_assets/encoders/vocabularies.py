@@ -38,20 +38,6 @@ _BASE_LETTERS = frozenset("ACGTURYSWKMBDHVN")
 def read_tokens(folder: Path) -> DnaTokens:
     """Read the DNA tokens of a model.
 
-    Parameters
-    ----------
-    folder
-        Folder of a model in Hugging Face format.
-
-    Raises
-    ------
-    ConfigurationError
-        If the tokenizer files fit no kind of vocabulary, or a token is missing or ambiguous.
-    MissingResourceError, CorruptResourceError
-        If the folder has no tokenizer file, or a file is malformed.
-
-    Notes
-    -----
     The first of ``dna_config.json``, ``tokenizer.json``, ``vocab.json``, ``vocab.txt`` and ``tokenizer_config.json``
     that exists decides.
     """

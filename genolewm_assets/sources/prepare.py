@@ -71,32 +71,9 @@ def prepare_gnomad(
 ) -> Published:
     """Write ``<output>/gnomad/<release>/variants.parquet`` and ``rejects.parquet`` from a gnomAD VCF.
 
-    Parameters
-    ----------
-    vcf
-        Local VCF file.
-    output
-        Folder; need not exist.
-    release
-        Name of the release, used as a folder name; the header may not contradict it. None: read from the header.
-    min_af
-        Lowest allele frequency kept, 0 to 1.
-    min_an_fraction
-        Lowest AN kept, 0 to 1, as a share of the contig's largest; of a joint file in one of both assays.
-    accept_unfiltered
-        Whether FILTER ``.`` passes; only for a file that is published unfiltered.
-    reference, root, catalog
-        FASTA, or root or catalogue whose FASTA is used, to compare REF with and to left-align against; see
-        :func:`~genolewm_assets.sources.prepare_genome.open_genome`. Without any, and with an output outside a root,
-        alleles are trimmed only.
-
-    Raises
-    ------
-    InputError
-        If the VCF or the FASTA is missing or invalid, the header states another assembly or release, no release is
-        given or stated, or no record has a FILTER; nothing is written then.
-    BuildRejectedError
-        If a check failed; nothing is written then.
+    ``release``: name of the release, used as a folder name; the header may not contradict it. None: read from the
+    header. ``min_af``: lowest allele frequency kept, 0 to 1. ``min_an_fraction``: lowest AN kept, 0 to 1, as a share of
+    the contig's largest; of a joint file in one of both assays.
     """
     _check_local(vcf, reference)
     release = read_gnomad_release(vcf) if release is None else release
@@ -134,27 +111,7 @@ def prepare_clinvar(
     catalog: str | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Published:
-    """Write ``<output>/clinvar/<release>/variants.parquet`` and ``rejects.parquet`` from a ClinVar VCF.
-
-    Parameters
-    ----------
-    vcf
-        Local VCF file.
-    output
-        Folder; need not exist.
-    release
-        Release key as in a catalogue: an ISO date, which must equal ``##fileDate`` in the file's header, followed by
-        ``.2``, ``.3``, ... for further files of that date.
-    reference, root, catalog
-        As for :func:`prepare_gnomad`.
-
-    Raises
-    ------
-    InputError
-        If the VCF or the FASTA is missing or invalid, or the VCF has another date or assembly; nothing is written then.
-    BuildRejectedError
-        If a check failed; nothing is written then.
-    """
+    """Write ``<output>/clinvar/<release>/variants.parquet`` and ``rejects.parquet`` from a ClinVar VCF."""
     _check_local(vcf, reference)
     _check_date(vcf, release)
     genome = open_genome(reference, root=root, catalog=catalog, output=output, progress=progress)

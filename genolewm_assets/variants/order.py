@@ -70,15 +70,6 @@ class _Run(NamedTuple):
 def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks) -> Iterator[pa.RecordBatch]:
     """Yield the rows sorted by ``KEY``; all rows of one position are in one batch.
 
-    Parameters
-    ----------
-    batches
-        Batches with the columns ``KEY``, of any size.
-    marks
-        Lower bounds of later positions; the same batches have been added to it in the same order.
-
-    Notes
-    -----
     A row is final once its position is below the lower bound of all later rows. Held rows are merged only when at
     least half of them are final, so that the total work is at most that of sorting all rows a few times.
     """

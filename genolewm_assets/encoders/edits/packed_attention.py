@@ -36,21 +36,14 @@ _HARMLESS = {"position_ids", "use_cache", "output_attentions", "output_hidden_st
 
 
 class _Part(NamedTuple):
-    """Tokens that attend at once: a segment, or a part of one.
+    """Tokens that attend at once: a segment, or a part of one."""
 
-    Attributes
-    ----------
-    start, stop
-        Places in the packed row.
-    slots
-        First slot of the window in the buffers of keys and values.
-    first
-        Place in the window of the first token; it attends to all before it.
-    """
-
+    #: ``start``, ``stop``: places in the packed row.
     start: int
     stop: int
+    #: First slot of the window in the buffers of keys and values.
     slots: int
+    #: Place in the window of the first token; it attends to all before it.
     first: int
 
 
@@ -213,18 +206,13 @@ class _AtOnce:
 
 
 class Sequences(NamedTuple):
-    """Where sequences end among all their tokens, and the longest.
+    """Where sequences end among all their tokens, and the longest."""
 
-    Attributes
-    ----------
-    query_ends, key_ends
-        int32, shape (n_sequences + 1,), on the device: 0, then the number of queries or keys up to each sequence's end.
-    longest_query, longest_key
-        Queries and keys of the longest sequences.
-    """
-
+    #: ``query_ends``, ``key_ends``: int32, shape (n_sequences + 1,), on the device: 0, then the number of queries or
+    #: keys up to each sequence's end.
     query_ends: torch.Tensor
     key_ends: torch.Tensor
+    #: ``longest_query``, ``longest_key``: queries and keys of the longest sequences.
     longest_query: int
     longest_key: int
 

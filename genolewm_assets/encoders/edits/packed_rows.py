@@ -20,22 +20,15 @@ Ids = NDArray[np.int64]
 
 
 class Segment(NamedTuple):
-    """Consecutive tokens of one window in a packed row; a token attends to those before it in its window.
+    """Consecutive tokens of one window in a packed row; a token attends to those before it in its window."""
 
-    Attributes
-    ----------
-    start, stop
-        Places in the row, 0-based half-open.
-    first
-        Place in the window, tags included, of the first token: 0 for a reference.
-    reference
-        Place in the row of the reference's first token, from where the window's tokens before ``first`` are read; of a
-        reference its own.
-    """
-
+    #: ``start``, ``stop``: places in the row, 0-based half-open.
     start: int
     stop: int
+    #: Place in the window, tags included, of the first token: 0 for a reference.
     first: int
+    #: Place in the row of the reference's first token, from where the window's tokens before ``first`` are read; of a
+    #: reference its own.
     reference: int
 
 
@@ -66,21 +59,15 @@ class PackedRow:
 
 
 class Tails(NamedTuple):
-    """Edited windows, and which of their tokens are computed.
+    """Edited windows, and which of their tokens are computed."""
 
-    Attributes
-    ----------
-    sources, edited
-        Token ids of the unedited and of the edited windows.
-    source_of
-        int64, shape (n_edits,): source of every edited window.
-    prefixes, stops
-        int64, shape (n_edits,): first and last token of the tail, half-open. The tokens before it are the source's.
-    """
-
+    #: ``sources``, ``edited``: token ids of the unedited and of the edited windows.
     sources: Sequence[Ids]
     edited: Sequence[Ids]
+    #: int64, shape (n_edits,): source of every edited window.
     source_of: NDArray[np.int64]
+    #: ``prefixes``, ``stops``: int64, shape (n_edits,): first and last token of the tail, half-open. The tokens before
+    #: it are the source's.
     prefixes: NDArray[np.int64]
     stops: NDArray[np.int64]
 
@@ -104,20 +91,8 @@ def find_tails(
 def plan_rows(tails: Tails, *, max_tokens: int, one_source: bool) -> list[NDArray[np.int64]]:
     """Divide edits among packed rows.
 
-    Parameters
-    ----------
-    tails
-        The edits.
-    max_tokens
-        Tokens of a row; a row of one edit may have more.
-    one_source
-        Whether a row holds edits of one source only.
-
-    Returns
-    -------
-    list of ndarray
-        int64: the edits of each row, sorted by source, then by prefix. Edits of a source are in more than one row only
-        if they do not fit; its common tokens are then in each.
+    int64: the edits of each row, sorted by source, then by prefix. Edits of a source are in more than one row only if
+    they do not fit; its common tokens are then in each.
     """
     rows: list[list[int]] = []
     tokens, before = 0, -1

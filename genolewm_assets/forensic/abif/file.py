@@ -31,26 +31,17 @@ _FULL_SCALE = 32_767
 
 @dataclass(frozen=True, slots=True)
 class Dye:
-    """One dye and its traces.
+    """One dye and its traces."""
 
-    Attributes
-    ----------
-    channel
-        1, 2, ...: place of its traces in the file; of the 3500's dyes 5 is orange and 6 purple.
-    name
-        Name as the instrument knows it; empty if the file has none.
-    wavelength_nm
-        Emission; None if the file has none.
-    raw
-        Fluorescence as collected, dyes separated: int16, shape (n_scans,), read-only.
-    analysed
-        Fluorescence smoothed and without baseline, likewise; None if the file has none of the length of ``raw``.
-    """
-
+    #: 1, 2, ...: place of its traces in the file; of the 3500's dyes 5 is orange and 6 purple.
     channel: int
+    #: Name as the instrument knows it; empty if the file has none.
     name: str
+    #: Emission; None if the file has none.
     wavelength_nm: int | None
+    #: Fluorescence as collected, dyes separated: int16, shape (n_scans,), read-only.
     raw: npt.NDArray[np.int16] = field(repr=False)
+    #: Fluorescence smoothed and without baseline, likewise; None if the file has none of the length of ``raw``.
     analysed: npt.NDArray[np.int16] | None = field(repr=False)
 
 

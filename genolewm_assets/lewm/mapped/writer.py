@@ -173,15 +173,7 @@ def find_spelling(folder: Path, n_windows: int, kmers: HeldKmers) -> NDArray[np.
 
 
 def sampled(variants: pa.Table, source: VariantSource, split: Split, min_stars: int) -> pa.Table:
-    """Return the alleles of a source that edits of a split are drawn from.
-
-    Parameters
-    ----------
-    variants
-        Columns source, label and stars, and others.
-    min_stars
-        Least review stars of ClinVar alleles in validation and test.
-    """
+    """Return the alleles of a source that edits of a split are drawn from."""
     ours = pc.equal(variants["source"], source)
     if source is VariantSource.CLINVAR:
         # Training samples the pathogenic alleles (RFC-0006 §3.3), evaluation those with a decided class and stars.

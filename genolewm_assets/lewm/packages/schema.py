@@ -18,7 +18,7 @@ from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 from genolewm_assets.variants import ALLELE_KEY, allele_fields
 
 #: Format name and version in ``package.json``; readers refuse another major version.
-PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "2.4"
+PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "3.0"
 
 PACKAGE_FILE = "package.json"
 CARD = "README.md"

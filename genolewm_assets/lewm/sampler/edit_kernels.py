@@ -25,69 +25,48 @@ _TOKEN_BP = 6
 
 
 class Site(NamedTuple):
-    """One window.
+    """One window."""
 
-    Attributes
-    ----------
-    codes
-        uint8: bases of the left flank, the window and the right flank, among those of other windows.
-    at
-        Index of the window's first base in ``codes``.
-    left_bp, size, right_bp
-        Bases of the left flank, the window and the right flank.
-    contig, start, is_reverse
-        Code of the contig, -1 without an exact placement; 0-based start on it; whether the window is of its other
-        strand.
-    held_first, held_end
-        Rows ``[held_first, held_end)`` of the held-out alleles that an edit of the window can make.
-    spells_held
-        Whether the bases, flanks included, may spell a 31-mer that a held-out allele makes.
-    """
-
+    #: uint8: bases of the left flank, the window and the right flank, among those of other windows.
     codes: Bytes
+    #: Index of the window's first base in ``codes``.
     at: int
+    #: ``left_bp``, ``size``, ``right_bp``: bases of the left flank, the window and the right flank.
     left_bp: int
     size: int
     right_bp: int
+    #: ``contig``, ``start``, ``is_reverse``: code of the contig, -1 without an exact placement; 0-based start on it;
+    #: whether the window is of its other strand.
     contig: int
     start: int
     is_reverse: bool
+    #: ``held_first``, ``held_end``: rows ``[held_first, held_end)`` of the held-out alleles that an edit of the window
+    #: can make.
     held_first: int
     held_end: int
+    #: Whether the bases, flanks included, may spell a 31-mer that a held-out allele makes.
     spells_held: bool
 
 
 class Room(NamedTuple):
-    """Memory for the edits of one window.
+    """Memory for the edits of one window."""
 
-    Attributes
-    ----------
-    edits
-        int64, shape (3 n_slots + 5, 4): three rows per slot, then three for the reference's strand, a joined edit and
-        the joined edit on the reference; columns see ``edit_kernels``.
-    alt
-        uint8: bases of the alts.
-    codes
-        uint8: room for a part of an edited window.
-    rows
-        int64, shape (n_slots, 3): the rows of the edits of each slot, sorted by position.
-    counts
-        int64, shape (n_slots,): number of edits of each slot.
-    facts
-        int64, shape (n_slots, 3): locus, shift of the bases left of the edits, change of length of each slot.
-    notes
-        uint64, shape (m, 2): see ``kmer_kernels.note_seeds``.
-    allele_bp, joined_bp
-        Bytes of ``alt`` for one row, and for each of the two joined ones.
-    """
-
+    #: int64, shape (3 n_slots + 5, 4): three rows per slot, then three for the reference's strand, a joined edit and
+    #: the joined edit on the reference; columns see ``edit_kernels``.
     edits: Integers
+    #: uint8: bases of the alts.
     alt: Bytes
+    #: uint8: room for a part of an edited window.
     codes: Bytes
+    #: int64, shape (n_slots, 3): the rows of the edits of each slot, sorted by position.
     rows: Integers
+    #: int64, shape (n_slots,): number of edits of each slot.
     counts: Integers
+    #: int64, shape (n_slots, 3): locus, shift of the bases left of the edits, change of length of each slot.
     facts: Integers
+    #: uint64, shape (m, 2): see ``kmer_kernels.note_seeds``.
     notes: npt.NDArray[np.uint64]
+    #: ``allele_bp``, ``joined_bp``: bytes of ``alt`` for one row, and for each of the two joined ones.
     allele_bp: int
     joined_bp: int
 

@@ -37,23 +37,15 @@ _has_key, _note, _has_noted = kmer_kernels.has_key_of_codes, kmer_kernels.note_s
 
 
 class Alleles(NamedTuple):
-    """Alleles sorted by contig and position.
+    """Alleles sorted by contig and position."""
 
-    Attributes
-    ----------
-    pos
-        int64, shape (n,), 1-based.
-    at
-        uint32, shape (2 n + 1,): ref of row i is ``text[at[2 i]:at[2 i + 1]]``, alt ``text[at[2 i + 1]:at[2 i + 2]]``.
-    text
-        uint8, ASCII.
-    rows
-        int64, shape (n_contigs, 2): first row of each contig, and the row behind its last.
-    """
-
+    #: int64, shape (n,), 1-based.
     pos: Integers
+    #: uint32, shape (2 n + 1,): ref of row i is ``text[at[2 i]:at[2 i + 1]]``, alt ``text[at[2 i + 1]:at[2 i + 2]]``.
     at: Offsets
+    #: uint8, ASCII.
     text: Bytes
+    #: int64, shape (n_contigs, 2): first row of each contig, and the row behind its last.
     rows: Integers
 
 

@@ -49,14 +49,10 @@ def write_visits(
 ) -> None:  # fmt: skip
     """Write the rows of some visits of an epoch, and how often each row is visited in earlier rounds of the epoch.
 
-    Parameters
-    ----------
-    ends, firsts
-        int64, shape (n_strata,): sums of the visits of the epoch, and visits of a stratum in earlier epochs.
-    starts, by_stratum
-        int64, shapes (n_strata + 1,) and (n_windows,): rows of windows by stratum, and where each stratum begins.
-    ordinals, rows, again
-        int64, shape (n_visits,): numbers of the visits in the epoch, and what is written.
+    ``ends``, ``firsts``: int64, shape (n_strata,): sums of the visits of the epoch, and visits of a stratum in earlier
+    epochs. ``starts``, ``by_stratum``: int64, shapes (n_strata + 1,) and (n_windows,): rows of windows by stratum, and
+    where each stratum begins. ``ordinals``, ``rows``, ``again``: int64, shape (n_visits,): numbers of the visits in the
+    epoch, and what is written.
     """
     for k in range(ordinals.size):
         at = permuted(ordinals[k], ends[-1], seed, epoch, _EPOCH, 1)

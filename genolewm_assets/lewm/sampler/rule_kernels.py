@@ -40,24 +40,17 @@ _NOTHING = np.int64(0)
 
 
 class Limits(NamedTuple):
-    """``SamplingRules`` as numbers.
+    """``SamplingRules`` as numbers."""
 
-    Attributes
-    ----------
-    first_bp, inset_bp
-        Lowest allowed position of an edit, and bases at each end of the window that no edit touches.
-    policy
-        Index of the length policy in ``LengthPolicy``.
-    multi_edit_share
-        Probability that a slot is planned with 2 or 3 edits.
-    is_global, is_right, radius_tokens, block_tokens
-        Pooling.
-    """
-
+    #: ``first_bp``, ``inset_bp``: lowest allowed position of an edit, and bases at each end of the window that no edit
+    #: touches.
     first_bp: int
     inset_bp: int
+    #: Index of the length policy in ``LengthPolicy``.
     policy: int
+    #: Probability that a slot is planned with 2 or 3 edits.
     multi_edit_share: float
+    #: ``is_global``, ``is_right``, ``radius_tokens``, ``block_tokens``: pooling.
     is_global: bool
     is_right: bool
     radius_tokens: int

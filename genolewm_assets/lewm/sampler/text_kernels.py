@@ -19,21 +19,11 @@ def write_edited_windows(
 ) -> None:  # fmt: skip
     """Write edited windows as upper-case ASCII.
 
-    Parameters
-    ----------
-    codes, at, sizes
-        The n_windows windows, as in ``tables.WindowArrays``.
-    window, n_edits, shift
-        int64, shape (n,): number of each tuple's window, not falling, its edits, and the shift of the bases
-        left of them.
-    edits
-        int64, shape (n, 3, 4): columns of ``edit_kernels``; alts begin in ``pool``.
-    pool
-        uint8: bases of alts, as codes.
-    letters, own
-        Room: uint8, of the size of ``pool``, and of the longest window with its flanks.
-    text
-        uint8, shape (n, width); bytes past the end of a window are left alone.
+    ``window``, ``n_edits``, ``shift``: int64, shape (n,): number of each tuple's window, not falling, its edits, and
+    the shift of the bases left of them. ``edits``: int64, shape (n, 3, 4): columns of ``edit_kernels``; alts begin in
+    ``pool``. ``pool``: uint8: bases of alts, as codes. ``letters``, ``own``: room: uint8, of the size of ``pool``, and
+    of the longest window with its flanks. ``text``: uint8, shape (n, width); bytes past the end of a window are left
+    alone.
     """
     _spell(pool, 0, pool.size, letters)
     spelt = -1

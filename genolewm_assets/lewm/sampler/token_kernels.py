@@ -26,16 +26,9 @@ _LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 def unpack_windows(packed: Bytes, first: Integers, at: Integers, codes: Bytes) -> None:
     """Unpack windows with their flanks.
 
-    Parameters
-    ----------
-    packed
-        uint8: four bases per byte, the first in the lowest bits.
-    first
-        int64, shape (n_windows,): first byte of each window.
-    at
-        int64, shape (n_windows + 1,): index of each window's first base in ``codes``, and of the end.
-    codes
-        uint8, shape (n_bases,): receives A 0, C 1, G 2, T 3.
+    ``packed``: uint8: four bases per byte, the first in the lowest bits. ``first``: int64, shape (n_windows,): first
+    byte of each window. ``at``: int64, shape (n_windows + 1,): index of each window's first base in ``codes``, and of
+    the end. ``codes``: uint8, shape (n_bases,): receives A 0, C 1, G 2, T 3.
     """
     for window in range(first.size):
         byte, here, end = first[window], at[window], at[window + 1]

@@ -31,26 +31,12 @@ class EditEncoder(Protocol):
     ) -> NDArray[Any]:
         """Compute the states of the pooled blocks of edited windows.
 
-        Parameters
-        ----------
-        sources, edited
-            Bases of the unedited and of the edited windows.
-        source_of
-            int64, shape (n_edits,): index in ``sources`` of the window that each was made from. Any window may stand
-            there: the more tokens both begin with, the less is computed.
-        spans
-            int64, shape (n_edits, 2): first block and block after the last one that are wanted, 0-based half-open.
+        ``source_of``: int64, shape (n_edits,): index in ``sources`` of the window that each was made from. Any window
+        may stand there: the more tokens both begin with, the less is computed. ``spans``: int64, shape (n_edits, 2):
+        first block and block after the last one that are wanted, 0-based half-open.
 
-        Returns
-        -------
-        ndarray
-            Floating, shape (n_edits, n_blocks of the longest edited window, hidden), the form of ``encode_windows``,
-            so that the same pooling reads both. Blocks outside of the span are NaN.
-
-        Raises
-        ------
-        InputError
-            If ``source_of`` or ``spans`` have another shape, or name a window or block that is not there.
+        Floating, shape (n_edits, n_blocks of the longest edited window, hidden), the form of ``encode_windows``, so
+        that the same pooling reads both. Blocks outside of the span are NaN.
         """
         ...
 

@@ -15,23 +15,11 @@ _WORD_BASES = 16
 def canonical_rotation(sequence: str) -> str:
     """Return the lexicographically least rotation of a circular sequence and of its reverse complement.
 
-    Parameters
-    ----------
-    sequence
-        One turn of the circle: upper case, IUPAC alphabet without U.
-
-    Raises
-    ------
-    SequenceError
-        If a symbol is outside the IUPAC nucleotide alphabet.
-
     Examples
     --------
     >>> canonical_rotation("TTGA"), canonical_rotation("ATTG"), canonical_rotation("TCAA")
     ('AATC', 'AATC', 'AATC')
 
-    Notes
-    -----
     All starts are compared by their first 16 bases, starts that tie by the next 16, and so on. Starts that tie for a
     whole turn give equal text.
     """

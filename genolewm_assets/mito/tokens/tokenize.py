@@ -24,24 +24,16 @@ _Value = TypeVar("_Value", bound=np.generic)
 
 
 class Tokens(TypedDict):
-    """Token arrays of one genome, shape (n_tokens,), or of several, shape (n_genomes, n_tokens).
+    """Token arrays of one genome, shape (n_tokens,), or of several, shape (n_genomes, n_tokens)."""
 
-    Attributes
-    ----------
-    input_ids
-        int16, or int32 for k = 8; 0 for padding.
-    attention_mask
-        int8; 1 for a token, 0 for padding.
-    position_ids
-        int32; 0-based coordinate of the token's first base; 0 for padding.
-    het_values
-        float32, 0 to 1; share of the sample's mtDNA copies that differ from the sequence, pooled over the token's
-        bases; 0 for padding.
-    """
-
+    #: int16, or int32 for k = 8; 0 for padding.
     input_ids: Ids
+    #: int8; 1 for a token, 0 for padding.
     attention_mask: NDArray[np.int8]
+    #: int32; 0-based coordinate of the token's first base; 0 for padding.
     position_ids: NDArray[np.int32]
+    #: float32, 0 to 1; share of the sample's mtDNA copies that differ from the sequence, pooled over the token's bases;
+    #: 0 for padding.
     het_values: NDArray[np.float32]
 
 

@@ -19,21 +19,6 @@ _Value = TypeVar("_Value", bound=np.generic)
 class WindowTiling:
     """Size, step and topology of the windows of a genome.
 
-    Parameters
-    ----------
-    window_tokens
-        Tokens per window.
-    stride_tokens
-        Step between the first tokens of neighbouring windows, at most ``window_tokens``.
-    circular
-        If true, windows begin at every multiple of the step, and windows that reach the end continue at the origin. If
-        false, the last window is the first one that contains the last token; it is padded.
-
-    Raises
-    ------
-    WindowError
-        If ``stride_tokens`` is less than 1 or more than ``window_tokens``.
-
     Examples
     --------
     >>> WindowTiling().count(16_569)

@@ -33,52 +33,23 @@ _PASSED = ("PASS", ".")
 
 
 class SampleCalls(NamedTuple):
-    """Calls of a file.
+    """Calls of a file."""
 
-    Attributes
-    ----------
-    calls
-        Calls by sample, in the file's order.
-    dropped
-        Number of records on other contigs, as ``other_contig``.
-    fields
-        Number of calls by the FORMAT field that their level is from.
-    """
-
+    #: Calls by sample, in the file's order.
     calls: dict[str, list[HeteroplasmyCall]]
+    #: Number of records on other contigs, as ``other_contig``.
     dropped: Counter[CallDrop]
+    #: Number of calls by the FORMAT field that their level is from.
     fields: Counter[str]
 
 
 def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | None = None) -> SampleCalls:
     """Read the mitochondrial heteroplasmy calls of the samples of a VCF.
 
-    Parameters
-    ----------
-    vcf
-        VCF file, plain or BGZF, without need of an index.
-    contig
-        The mitochondrial contig; the file may have others too.
-    samples
-        Samples to read; None: all. Their calls are held in memory.
+    ``samples``: samples to read; None: all. Their calls are held in memory.
 
-    Returns
-    -------
-    SampleCalls
-        A list for every sample read, empty if it has no call. A missing level or level 0 is not a call. Calls that
-        failed a filter or have a symbolic ALT are included; ``mito.variants.levels_of_genome`` decides which calls
-        count.
-
-    Raises
-    ------
-    InputError
-        If a requested sample is not in the file.
-    VcfError
-        If the file is missing, not a VCF or damaged; if its header is too large, declares neither ``HL`` nor ``AF`` in
-        FORMAT, or states another assembly; or if a level is not a number, or does not belong to exactly one
-        allele.
-    UnknownContigError
-        If a record is on a contig that no human assembly has.
+    A list for every sample read, empty if it has no call. A missing level or level 0 is not a call. Calls that failed a
+    filter or have a symbolic ALT are included; ``mito.variants.levels_of_genome`` decides which calls count.
     """
     _check_file(vcf, contig)
     dropped: Counter[CallDrop] = Counter()
