@@ -257,10 +257,12 @@ def test_what_leaks_before_is_not_a_planted_leak(audited: AuditedWorld) -> None:
 
 
 def test_planting_in_packages_that_lack_something(audited: AuditedWorld, package: Path, tmp_path: Path) -> None:
-    change(train_file(package), lambda rows: [row | {"sequence": row["sequence"].lower()} for row in rows])
+    lower = Path(shutil.copytree(package, tmp_path / "lower"))
+    change(train_file(lower), lambda rows: [row | {"sequence": row["sequence"].lower()} for row in rows])
+    with pytest.raises(CorruptResourceError, match="holds a base other than A, C, G and T"):
+        plant_leaks(lower, tmp_path / "out", audited.fasta, number=2)
+    assert not (tmp_path / "out").exists()
     told = Path(shutil.copytree(package / "holdouts", tmp_path / "told"))
-    _, failed = plant_leaks(package, tmp_path / "lower", audited.fasta, number=2, holdouts=told)
-    assert failed == {}
     for noun in ("intervals", "alleles", "corpus"):
         pq.write_table(pq.read_table(told / f"{noun}.parquet").slice(0, 0), told / f"{noun}.parquet")
     planted, failed = plant_leaks(package, tmp_path / "none", audited.fasta, holdouts=told)
