@@ -98,7 +98,7 @@ class TinyWorld:
             "corpus": {"short_windows": True, "sources": {name: {"url": f"corpus/{name}"} for name in CORPUS}},
             "encoder": {"model": "tiny-llama-random", "dtype": "float32", **encoder},
             "holdouts": {"clinvar_genes": [], "temporal": RELEASES[0]},
-            "packages": {"mix_declared": True, "max_visits": 40, "audit_tuples": 500, "audit_planted": 2},
+            "packages": {"mix_declared": True, "max_visits": 40, "audit_tuples": 3_000, "audit_planted": 2},
         }
         self.catalog.write_text(yaml.safe_dump(catalog))
 
