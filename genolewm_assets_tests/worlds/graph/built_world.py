@@ -102,7 +102,10 @@ class BuiltWorld(TinyWorld):
         for keys, partitions in STEPS:
             for partition in partitions:
                 result = self.materialize(*keys, partition=partition)
-                assert result.success, (partition, [str(e.step_failure_data.error) for e in result.get_step_failure_events()])
+                assert result.success, (
+                    partition,
+                    [str(e.step_failure_data.error) for e in result.get_step_failure_events()],
+                )
 
     def run_job(self, name: str, **options: object) -> dg.ExecuteInProcessResult:
         """Run a job in this process, as its page in the UI would."""
