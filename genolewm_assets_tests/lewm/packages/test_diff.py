@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,18 +10,29 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.lewm.package_build.writer import write_package
-from genolewm_assets.lewm.packages.diff import diff_packages
+from genolewm_assets.lewm.packages.diff import PackageDiff, compare_packages, diff_packages
+from genolewm_assets.lewm.packages.info import read_package_info
+from genolewm_assets.lewm.packages.reader import Package
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 from genolewm_assets_tests.worlds.lewm.package_world import (
+    GENOME_DIGEST,
     clinvar,
     corpora,
     corpus,
     default_intervals,
     intervals,
     make_sources,
+    publish,
     simulate,
     temporal_alleles,
 )
+
+
+def compare(*folders: Path) -> PackageDiff:
+    """Compare packages that are written and not published."""
+    old, new = (Package(folder, read_package_info(folder), {}) for folder in folders)
+    return compare_packages(old, new, list_alleles=True)
 
 
 @pytest.fixture
@@ -35,7 +48,7 @@ def figures(diff, table):
 
 def test_the_same_package_twice_differs_in_nothing(before, tmp_path):
     write_package(tmp_path / "again", make_sources())
-    diff = diff_packages(before, tmp_path / "again")
+    diff = compare(before, tmp_path / "again")
     assert diff.is_empty
     assert diff.to_text().endswith("no difference\n")
 
@@ -49,7 +62,7 @@ def test_labels_and_alleles_of_a_new_release(before, tmp_path):
     changed = pa.Table.from_pylist([new, *rows], schema=CLINVAR_VARIANTS.arrow)
     others = {name: clinvar(name) for name in ("chr20", "chr21")}
     write_package(tmp_path / "after", make_sources(release="2025-02-05", clinvar={"chr17": changed, **others}))
-    diff = diff_packages(before, tmp_path / "after")
+    diff = compare(before, tmp_path / "after")
     assert figures(diff, "alleles, train") == (1, 1, 2)
     assert figures(diff, "alleles, test") == (0, 0, 0)
     assert figures(diff, "windows, train") == (0, 0, 0)
@@ -65,7 +78,7 @@ def test_labels_and_alleles_of_a_new_release(before, tmp_path):
 def test_windows_and_alleles_that_move_from_training_to_a_holdout(before, tmp_path):
     more = pa.concat_tables([default_intervals(), intervals(("holdout-clinvar", "test", "chr17", 10_000, 11_000))])
     write_package(tmp_path / "after", make_sources(intervals=more))
-    diff = diff_packages(before, tmp_path / "after")
+    diff = compare(before, tmp_path / "after")
     added, removed, _ = figures(diff, "windows, test")
     assert (added > 0, removed) == (True, 0)
     # The buffer takes those beside them out of training, and into no holdout.
@@ -75,7 +88,7 @@ def test_windows_and_alleles_that_move_from_training_to_a_holdout(before, tmp_pa
     assert diff.moved["windows, train -> test"] == added
     assert diff.moved["alleles, train -> test"] == figures(diff, "alleles, test")[0] > 0
     assert figures(diff, "holdouts, intervals") == (1, 0, 0)
-    back = diff_packages(tmp_path / "after", before)
+    back = compare(tmp_path / "after", before)
     assert back.moved["windows, test -> train"] == added
     assert figures(back, "windows, test") == (0, added, 0)
 
@@ -86,7 +99,7 @@ def test_a_corpus_window_with_other_bases_is_a_changed_one(before, tmp_path):
     sequences[0] = simulate(5, 600).decode()
     tables["mrna_evo2"] = corpus("mrna_evo2", sequences)
     write_package(tmp_path / "after", make_sources(corpus=tables))
-    assert figures(diff_packages(before, tmp_path / "after"), "windows, train") == (0, 0, 1)
+    assert figures(compare(before, tmp_path / "after"), "windows, train") == (0, 0, 1)
 
 
 def bench_of(package, split):
@@ -107,7 +120,7 @@ def test_benches_of_all_holdouts_are_compared(before, tmp_path):
     shards = {name: clinvar(name) for name in ("chr17", "chr20")}
     shards["chr21"] = pa.Table.from_pylist(rows, schema=CLINVAR_VARIANTS.arrow)
     write_package(tmp_path / "after", make_sources(clinvar=shards))
-    diff = diff_packages(before, tmp_path / "after")
+    diff = compare(before, tmp_path / "after")
     benches = {(bench.holdout, bench.split): bench for bench in diff.benches}
     wanted = {}
     for split in ("validation", "test"):
@@ -130,7 +143,7 @@ def test_a_unit_is_named_for_alleles_held_out_by_key(before, tmp_path):
     fewer = listed.slice(1)
     gone = listed.slice(0, 1).to_pylist()[0]
     write_package(tmp_path / "after", make_sources(alleles=fewer))
-    diff = diff_packages(before, tmp_path / "after")
+    diff = compare(before, tmp_path / "after")
     (bench,) = [bench for bench in diff.benches if not bench.is_equal]
     assert (bench.holdout, bench.split, bench.removed, bench.units) == (
         gone["holdout"],
@@ -144,8 +157,12 @@ def test_a_unit_is_named_for_alleles_held_out_by_key(before, tmp_path):
     assert [name for name in diff.moved if name.startswith("windows")] == []
 
 
-def test_an_altered_package_is_not_compared(before, tmp_path):
-    write_package(tmp_path / "after", make_sources())
-    (tmp_path / "after" / "README.md").write_text("?")
+def test_an_altered_package_is_not_compared(tmp_path):
+    root = Root(tmp_path)
+    root.claim("tiny", GENOME_DIGEST)
+    package = publish(root, make_sources()).directory
+    assert diff_packages(package, package).is_empty
+    altered = shutil.copytree(package, tmp_path / "altered")
+    (altered / "README.md").write_text("?")
     with pytest.raises(CorruptResourceError, match=r"README\.md"):
-        diff_packages(before, tmp_path / "after")
+        diff_packages(package, altered)
