@@ -21,8 +21,10 @@ from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
 from genolewm_assets.lewm.holdouts.temporal import TemporalRule
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.writer import write_package
-from genolewm_assets.lewm.packages.diff import PackageDiff, diff_packages
+from genolewm_assets.lewm.packages.diff import PackageDiff, compare_packages
+from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.mix import POSSIBLE, SOURCE_MIX, PackageMix
+from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.windows.table import build_window_table
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets_tests.referees.clinvar_side import plain_class
@@ -224,7 +226,9 @@ def series(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Serie
 
 @pytest.fixture(scope="module")
 def diff(series: Series) -> PackageDiff:
-    return diff_packages(series.packages[BEFORE], series.packages[AFTER])
+    before, after = (series.packages[release] for release in (BEFORE, AFTER))
+    old, new = (Package(folder, read_package_info(folder), {}) for folder in (before, after))
+    return compare_packages(old, new, list_alleles=True)
 
 
 @pytest.mark.parametrize("release", [BEFORE, AFTER])

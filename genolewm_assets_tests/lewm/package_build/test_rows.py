@@ -31,7 +31,8 @@ from genolewm_assets.lewm.package_build.rows import (
     variant_rows,
 )
 from genolewm_assets.lewm.package_build.writer import write_package
-from genolewm_assets.lewm.packages.reader import open_tables
+from genolewm_assets.lewm.packages.info import read_package_info
+from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.packages.schema import (
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
@@ -204,8 +205,13 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Built(folder / "package", world.failed(report.checks), {**flanks, **shared}, found)
 
 
+def written(folder: Path) -> Package:
+    """Return a package that is written and not published."""
+    return Package(folder, read_package_info(folder), {})
+
+
 def counted(built: Built) -> dict[str, int]:
-    return dict(open_tables(built.folder).info.counts)
+    return dict(written(built.folder).info.counts)
 
 
 def test_the_card_states_what_the_audit_measures(built: Built) -> None:
@@ -219,7 +225,7 @@ def test_the_card_states_what_the_audit_measures(built: Built) -> None:
 
 
 def test_the_buffer_removes_what_is_shared(built: Built) -> None:
-    info = open_tables(built.folder).info
+    info = written(built.folder).info
     removed = info.counts["windows.reference.beside_evaluation"]
     assert built.failed == set()
     # A placed window that is a block's neighbour is no window of evaluation, whatever the buffer.
@@ -239,7 +245,7 @@ def test_the_buffer_removes_what_is_shared(built: Built) -> None:
 
 def alleles_of(built: Built, *, near: bool) -> set[int]:
     """Return the positions of training's gnomAD alleles in training windows, those that the buffer removes included."""
-    package = open_tables(built.folder)
+    package = written(built.folder)
     held = [(row["contig"], row["start"], row["end"]) for row in package.holdouts("intervals").to_pylist()]
     windows = {(row["contig"], row["start"]) for row in package.windows(Split.TRAIN, ["contig", "start"]).to_pylist()}
     if near:
@@ -261,7 +267,7 @@ def alleles_of(built: Built, *, near: bool) -> set[int]:
 
 def test_every_window_is_removed_that_shares_a_base_and_no_other(built: Built) -> None:
     """The places are compared base by base, with both flanks of both windows."""
-    package, margin = open_tables(built.folder), world.PROFILE.margin_bp
+    package, margin = written(built.folder), world.PROFILE.margin_bp
     near = {name: np.zeros(length + 2_000, dtype=bool) for name, length in world.LENGTHS.items()}
     intervals = package.holdouts("intervals").to_pylist()
     for row in intervals:
@@ -290,13 +296,13 @@ def test_every_window_is_removed_that_shares_a_base_and_no_other(built: Built) -
 
 
 def test_a_window_that_the_buffer_forgot_is_found(built: Built) -> None:
-    info = open_tables(built.folder).info
+    info = written(built.folder).info
     if info.policy["buffer"] == "none":
         return
     folder = built.folder
     path = folder / info.split_files(Split.TRAIN)[0].path
     table = pq.read_table(path)
-    evaluated = open_tables(folder).windows(Split.TEST, ["holdout", "contig", "start"]).to_pylist()
+    evaluated = written(folder).windows(Split.TEST, ["holdout", "contig", "start"]).to_pylist()
     place = next(row for row in evaluated if row["holdout"] == "holdout-haplotypes")
     # Behind its right flank, and behind the left flank of the training window, there is one base.
     starts = [place["start"] + 1_200 + 2 * world.PROFILE.margin_bp - 1, *table["start"].to_pylist()[1:]]
