@@ -193,7 +193,7 @@ def test_what_is_not_certain_warns_and_blocks_nothing(world: BuiltWorld, monkeyp
         return audit_package(*args, **(options | {"clinvar": None}))  # type: ignore[arg-type]
 
     monkeypatch.setattr(audit_module, "audit_package", without_labels)
-    change_catalog(world, audit_tuples=501)
+    change_catalog(world, audit_tuples=3_001)
     result = world.materialize("packages/audit", partition=SECOND)
     assert result.success
     check = evaluations(result)[IS_CONCLUSIVE]

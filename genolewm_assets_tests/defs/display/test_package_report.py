@@ -14,8 +14,9 @@ import pytest
 from genolewm_assets.defs.display.package_report import FIGURES, MoveFacts, move_figures, write_report, write_title
 from genolewm_assets.lewm.package_build.writer import write_package
 from genolewm_assets.lewm.packages.diff import compare_packages
+from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.pointer import Move
-from genolewm_assets.lewm.packages.reader import open_tables
+from genolewm_assets.lewm.packages.reader import Package
 from genolewm_assets.lewm.packages.references import PackageRef
 from genolewm_assets.variants.changes import find_changes
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
@@ -48,7 +49,7 @@ class Pair:
     clinvar: tuple[dict[str, pa.Table], dict[str, pa.Table]]
 
     def facts(self) -> MoveFacts:
-        old, new = open_tables(self.before), open_tables(self.after)
+        old, new = (Package(each, read_package_info(each), {}) for each in (self.before, self.after))
         counts: Counter[str] = Counter()
         for name in LENGTHS:
             counts.update(find_changes(self.clinvar[0][name], self.clinvar[1][name])[1])
@@ -227,7 +228,7 @@ def test_a_first_package_is_described_without_a_comparison(facts: MoveFacts) -> 
 
 
 def test_a_new_build_of_one_release(pair: Pair) -> None:
-    old = open_tables(pair.before)
+    old = Package(pair.before, read_package_info(pair.before), {})
     move = Move(ref(OLD, "a"), ref(OLD, "c"))
     text = write_report(MoveFacts(move, old.info, old.info, compare_packages(old, old), None, {}))
     assert text.startswith(f"# A new build of the package of ClinVar {OLD} is in use\n")

@@ -189,7 +189,11 @@ CASES = {
         SECOND, change_genome, GENOME, catalog(packages={"max_visits": 41}), "max_visits: built from 40, now 41"
     ),
     "packages/audit": Case(
-        SECOND, change_genome, GENOME, catalog(packages={"audit_tuples": 501}), "recipe tuples: built from 500, now 501"
+        SECOND,
+        change_genome,
+        GENOME,
+        catalog(packages={"audit_tuples": 501}),
+        "recipe tuples: built from 3000, now 501",
     ),
     "packages/current": Case(
         None, withdraw_newest_package, "input: packages/2025-01-05/", pin_by_hand, f"(pinned: {FIRST})"

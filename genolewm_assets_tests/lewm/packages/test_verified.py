@@ -249,7 +249,7 @@ def test_a_copied_package_needs_to_be_told_where_its_caches_are(root, tmp_path):
     copy = tmp_path / "elsewhere" / "package"
     shutil.copytree(only_package(root).resolve(), copy)
     with pytest.raises(MissingResourceError, match="no root contains the package"):
-        open_package(copy, allow_unaudited=True)
+        open_package(copy)
     assert len(verify_package(copy)) == 7  # one finding for every cache
     assert open_package(copy, cache_root=root.path).caches == open_package(only_package(root)).caches
     assert verify_package(copy, cache_root=root.path) == []
