@@ -135,12 +135,10 @@ class StateNetwork:
     def start_blocks(
         self, ids: NDArray[np.int64], block_tokens: int, *, places: slice = _TAGGED
     ) -> Callable[[], NDArray[np.float32]]:
-        """Start computing the block states of windows of equal length.
+        """Start computing the block states of windows of equal length; return a function that waits for them.
 
-        ``ids``: int64, shape (n_windows, n_tokens), special tokens included.
-
-        Waits for the device and returns the states, float32, shape (n_windows, n_blocks, hidden). A CUDA device
-        computes them meanwhile; any other has done so already.
+        ``ids``: int64, shape (n_windows, n_tokens), special tokens included. States: float32, shape (n_windows,
+        n_blocks, hidden). Only a CUDA device computes meanwhile.
         """
         if self.device.type != "cpu":
             return self.start_pooled(ids, block_tokens, places=places)
@@ -221,9 +219,8 @@ class Batches:
 def tensor_block_means(states: torch.Tensor, block_tokens: int) -> torch.Tensor:
     """Average the states of consecutive blocks of tokens on their device, as ``lewm.states.block_means`` does.
 
-    ``states``: float32, shape (n_windows, n_tokens, hidden): DNA tokens only, tags excluded.
-
-    float32, shape (n_windows, n_blocks, hidden); sums are in float64.
+    ``states``: float32, shape (n_windows, n_tokens, hidden), without tags. Means: float32, shape (n_windows, n_blocks,
+    hidden), from sums in float64.
     """
     n_windows, n_tokens, hidden = states.shape
     whole = n_tokens // block_tokens

@@ -58,7 +58,7 @@ def check_precision(
 
     ``read``: reads rows of the cache, shape (n_rows, n_blocks, hidden). ``exact``: the same encoder in float32.
 
-    Over the blocks of the rows: smallest and median cosine, largest and median relative error. Over the rows:
+    Figures over the blocks of the rows: smallest and median cosine, largest and median relative error. Over the rows:
     ``rounding_share``, the median norm of the error of an SNV's difference (target pooled around the locus minus
     source) divided by the median norm of the difference in float32. The check passes if the smallest cosine is at least
     :data:`COSINE_BOUND` and the share at most :data:`ROUNDING_BOUND`.

@@ -137,8 +137,9 @@ def null_edit_ratio(
     A null edit (ALT = REF) is processed as any edit: it is applied to its window, encoded with the edited windows by
     the path that targets take in training, pooled around its locus, and compared with the source state.
 
-    ``cached``: block states of the windows from a cache, shape (n_windows, n_blocks, hidden); None: they are encoded
-    here.
+    Returns the largest difference that a null edit makes, divided by the median difference that the SNVs make
+    (Euclidean norms of pooled states); infinite if the median is 0. ``cached``: block states of the windows, shape
+    (n_windows, n_blocks, hidden); None: they are encoded here.
     """
     _check_snvs(windows, snvs)
     source = encoder.encode_windows(windows) if cached is None else cached

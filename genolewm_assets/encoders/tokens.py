@@ -140,7 +140,7 @@ class DnaTokens:
     def encode(self, sequence: str) -> NDArray[np.int64]:
         """Return the token ids of a sequence, special tokens included.
 
-        int64, shape (n_leading + len(sequence) // 6 * per_six_mer + n_trailing,).
+        Shape: (n_leading + len(sequence) // 6 * per_six_mer + n_trailing,).
         """
         if len(sequence) < TOKEN_BP:
             raise SequenceError(
@@ -155,7 +155,7 @@ class DnaTokens:
         ``codes``: uint8 base codes, shape (n_windows, n_bases), at least 6 bases; those after the last whole 6-mer are
         dropped.
 
-        int64, shape (n_windows, n_leading + n_bases // 6 * per_six_mer + n_trailing), rows as in :meth:`encode`.
+        Ids: shape (n_windows, n_leading + n_bases // 6 * per_six_mer + n_trailing), rows as in :meth:`encode`.
         """
         n_windows, n_tokens = len(codes), codes.shape[1] // TOKEN_BP * self.per_six_mer
         whole = np.ascontiguousarray(codes[:, : n_tokens * self.bp_per_token]).reshape(-1)

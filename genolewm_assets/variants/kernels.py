@@ -139,6 +139,7 @@ def compare_neighbours(columns: AlleleColumns) -> npt.NDArray[np.int8]:
 def order_ties(order: Positions, columns: AlleleColumns) -> bool:
     """Sort rows of equal position by (ref, alt), in place and stably.
 
+    False: one position has more than ``MOST_TIES`` alleles, and ``order`` is only partly sorted.
     ``order``: int64, shape (rows,): row numbers sorted by position; afterwards sorted by (pos, ref, alt).
     """
     first = 0

@@ -17,11 +17,11 @@ from genolewm_assets.lewm.packages import (
     CURRENT_FILE,
     LATEST_FILE,
     PACKAGES,
-    REPORTS,
     current_folder,
     folder_of,
     open_package,
     read_latest,
+    read_pin,
     read_pointer,
     remedy_of_latest,
 )
@@ -89,7 +89,8 @@ def _reading(path: str, read: Callable[[Path], object]) -> RootRecord:
 
 def _open_current(root: Path) -> None:
     """Open the package in use as a trainer does, but for hashing; there is none before the pointer was ever moved."""
-    if not os.path.lexists(root / PACKAGES / CURRENT_FILE) and not (root / REPORTS).exists():
+    read_pin(root)
+    if not os.path.lexists(root / PACKAGES / CURRENT_FILE):
         return
     pointer = read_pointer(root)
     package = open_package(current_folder(root), cache_root=root, contents="sizes")

@@ -58,7 +58,7 @@ _PIN = "genolewm package pin --newest"
     ("record", "damage", "opens", "told"),
     [
         (CURRENT, cut, False, _PIN),
-        (CURRENT, Path.unlink, False, _AGAIN),
+        (CURRENT, Path.unlink, False, _PIN),
         (CURRENT, become_a_pipe, False, _PIN),
         (CURRENT, _changed(manifest_sha256=_NOTHING), False, _AGAIN),
         (CURRENT, _changed(path=_ELSEWHERE), False, _PIN),

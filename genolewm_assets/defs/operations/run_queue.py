@@ -17,7 +17,7 @@ from genolewm_assets.defs.runtime import (
     is_held,
 )
 
-#: Tags that Dagster gives a failed run and the run that repeats it (``run_retries`` in ``dagster.yaml``).
+#: Tag that Dagster gives a run that repeats a failed one (``run_retries`` in ``dagster.yaml``).
 _PARENT = "dagster/parent_run_id"
 
 

@@ -202,7 +202,7 @@ def offered_by_listing(workspace: Workspace) -> Releases:
     """Return the releases that the listing offers now, by the keys that they have or would get; writes nothing."""
     place = workspace.catalog.clinvar.listing
     try:
-        place = workspace.survey().url(place)
+        place = workspace.url(place)
         return _admitted(workspace, listed_releases(workspace.root.path, read_listing(place)), place)
     except GenoLeWMError as err:
         return Releases((), place, str(err))

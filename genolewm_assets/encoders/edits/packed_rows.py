@@ -89,10 +89,9 @@ def find_tails(
 
 
 def plan_rows(tails: Tails, *, max_tokens: int, one_source: bool) -> list[NDArray[np.int64]]:
-    """Divide edits among packed rows.
+    """Return the edits of each packed row (int64), sorted by source, then by prefix.
 
-    int64: the edits of each row, sorted by source, then by prefix. Edits of a source are in more than one row only if
-    they do not fit; its common tokens are then in each.
+    Edits of a source are in more than one row only if they do not fit; its common tokens are then in each.
     """
     rows: list[list[int]] = []
     tokens, before = 0, -1

@@ -1,7 +1,8 @@
 """The windows of a split in memory, and the edits that are sampled for them.
 
 Belongs here: window records, alleles by position, keyed random numbers, synthetic proposals, and the rules that decide
-which edits a window may have. Does not belong here: order of windows, tuples, batches (``lewm.training``).
+which edits a window may have. Does not belong here: order of windows (``lewm.sampler``), tuples and batches
+(``lewm.training``).
 """
 
 import lazy_loader

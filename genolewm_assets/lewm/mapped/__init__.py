@@ -2,7 +2,7 @@
 
 Belongs here: names and types of the files, writing them beside a package's tables, reading them, and comparing them
 with the tables. Does not belong here: tables of a package (``lewm.packages``), sampling (``lewm.sampler``), the order
-of windows (``lewm.training``).
+of windows (``lewm.sampler``).
 """
 
 import lazy_loader

@@ -24,9 +24,8 @@ from genolewm_assets.store.files import JsonValue
 
 MAPPED_FORM_RIGHT = Check(
     "mapped_form_right",
-    "The mapped form that trainers open (folder `arrays`) has every window, with its bases, place and states, and "
-    "every allele that edits are drawn from or may not make, as the tables state them: "
-    "it is written anew from them and compared byte by byte.",
+    "The mapped form that trainers open (folder `arrays`) has the bytes that are made of the tables now: every window "
+    "with its bases, place and states, and every allele that edits are drawn from or may not make.",
 )
 _FIGURES: Final = ("windows", "alleles", "held_out_alleles", "kmers", "windows_that_spell_held_alleles")
 _READ_BYTES: Final = 1 << 20

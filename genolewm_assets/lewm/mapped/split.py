@@ -47,9 +47,8 @@ def open_mapped(package: Package, split: Split) -> MappedSplit:
     if not any(entry.path == f"{path}/{INDEX}" for entry in package.info.files):
         raise MissingResourceError(
             str(package.directory),
-            "is of an older format, without the files that trainers map",
+            "lacks the files that trainers map",
             expected=f"{path}/{INDEX} among its files",
-            got=f"format {package.info.format_version}",
             remedy="Build the package again",
         )
     return MappedSplit(package.directory / path)

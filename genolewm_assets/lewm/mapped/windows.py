@@ -1,6 +1,6 @@
 """Windows of a mapped split by row, as streams and samplers take them.
 
-Not here: files (``split``), alleles, the order of an epoch (``lewm.training``).
+Not here: files (``split``), alleles, the order of an epoch (``lewm.sampler``).
 """
 
 from __future__ import annotations

@@ -149,11 +149,7 @@ class PackageInfo:
 
     def to_bytes(self) -> bytes:
         """Return the canonical JSON that is written to ``package.json``."""
-        described = asdict(self)
-        if not self.mix.min_training_stars:
-            # Packages of format 2.3 and before do not have it, and are compared with these bytes.
-            del described["mix"]["min_training_stars"]
-        return canonical_json(described, PACKAGE_FILE)
+        return canonical_json(asdict(self), PACKAGE_FILE)
 
     def split_files(self, split: Split) -> tuple[FileEntry, ...]:
         """Return the entries of a split's window files, in the order of the rows."""

@@ -123,11 +123,30 @@ def read_current(root: Path) -> PackageRef:
 
 
 def read_pin(root: Path) -> str | None:
-    """Return the pinned release, or None without a pin; raises :class:`CorruptResourceError` for a damaged record."""
+    """Return the pinned release, or None without a pin.
+
+    Raises :class:`CorruptResourceError` for a damaged record, and :class:`MissingResourceError` for one that was
+    removed, because its pin is lost with it.
+    """
+    pointer = _pointer_if_used(root)
+    return pointer.pin if pointer else None
+
+
+def was_moved(root: Path) -> bool:
+    """Return whether a package was ever in use, whatever became of the record."""
+    return (root / REPORTS).exists()
+
+
+def _pointer_if_used(root: Path) -> Pointer | None:
+    """Return the record; None before a package was ever in use. Raises as :func:`read_pin`."""
     try:
-        return read_pointer(root).pin
-    except MissingResourceError:
-        return None
+        return read_pointer(root)
+    except MissingResourceError as err:
+        if not was_moved(root):
+            return None
+        raise MissingResourceError(
+            str(root / _CURRENT), "the record of the package in use was removed, its pin too", remedy=_PIN_AGAIN
+        ) from err
 
 
 def read_move(root: Path) -> Move:
@@ -142,10 +161,15 @@ def read_move(root: Path) -> Move:
 
 
 def mark_reported(root: Path, after: PackageRef) -> None:
-    """Record that the move to a package was reported, if the package is still in use."""
+    """Record that the latest move to a package was reported."""
 
     def mark(old: Pointer | None) -> Pointer | None:
-        return replace(old, used=replace(old.used, reported=True)) if old and old.used.ref == after else None
+        uses = [*old.earlier, old.used] if old else []
+        at = max((number for number, use in enumerate(uses) if use.ref == after), default=None)
+        if old is None or at is None:
+            return None
+        uses[at] = replace(uses[at], reported=True)
+        return replace(old, used=uses[-1], earlier=tuple(uses[:-1]))
 
     _change(root, mark)
 
@@ -204,19 +228,20 @@ def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROG
 def move_current(root: Path, *, code_version: str | None = None, progress: Progress = NO_PROGRESS) -> PackageRef:
     """Make the pinned release's package current, or without a pin the newest one that is audited and verifies.
 
-    Returns the new current package; errors are those of :func:`choose_current`. Only files that were modified since
-    they were published are hashed: of the others names, sizes and records are compared. ``code_version`` is that of the
-    asset that moves the pointer.
+    Returns the new current package; errors are those of :func:`choose_current` and :func:`read_pin`. Only files that
+    were modified since they were published are hashed: of the others names, sizes and records are compared.
+    ``code_version`` is that of the asset that moves the pointer.
     """
     while True:
-        pin = read_pin(root)
+        before = _pointer_if_used(root)
+        pin = before.pin if before else None
         ref = choose_current(root, pin, progress=progress)
 
-        def move(old: Pointer | None, ref: PackageRef = ref, pin: str | None = pin) -> Pointer | None:
-            # A person may have pinned another release meanwhile: then the choice is made again.
-            if (old.pin if old else None) != pin:
-                return None
-            return replace(_moved(old, ref, pin), code_version=code_version)
+        def move(
+            old: Pointer | None, before: Pointer | None = before, ref: PackageRef = ref, pin: str | None = pin
+        ) -> Pointer | None:
+            # The record may have been changed meanwhile, by a person or another move: then the choice is made again.
+            return replace(_moved(old, ref, pin), code_version=code_version) if old == before else None
 
         if _change(root, move):
             return ref

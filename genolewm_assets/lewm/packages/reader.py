@@ -95,14 +95,10 @@ class Package:
         return read_table(self.directory / HOLDOUT_PATHS[noun], columns=columns)
 
     def context_batches(self) -> Iterator[pa.RecordBatch]:
-        """Read the held-out alleles with the reference around them (``PACKAGE_CONTEXTS``), 65,536 rows at a time.
-
-        A package of format 2.0 gives none: its batches stay those that it always gave.
-        """
-        if any(entry.path == CONTEXTS_PATH for entry in self.info.files):
-            path = self.directory / CONTEXTS_PATH
-            with reading_parquet(path), pq.ParquetFile(path) as file:
-                yield from file.iter_batches(65_536)
+        """Read the held-out alleles with the reference around them (``PACKAGE_CONTEXTS``), 65,536 rows at a time."""
+        path = self.directory / CONTEXTS_PATH
+        with reading_parquet(path), pq.ParquetFile(path) as file:
+            yield from file.iter_batches(65_536)
 
 
 def open_package(path: Path | str, *, cache_root: Path | str | None = None, contents: Contents = "once") -> Package:

@@ -9,6 +9,7 @@ The folder of a release does not say which of its packages is the latest: an ear
 
 from __future__ import annotations
 
+import errno
 import re
 import reprlib
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ from genolewm_assets.variants import in_order, is_release_key
 PACKAGES = "packages"
 LATEST_FILE = "latest.json"
 
+#: Errors of a disk that may read the record a moment later, or for somebody else.
+_PASSING = frozenset({errno.EACCES, errno.EIO, errno.ESTALE})
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -132,6 +135,8 @@ def read_mapping(path: Path, missing: str, remedy: str, remedy_if_corrupt: str =
     except MissingResourceError as err:
         raise MissingResourceError(str(path), missing, remedy=remedy) from err
     except ResourceError as err:
+        if isinstance(err.__cause__, OSError) and err.__cause__.errno in _PASSING:
+            raise
         raise CorruptResourceError(str(path), err.problem, remedy=mended) from err
     if not isinstance(document, dict):
         raise CorruptResourceError(

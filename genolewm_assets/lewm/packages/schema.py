@@ -231,7 +231,7 @@ def controls_path(split: Split) -> str:
     return f"controls/{split}.parquet"
 
 
-#: Folder of the mapped form of the splits, relative to the package; packages of format 2.1 and before lack it.
+#: Folder of the mapped form of the splits, relative to the package.
 ARRAYS = "arrays"
 
 
@@ -240,7 +240,7 @@ def arrays_path(split: Split) -> str:
     return f"{ARRAYS}/{split}"
 
 
-#: Path of the held-out alleles with the reference around them; packages of format 2.0 lack the file.
+#: Path of the held-out alleles with the reference around them.
 CONTEXTS_PATH = "holdouts/contexts.parquet"
 
 #: Path of each holdout table, relative to the package, by the name of the table.

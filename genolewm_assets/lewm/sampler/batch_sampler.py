@@ -1,7 +1,7 @@
 """Sampling of the edits of a batch of windows by compiled loops.
 
 Not here: the rules in words (``lewm.edits.rules``), haplotypes that are not drawn (``lewm.edits``), order of windows
-(``lewm.training``).
+(``order``).
 """
 
 from __future__ import annotations
@@ -101,7 +101,8 @@ class BatchSampler:
             Seed of the run, and epoch.
         again
             int64, shape (n_windows,): numbers that differ between visits of windows with the same id in the epoch: how
-            often the row was visited before, and in the upper 32 bits how many rows before it have the same id.
+            often the row is visited in earlier rounds of its stratum, and in the upper 32 bits how many rows before it
+            have the same id.
 
         Raises
         ------

@@ -16,7 +16,7 @@ Integers = NDArray[np.int64]
 def find_visits(
     seed: tuple[int, int], epoch: int, strata: tuple[Integers, Integers, Integers, NDArray[np.int32]], visits: Integers
 ) -> tuple[Integers, Integers]:
-    """Return the rows of some visits of an epoch in random order, and how often each row was visited before in it.
+    """Return the rows of some visits of an epoch in random order, and how often each is visited in earlier rounds.
 
     Parameters
     ----------

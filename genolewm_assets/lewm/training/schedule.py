@@ -49,9 +49,9 @@ class Schedule(Protocol):
         ...
 
     def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:
-        """Return the rows of some visits of an epoch, by their numbers from 0, and the earlier visits of each row.
+        """Return the rows of some visits, and how often each row is visited in earlier rounds of the epoch.
 
-        All are int64, shape (n_visits,).
+        ``ordinals`` are numbers of visits in the epoch, from 0. All are int64, shape (n_visits,).
         """
         ...
 

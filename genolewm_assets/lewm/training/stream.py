@@ -55,7 +55,7 @@ class StreamSettings:
     seed: int = 0
     n_edits: int = 8
     pooling: Pooling = field(default_factory=Pooling)
-    # Not in the text that names saved states: those of streams without this option still load.
+    # Saved states name it only where it is set.
     without_fallback: bool = field(default=False, repr=False)
 
 
@@ -70,7 +70,7 @@ class Visits:
     plan
         int8, shape (n_visits, n_slots): source of every slot, as a code of ``EDIT_SOURCE_CODES``.
     again
-        int64, shape (n_visits,): earlier visits of the same row in the epoch; each visit gets different edits.
+        int64, shape (n_visits,): visits of the same row in earlier rounds of the epoch; each visit gets other edits.
     first
         Place of the first visit in the epoch; the others follow it.
     """
@@ -171,9 +171,9 @@ class TupleStream(ABC):
     def _again(self, visits: Visits) -> Integers:
         """Return ``again`` with, in the upper 32 bits, how many rows before each have the same window id."""
         if self._repeated is None:
-            first = self.windows.first_rows
-            rows = np.flatnonzero(first != np.arange(len(first)))
-            self._repeated = rows, 1 + count_visits(first[rows])
+            earlier = count_visits(self.windows.first_rows)
+            rows = np.flatnonzero(earlier)
+            self._repeated = rows, earlier[rows]
         rows, earlier = self._repeated
         if not len(rows):
             return visits.again

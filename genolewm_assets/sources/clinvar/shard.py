@@ -135,8 +135,8 @@ def build_clinvar_shard(
 
     Notes
     -----
-    Records of one contig may come in any order. Rows of one contig at a time are held: the first 48 MiB of its batches
-    in memory, others in a temporary folder in ``out_dir``.
+    Records of one contig may come in any order; rows that are out of order are all held in memory. Of one contig at a
+    time, the first 48 MiB of batches are held in memory, others in a temporary folder in ``out_dir``.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     recipe = {**origin, "release": release, "normal_form": "trimmed" if reference is None else "left-aligned"}

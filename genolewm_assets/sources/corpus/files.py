@@ -101,8 +101,8 @@ def read_records(
 ) -> Iterator[CorpusRecord]:
     """Read the records of one source, file by file and in each file's order.
 
-    ``max_faulty_fraction``: largest share of the rows of all files, 0 to 1, that may be at fault. Yields: coordinates
-    0-based half-open; sequence upper-case with U replaced by T, other symbols unchanged. The record of a row at fault
+    ``max_faulty_fraction``: largest share of the rows of all files, 0 to 1, that may be at fault. Records have
+    0-based half-open coordinates and upper-case sequences with T for U, other symbols unchanged; that of a row at fault
     has its ``fault``.
     """
     tally = FaultTally(sum(map(_count_rows, paths)), max_faulty_fraction)

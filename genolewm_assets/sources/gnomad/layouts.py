@@ -59,11 +59,16 @@ class GnomadLayout:
 
     name: str
     main: FrequencyFields
+    #: Joint files only: fields of the data type that passes, by the FILTER text that names the other one.
     passing: Mapping[str, FrequencyFields] = field(default_factory=dict)
     flags: RegionFlags = RegionFlags()
+    #: Joint files only: field of the AN of each assay, by the column of a spooled allele.
     assays: Mapping[str, str] = field(default_factory=dict)
+    #: Joint files only: largest AN of an autosomal site that only the genomes have.
     genome_alleles: int | None = None
+    #: chrM only: ancestry groups in the order of the ``|``-separated values of ``pop_AF_hom``.
     packed_groups: tuple[str, ...] = ()
+    #: Whether AC and AF count homoplasmic carriers.
     mitochondrial: bool = False
 
     @property

@@ -48,7 +48,7 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
 
     ``samples``: samples to read; None: all. Their calls are held in memory.
 
-    A list for every sample read, empty if it has no call. A missing level or level 0 is not a call. Calls that failed a
+    Every sample read has a list, empty if it has no call. A missing level or level 0 is not a call. Calls that failed a
     filter or have a symbolic ALT are included; ``mito.variants.levels_of_genome`` decides which calls count.
     """
     _check_file(vcf, contig)

@@ -18,9 +18,11 @@ _FIXED = np.array([0, 1, 2, 3, 10, 11, 12, 13, 14, 15])
 def walk_blocks(data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], text_bytes: int, last: int) -> int:
     """Find the ends of the blocks at the start of ``data``, up to the first with an extra field other than BC.
 
+    Returns their number ``n``, or ``-n - 1`` if ``text_bytes`` or ``last`` stopped the loop.
+
     ``data``: uint8, shape (bytes,): compressed bytes that begin with a block. ``ends``: out, int64, shape (at least
     ``len(data) // 26 + 1``,): offset in ``data`` at which each block ends. ``text_bytes``: stop when the blocks hold at
-    least this many bytes of text.
+    least this many bytes of text. ``last``: stop after the block that begins at this offset or later.
     """
     at, text, blocks = 0, 0, 0
     while at + _HEAD_BYTES + _TAIL_BYTES <= len(data):

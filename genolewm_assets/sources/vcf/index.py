@@ -217,10 +217,11 @@ class _IndexContent:
     def _bins(
         self, name: str, depth: int, *, is_csi: bool
     ) -> tuple[Offsets, Offsets, tuple[int, int, int, int] | None]:
-        """Parse a contig's bins.
+        """Return a contig's chunks, the starts of its bins, and its summary, all virtual offsets.
 
-        Result: begin and end (virtual offsets), numbers of mapped and unmapped records, from htslib's pseudo-bin, whose
-        number is one above the highest bin number; None if there is none.
+        Chunks: uint64, shape (chunks, 2), first line and line after the last. Starts: uint64, CSI's ``loffset``; empty
+        for tabix. Summary: begin, end, numbers of mapped and unmapped records, from htslib's pseudo-bin, whose number
+        is one above the highest bin number; None if there is none.
         """
         data, at = self._data, self._at
         head, pseudo_bin = _CSI_BIN if is_csi else _TBI_BIN, (8 ** (depth + 1) - 1) // 7 + 1

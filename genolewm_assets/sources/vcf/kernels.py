@@ -147,7 +147,7 @@ def locate_keys(
     at: Ints,
     to: Ints,
 ) -> int:
-    """Find the values of some keys in INFO columns.
+    """Find the values of some keys in INFO columns; return the first row that has a key twice, -1 without one.
 
     ``info``, ``info_end``: int32, shape (rows,): spans of the INFO columns. ``names``, ``name_starts``: uint8 and
     int32, shape (keys + 1,): the concatenated keys, the offset where each begins, and the total length. ``head``,
@@ -186,6 +186,7 @@ def locate_keys(
 def find_elements(text: Bytes, at: Ints, to: Ints, count: Ints, index: Ints, one_at: Ints, one_to: Ints) -> int:
     """Find element ``index`` of comma-separated lists that must have ``count`` elements.
 
+    Returns the first row whose list has another number of elements, -1 without one.
     ``one_at`` and ``one_to``, int32, shape (rows,), receive the element's span. If the list is missing (``at`` -1,
     empty or ``.``), so is its element.
     """
@@ -288,8 +289,9 @@ def parse_shares(text: Bytes, at: Ints, to: Ints, values: Floats, state: Bytes) 
 
 @compiled(nogil=True)
 def measure(text: Bytes, at: Ints, to: Ints, dot_is_missing: bool, offsets: Ints, valid: Bytes) -> int:
-    """Compute offsets and validity of the Arrow string array that holds the text of spans.
+    """Compute offsets and validity of the Arrow string array of the text of spans; return the number of nulls.
 
+    An absent span is null; with ``dot_is_missing`` an empty one and ``.`` are too.
     ``offsets``, ``valid``: out: offsets, int32, shape (rows + 1,), and validity bitmap, uint8, shape (ceil(rows / 8),),
     zero on entry.
     """

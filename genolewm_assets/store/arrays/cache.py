@@ -133,16 +133,16 @@ class ArrayCacheWriter:
         )
         try:
             self._build: OpenBuild = self._held.enter_context(open_build(self._root, plan))
-            if not (self._root.path / GENERATIONS).exists():
-                with self._root.storage_errors(key):
+            with self._root.storage_errors(key):
+                if not (self._root.path / GENERATIONS).exists():
                     check_file_system(self._root.path / WORK / key)
-            if self._build.published is None:
-                open_store = partial(_open_store, self._build.work, layout, config, commit_rows, commit_ms)
-                try:
-                    self._store = open_store()
-                except (CorruptResourceError, MissingResourceError):
-                    remove_tree(self._build.work)
-                    self._store = open_store()
+                if self._build.published is None:
+                    open_store = partial(_open_store, self._build.work, layout, config, commit_rows, commit_ms)
+                    try:
+                        self._store = open_store()
+                    except (CorruptResourceError, MissingResourceError):
+                        remove_tree(self._build.work)
+                        self._store = open_store()
         except BaseException:
             self.close()
             raise

@@ -78,7 +78,7 @@ class _Mark:
 
 
 def extend_checksums(crcs: list[int], rows: npt.NDArray[Any], first_row: int, batch_rows: int) -> None:
-    """Update in place, and extend, the CRC-32C of each batch of the rows before ``first_row`` (0-based)."""
+    """Add ``rows``, the first of which is ``first_row`` (0-based), to the CRC-32C of each batch, in place."""
     at = 0
     while at < len(rows):
         in_batch = (first_row + at) % batch_rows

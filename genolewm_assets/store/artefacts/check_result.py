@@ -56,6 +56,10 @@ class Check(str):
         check.means, check.remedy = means, remedy
         return check
 
+    def __reduce__(self) -> tuple[type[Check], tuple[str, str, str]]:
+        """Return what a copy is declared with."""
+        return Check, (str(self), self.means, self.remedy)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:

@@ -121,7 +121,8 @@ def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
         )
     with reading(root.path):
         # Subfolders are not entered; they may be other cache folders or roots.
-        unlinked = [path for path in generations_in(root.path) if not is_linked(path)]
+        folders = (root.path, root.path / REJECTED)
+        unlinked = [path for folder in folders for path in generations_in(folder) if not is_linked(path)]
         garbage = [
             *_abandoned(root),
             *(_Garbage(link_of_generation(path).name, path, Reason.SUPERSEDED, _size_bytes(path)) for path in unlinked),

@@ -94,5 +94,5 @@ def locked_location(
 
 
 def resumable_name(digest12: str) -> str:
-    """Return the name of the resumable work directory of all builds with this digest, of a plan or a cache key."""
+    """Return the name of the resumable work directory of all builds of plans with this digest."""
     return f"{RESUMABLE}{digest12}"

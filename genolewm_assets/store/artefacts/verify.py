@@ -124,8 +124,7 @@ def verify_folder(folder: Path, *, progress: Progress = NO_PROGRESS) -> list[str
     Parameters
     ----------
     folder
-        Link, generation or copy. A folder outside every root that has no manifest, such as an array cache of its own,
-        has nothing to compare.
+        Link, generation or copy. A folder outside every root that has no manifest has nothing to compare.
     progress
         Receives the number of bytes read.
 

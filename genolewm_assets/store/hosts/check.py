@@ -5,41 +5,35 @@
     <root>/work/.root-check/run.<token>.json   one per run: who it is, whom it has met, what it says
     <root>/work/.root-check/try.<token>/       what that run changes
 
-A run rewrites its file in place while it waits and never replaces it, and the reader opens it anew for every look: a
-network file system shows that soon (close-to-open consistency), also where it keeps names and listings in a cache. What
-one machine alone can test is in ``artefacts.probe``.
+How runs meet and speak is in ``meeting``; what one machine alone can test is in ``artefacts.probe``.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from genolewm_assets.errors import BusyError, GenoLeWMError, MissingResourceError, ResourceError
+from genolewm_assets.errors import BusyError, GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import Progress
-from genolewm_assets.store.artefacts import ROOT_FILE, WORK, check_file_system
+from genolewm_assets.store.artefacts import WORK, check_file_system
 from genolewm_assets.store.files import (
-    check_plain_folder,
     publish_generation,
-    read_document,
-    remove_tree,
     resolve_generation,
     write_atomic,
 )
-from genolewm_assets.store.locks import LeaseOwner, flock, guarded
+from genolewm_assets.store.hosts import meeting
+from genolewm_assets.store.hosts.meeting import Run, joined
+from genolewm_assets.store.locks import flock, guarded
 
-# Seconds after which a change counts as never seen; that clocks, and times that files get, may differ; of one look.
-_LIMIT_S, _CLOCKS_S, _STAMPS_S, _POLL_S = 90.0, 2.0, 5.0, 0.02
-# Seconds of waiting for a lock, after which a silent run counts as ended, and after which its files are removed.
-_LOCK_WAIT_S, _SILENT_S, _LEFT_S = 30.0, 45.0, 120.0
-_FILES, _FILE_BYTES, _NOTE_BYTES = 20, 1 << 16, 1 << 14
+# Seconds after which a change counts as never seen; that clocks, and times that files get, may differ.
+_LIMIT_S, _CLOCKS_S, _STAMPS_S = 90.0, 2.0, 5.0
+_LOCK_WAIT_S = 30.0
+_FILES, _FILE_BYTES = 20, 1 << 16
 _MACHINES = "Run the command once on each of two machines (--one-machine only tries it out)"
 _CLOCK = "Let both machines follow one time server (chrony, systemd-timesyncd)"
 _STAMPS = "Mount it so that the server sets modification times (NFS does, SMB does not)"
@@ -147,7 +141,7 @@ def _try_all(run: Run, own: Path, *, one_machine: bool, limit_s: float) -> dict[
             taken = flock(shared.fileno(), shared=True) | flock(exclusive.fileno())
         run.say(None)
         change(own)
-    run.say(None)
+    found["renamed files are whole"] = (*_try_renames(run, own, theirs, limit_s), _WHOLE)
     began, lock = time.monotonic(), "a lock held there is refused here"
     try:
         with guarded(theirs / "lock", _LOCK_WAIT_S):
@@ -163,10 +157,31 @@ def _try_all(run: Run, own: Path, *, one_machine: bool, limit_s: float) -> dict[
     return {**found, lock: ("failed" if taken else "", seen, _LOCKS)}
 
 
+def _try_renames(run: Run, own: Path, theirs: Path, limit_s: float) -> tuple[str, str]:
+    """Read the files of the other run while it writes them; each run writes and reads in turn."""
+    found, seen = "", set[str]()
+    for writes in (run.token < run.partner["owner"]["token"], run.token > run.partner["owner"]["token"]):
+        run.say(None)
+        if writes:
+            write_many(own / "many")
+            continue
+        began = time.monotonic()
+        while not found and len(seen) < _FILES and time.monotonic() - began < limit_s:
+            found = "" if read_many(theirs / "many", seen) else "failed"
+            run.beat()
+            time.sleep(meeting.POLL_S)
+    run.say(None)
+    if found:
+        return found, "a name was there before its content"
+    if len(seen) < _FILES:
+        return "failed", f"{len(seen)} of {_FILES} files seen in {limit_s:g} s"
+    return "", f"{_FILES} files, each whole when it was first seen"
+
+
 def _wait_until_seen(run: Run, name: str, folder: Path, limit_s: float) -> tuple[str, str]:
     began = time.monotonic()
     while (waited_s := time.monotonic() - began) < limit_s:
-        time.sleep(_POLL_S)
+        time.sleep(meeting.POLL_S)
         run.beat()
         if sees(name, folder):
             return "late", f"seen after {waited_s:.1f} s"
@@ -208,135 +223,6 @@ def mount_of(folder: Path) -> str:
     return found
 
 
-class Run:
-    """One of two runs that take turns; each turn says a JSON value and returns what the other run says."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.owner = folder, LeaseOwner.of_this_process("checks the root")
-        self.token, self.partner = self.owner.token, dict[str, Any]()
-        self._note: dict[str, Any] = {"owner": asdict(self.owner), "beat": 0, "partner": "", "step": 0, "said": {}}
-
-    def beat(self) -> None:
-        """Rewrite the file of this run in place: a run whose file stays the same has ended."""
-        self._note["beat"] += 1
-        raw = json.dumps(self._note).encode().ljust(_NOTE_BYTES)
-        descriptor = os.open(self.path_of(self.token), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        try:
-            os.pwrite(descriptor, raw, 0)
-        finally:
-            os.close(descriptor)
-
-    def path_of(self, token: str) -> Path:
-        """Return the file of a run."""
-        return self.folder / f"run.{token}.json"
-
-    def meet(self, wait_s: float, progress: Progress) -> None:
-        """Wait for another run and agree with it; :class:`MissingResourceError` if none comes."""
-        began, first_beats = time.monotonic(), dict[str, int]()
-        while (waited := time.monotonic() - began) < wait_s:
-            self.beat()
-            self._sweep()
-            notes = {path.name: _read(path) for path in self.folder.glob("run.*.json")}
-            found = {note["owner"]["token"]: note for note in notes.values() if note}
-            for token, note in found.items():
-                first_beats.setdefault(token, note["beat"])
-            # The file of a killed run does not change.
-            if self._agree(
-                {t: note for t, note in found.items() if t != self.token and note["beat"] != first_beats[t]}
-            ):
-                self.say(None)
-                return
-            progress.advance(int(waited), int(wait_s), "s waited for the other run")
-            time.sleep(10 * _POLL_S)
-        raise MissingResourceError(
-            str(self.folder.parents[1]),
-            f"no second run of this check was seen within {wait_s:g} s",
-            remedy="Run the command on another machine that mounts this root while this one waits (--wait). If it was "
-            "running there, the two do not mount the same folder, or names are kept in a cache for longer than that",
-        )
-
-    def _agree(self, alive: Mapping[str, dict[str, Any]]) -> bool:
-        """Choose a partner, or see whether the chosen one has chosen this run; return whether both have."""
-        wanted = self._note["partner"]
-        if wanted in alive and alive[wanted]["partner"] in {self.token, ""}:
-            self.partner = alive[wanted]
-            return bool(self.partner["partner"])
-        # Those that have chosen this run come first. A choice is withdrawn only if the other one chose a third.
-        choosing = sorted(t for t, note in alive.items() if note["partner"] == self.token)
-        free = sorted(t for t, note in alive.items() if not note["partner"])
-        self._note["partner"] = next(iter([*choosing, *free]), "")
-        return False
-
-    def say(self, value: object) -> Any:
-        """Take one turn; :class:`ResourceError` if the other run has ended."""
-        answer = self._take_turn(value)
-        if answer is None:
-            owner = self.partner["owner"]
-            raise ResourceError(
-                str(self.folder.parents[1]),
-                f"the other run (process {owner['pid']} on {owner['host']}) ended in the middle of the check",
-                remedy="See what it said there, and run both again",
-            )
-        return answer["said"][str(self._note["step"])]
-
-    def part(self) -> None:
-        """Wait until the other run needs nothing more of this one."""
-        self._take_turn(None)
-
-    def _take_turn(self, value: object) -> dict[str, Any] | None:
-        """Return the other run's note once it has taken the same turn; None if it has ended."""
-        self._note["step"] = step = self._note["step"] + 1
-        self._note["said"] = {k: v for k, v in self._note["said"].items() if int(k) >= step - 1} | {str(step): value}
-        path, beat, changed = self.path_of(self.partner["owner"]["token"]), -1, time.monotonic()
-        while True:
-            self.beat()
-            note = _read(path)
-            if note is not None and note["step"] >= step:
-                return note
-            if note is not None and note["beat"] != beat:
-                beat, changed = note["beat"], time.monotonic()
-            if time.monotonic() - changed > (_SILENT_S if path.exists() else 1.0):
-                return None
-            time.sleep(_POLL_S)
-
-    def _sweep(self) -> None:
-        """Remove what killed runs left, judged by the clock of the file system."""
-        with suppress(OSError):
-            now = self.path_of(self.token).stat().st_mtime
-            for note in self.folder.glob("run.*.json"):
-                if now - note.stat().st_mtime > _LEFT_S:
-                    remove_tree(self.folder / f"try.{note.name.split('.')[1]}")
-                    note.unlink()
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    """Return what a run says; None if its file is missing, or was read while it was written."""
-    with suppress(GenoLeWMError, TypeError, LookupError):
-        note: dict[str, Any] = read_document(path, remedy="")
-        if isinstance(note["owner"]["token"], str):
-            return note
-    return None
-
-
-@contextmanager
-def joined(folder: Path) -> Iterator[Run]:
-    """Enter the folder of the runs, and remove every trace of this one at the end."""
-    run = Run(folder)
-    for part in (folder.parent, folder):
-        check_plain_folder(part)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        run.beat()
-        yield run
-    finally:
-        with suppress(OSError):
-            remove_tree(folder / f"try.{run.token}")
-            run.path_of(run.token).unlink(missing_ok=True)
-            folder.rmdir()
-            if not (folder.parents[1] / ROOT_FILE).exists():
-                folder.parent.rmdir()
-
-
 def prepare(folder: Path) -> None:
     """Make the state before the changes."""
     for name in ("replaced", "gone", "log"):
@@ -358,9 +244,13 @@ def change(folder: Path) -> None:
         handle.flush()
         os.fsync(handle.fileno())
     os.utime(folder / "record")
+
+
+def write_many(folder: Path) -> None:
+    """Write files whose names are the digests of their contents."""
     for _ in range(_FILES):
         data = os.urandom(_FILE_BYTES)
-        write_atomic(folder / "many" / hashlib.sha256(data).hexdigest(), data)
+        write_atomic(folder / hashlib.sha256(data).hexdigest(), data)
 
 
 def _publish(folder: Path, version: bytes) -> None:
@@ -370,10 +260,21 @@ def _publish(folder: Path, version: bytes) -> None:
     publish_generation(folder / "work", folder / "link", digest12, fenced=nullcontext)
 
 
-def _are_whole(folder: Path) -> bool:
-    """Whether each listed file has the content whose digest is its name."""
-    names = [name for name in os.listdir(folder) if not name.startswith(".")]  # noqa: PTH208
-    return bool(names) and all(hashlib.sha256((folder / name).read_bytes()).hexdigest() == name for name in names)
+def read_many(folder: Path, seen: set[str]) -> bool:
+    """Read the files that are listed and not seen before; whether each has the content whose digest is its name."""
+    with suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208
+            if not name.startswith(".") and name not in seen:
+                if hashlib.sha256((folder / name).read_bytes()).hexdigest() != name:
+                    return False
+                seen.add(name)
+    return True
+
+
+def _renewed_at(folder: Path) -> float:
+    """Return the time of a lock's record as those who want the lock read it: opening refreshes what a cache keeps."""
+    with (folder / "record").open("rb") as file:
+        return os.fstat(file.fileno()).st_mtime
 
 
 def sees(name: str, folder: Path) -> bool:
@@ -394,6 +295,5 @@ LOOKS: Mapping[str, tuple[Callable[[Path], bool], str]] = {
         _NAMES,
     ),
     "appended bytes": (lambda folder: (folder / "log").read_bytes() == _OLD + _NEW, _CONTENTS),
-    "the renewal of a lock": (lambda folder: (folder / "record").stat().st_mtime > 1.0, _CONTENTS),
-    "renamed files are whole": (lambda folder: _are_whole(folder / "many"), _WHOLE),
+    "the renewal of a lock": (lambda folder: _renewed_at(folder) > 1.0, _CONTENTS),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError, ResourceError
 from genolewm_assets.lewm.packages import pointer as module
+from genolewm_assets.lewm.packages import references
 from genolewm_assets.lewm.packages.pointer import (
+    REPORTS,
     Move,
     choose_current,
     current_folder,
@@ -288,6 +291,30 @@ def test_a_file_cut_short_or_missing_is_found_whatever_its_time(root: Path, whic
     path.unlink()
     with pytest.raises(MissingResourceError, match="no package verifies"):
         move_current(root)
+
+
+def test_a_record_that_was_removed_is_not_made_again_without_its_pin(root: Path) -> None:
+    pin_release(root, OLD)
+    (root / REPORTS).mkdir()
+    (root / "packages/current.json").unlink()
+    with pytest.raises(MissingResourceError, match=r"removed, its pin too.*package pin --newest"):
+        move_current(root)
+    pin_release(root, OLD)
+    assert move_current(root).release == OLD
+
+
+def test_a_record_that_cannot_be_read_now_is_not_replaced(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pin_release(root, NEW)
+    before = (root / "packages/current.json").read_bytes()
+
+    def unreadable(path: Path, **_: object) -> object:
+        raise ResourceError(str(path), "cannot be read") from PermissionError(errno.EACCES, "denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(references, "read_document", unreadable)
+        with pytest.raises(ResourceError, match="cannot be read"):
+            pin_release(root, None)
+    assert (root / "packages/current.json").read_bytes() == before
 
 
 def test_a_package_without_an_audit_is_passed_over_and_cannot_be_pinned(root: Path) -> None:

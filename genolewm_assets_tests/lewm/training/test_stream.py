@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -177,3 +178,12 @@ def test_tuples_of_slots_that_fell_back_are_counted_and_left_out_on_request():
         served = Counter(f"served_{one.edit_source}" for one in batch.tuples)
         assert {name: n for name, n in batch.counts.items() if name.startswith("served_")} == served
         assert "unfilled" not in batch.counts
+
+
+def test_windows_of_one_id_are_counted_in_the_rows_that_are_read():
+    # The rows of a holdout are some of the split's, which is what `first_rows` names.
+    stream = object.__new__(RandomStream)
+    stream.windows, stream._repeated = SimpleNamespace(first_rows=np.array([4, 5, 4, 9, 4])), None
+    rows = np.array([4, 0, 2, 3])
+    again = stream._again(Visits(rows, np.zeros((4, 1), np.int8), np.array([1, 0, 0, 0])))
+    assert again.tolist() == [(2 << 32) + 1, 0, 1 << 32, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,9 @@ from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files import remove_tree
 from genolewm_assets.store.hosts import check as hosts
-from genolewm_assets.store.hosts.check import LOOKS, RootCheck, change, check_root, joined, prepare, sees
+from genolewm_assets.store.hosts import meeting
+from genolewm_assets.store.hosts.check import LOOKS, RootCheck, change, check_root, prepare, read_many, sees, write_many
+from genolewm_assets.store.hosts.meeting import joined
 from genolewm_assets_tests.worlds.store.plans import new_root, picture
 
 LOCK = "a lock held there is refused here"
@@ -30,7 +33,7 @@ def root(tmp_path: Path) -> Root:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "_POLL_S", 0.002)
+    monkeypatch.setattr(meeting, "POLL_S", 0.002)
 
 
 def both(folder: Path, *, one_machine: bool = True, limit_s: float = 0.3) -> RootCheck:
@@ -54,7 +57,7 @@ def test_one_file_system_passes_and_nothing_is_left(root: Root, tmp_path: Path) 
     before = sorted(root.path.rglob("*"))
     check = both(root.path)
     assert faults(check) == {}
-    assert len(check.points) == 4 + len(LOOKS)
+    assert len(check.points) == 5 + len(LOOKS)
     assert sorted(root.path.rglob("*")) == before
     empty = tmp_path / "no root yet"
     empty.mkdir()
@@ -90,7 +93,7 @@ def test_locks_of_one_machine_only(
 
 
 @pytest.mark.parametrize(
-    ("name", "never"), [("a new name", True), ("appended bytes", False), ("renamed files are whole", False)]
+    ("name", "never"), [("a new name", True), ("appended bytes", False), ("the renewal of a lock", False)]
 )
 def test_a_change_that_is_seen_late_or_never(
     root: Root, monkeypatch: pytest.MonkeyPatch, name: str, *, never: bool
@@ -116,9 +119,30 @@ def test_a_look_sees_the_change_and_nothing_before_it(tmp_path: Path) -> None:
     assert [name for name in LOOKS if sees(name, tmp_path)] == []
     change(tmp_path)
     assert [name for name in LOOKS if sees(name, tmp_path)] == list(LOOKS)
-    torn = next((tmp_path / "many").iterdir())
-    torn.write_bytes(torn.read_bytes()[:-1])
-    assert not sees("renamed files are whole", tmp_path)
+
+
+def test_a_file_that_has_its_name_before_its_content_fails(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_torn(folder: Path) -> None:
+        path = folder / hashlib.sha256(b"content").hexdigest()
+        path.touch()
+        time.sleep(0.1)
+        path.write_bytes(b"content")
+
+    monkeypatch.setattr(hosts, "write_many", write_torn)
+    assert faults(both(root.path)) == {"renamed files are whole": "failed"}
+    monkeypatch.setattr(hosts, "write_many", lambda _: None)
+    check = both(root.path)
+    assert [point.here for point in check.points if point.verdict == "failed"] == ["0 of 20 files seen in 0.3 s"]
+
+
+def test_only_names_that_are_new_are_read(tmp_path: Path) -> None:
+    write_many(tmp_path)
+    seen = set[str]()
+    assert read_many(tmp_path, seen)
+    assert len(seen) == 20
+    (tmp_path / next(iter(seen))).write_bytes(b"")
+    assert read_many(tmp_path, seen)
+    assert not read_many(tmp_path, set())
 
 
 @pytest.mark.parametrize(("skew", "point"), [("_CLOCKS_S", "clocks of the machines"), ("_STAMPS_S", "times of files")])
@@ -152,7 +176,7 @@ def test_a_link_in_the_place_of_its_folder_is_not_followed(root: Root, tmp_path:
 
 @pytest.mark.parametrize("killed", [True, False])
 def test_a_run_that_ends_in_the_middle_is_missed(root: Root, monkeypatch: pytest.MonkeyPatch, *, killed: bool) -> None:
-    monkeypatch.setattr(hosts, "_SILENT_S", 1.5)
+    monkeypatch.setattr(meeting, "_SILENT_S", 1.5)
     folder = root.path / "work" / ".root-check"
 
     def vanish() -> None:
@@ -171,7 +195,7 @@ def test_a_run_that_ends_in_the_middle_is_missed(root: Root, monkeypatch: pytest
     left = [path.name for path in folder.iterdir()] if folder.exists() else []
     assert sorted(name.partition(".")[0] for name in left) == (["run", "try"] if killed else [])
     # The next two neither take it for a partner nor leave it.
-    monkeypatch.setattr(hosts, "_LEFT_S", 0.9)
+    monkeypatch.setattr(meeting, "_LEFT_S", 0.9)
     assert both(root.path).passed
     assert not folder.exists()
 

@@ -48,7 +48,7 @@ _COLUMNS = dg.TableSchema(
         dg.TableColumn("path", "string", description="folder of the package, relative to the root"),
         dg.TableColumn("manifest_sha256", "string", description="SHA-256 of the package's manifest.json"),
         dg.TableColumn("since", "string", description="time of the move to the package, UTC"),
-        dg.TableColumn("why", "string", description="the pin that the package follows, or newest"),
+        dg.TableColumn("why", "string", description="why the package came into use: a pin, or newest"),
         dg.TableColumn("reported", "bool", description="whether this asset has reported the move"),
         dg.TableColumn("pin", "string", description="pinned release; null without a pin"),
         dg.TableColumn("code_version", "string", description="version of this asset when it last chose the package"),
@@ -128,6 +128,7 @@ def _move_pointer(context: dg.AssetExecutionContext, workspace: dg.ResourceParam
         move = read_move(root)
     except GenoLeWMError as err:
         row = {"where": err.where, "problem": err.problem, "expected": err.expected, "got": err.got}
+        row["remedy"] = err.remedy
         check = CheckResult(_VERIFIES, passed=False, figures={"error": str(err)}, rows=[row])
         said = check_description(check)
         shown = check_metadata(check, _VERIFIES.remedy)
