@@ -220,7 +220,7 @@ def plant(
     from genolewm_assets.audit import find_fasta, open_files, plant_leaks
     from genolewm_assets.lewm.packages import open_tables
 
-    open_tables(package)  # raises if it is damaged
+    open_tables(package, allow_unaudited=True)  # raises if it is damaged
     fasta = reference or find_fasta(open_files(package, holdouts))
     planted, failed = plant_leaks(package, output, fasta, kind or (), number=number, seed=seed, holdouts=holdouts)
     if as_json:

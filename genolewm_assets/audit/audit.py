@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from genolewm_assets.audit.allele_searches import HeldAlleles, search_stream, search_training_alleles
+from genolewm_assets.audit.benches import search_benches
 from genolewm_assets.audit.duplicates import search_duplicates
 from genolewm_assets.audit.emitted import Batch, draw_batches
 from genolewm_assets.audit.labels import search_labels
-from genolewm_assets.audit.places import search_places
+from genolewm_assets.audit.places import search_contexts, search_places
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.layouts import Layout, open_layout
 from genolewm_assets.audit.reading.reference import Reference
@@ -80,7 +81,8 @@ def audit_package(
             files, reference, held, held_alleles, least_tuples=least_tuples, progress=progress, draw=draw
         )
         duplicates, shared = search_duplicates(files, held_alleles)
-        labels = tuple(search_labels(files, clinvar, clinvar_t0))
+        labels = tuple(search_labels(files, reference, clinvar, clinvar_t0))
+        evaluated = (search_contexts(files, reference), search_benches(files, reference, clinvar))
     states = search_states(files, encoder, progress=progress, is_causal=encoder_is_causal)
-    results = (*places, similar, alleles, *stream, *duplicates, *labels, states)
+    results = (*places, similar, alleles, *stream, *duplicates, *labels, *evaluated, states)
     return AuditReport(str(package), files.release, results, {**flanks, **shared})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.audit.normal_alleles import Allele
 from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.package_files import TEST
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
 from genolewm_assets.audit.report import Found
 
@@ -29,6 +31,11 @@ _LONGEST_JOINED = 600
 
 class Batch(Protocol):
     """What a trainer gets: tuples and their tokens, as ``docs/api.md`` describes them."""
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the batch, from 0."""
+        ...
 
     @property
     def tuples(self) -> Sequence[Any]:
@@ -92,6 +99,8 @@ class EmittedCounts:
         ``window_id`` of every window drawn.
     false_edits
         Tuples whose edited window is the unedited one, or first differs from it elsewhere than they say.
+    origins, sources
+        Tuples of epochs with default options, by origin of the window and by source of the edit.
     """
 
     tuples: int = 0
@@ -100,6 +109,8 @@ class EmittedCounts:
     elsewhere: set[str] = field(default_factory=set)
     windows: set[str] = field(default_factory=set)
     false_edits: Found = field(default_factory=Found)
+    origins: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
 
 
 def draw_batches(package: Path) -> Iterator[Batch]:
@@ -109,20 +120,32 @@ def draw_batches(package: Path) -> Iterator[Batch]:
     """
     from genolewm_assets.lewm import GenoLeWMDataset
 
-    usual = GenoLeWMDataset(package, with_states=False)
+    usual = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)
     joined = GenoLeWMDataset(usual.package, with_states=False, multi_edit_share=1.0)
     for epoch in count():
-        dataset = joined if epoch % 2 else usual
+        dataset = joined if _is_joined(epoch) else usual
         dataset.set_epoch(epoch)
         yield from dataset
+
+
+def _is_joined(epoch: int) -> bool:
+    return epoch % 2 == 1
+
+
+def draw_bench(package: Path, holdout: str, split: str) -> Iterator[Batch]:
+    """Yield the batches of the bench alleles of a holdout and split."""
+    from genolewm_assets.lewm import GenoLeWMTestDataset, GenoLeWMValDataset
+
+    kind = GenoLeWMTestDataset if split == TEST else GenoLeWMValDataset
+    yield from kind(package, holdout, coverage="alleles", with_states=False, allow_unaudited=True)
 
 
 def draw_state_batches(package: Path) -> Iterator[StateBatch]:
     """Yield the batches of an epoch of training with seed 0, with source states if there are caches."""
     from genolewm_assets.lewm import GenoLeWMDataset
 
-    dataset = GenoLeWMDataset(package, with_states=False)
-    yield from GenoLeWMDataset(package) if dataset.package.info.caches else dataset
+    dataset = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)
+    yield from GenoLeWMDataset(package, allow_unaudited=True) if dataset.package.info.caches else dataset
 
 
 def bases_of(tokens: Any) -> Codes:
@@ -134,18 +157,7 @@ def bases_of(tokens: Any) -> Codes:
 def read_edits(
     batches: Iterable[Batch], reference: Reference, counts: EmittedCounts, *, least_tuples: int, windows: set[str]
 ) -> Iterator[EmittedEdit]:
-    """Yield what each tuple of a stream changes, until enough were drawn.
-
-    Parameters
-    ----------
-    counts
-        Filled while tuples are read.
-    least_tuples
-        Tuples to draw at least.
-    windows
-        ``window_id`` of the windows that are to be drawn at least once; for their sake at most four times
-        ``least_tuples`` are drawn, or :data:`MOST_FOR_WINDOWS` if that is more.
-    """
+    """Yield what each tuple of a stream changes, until enough were drawn."""
     most = max(4 * least_tuples, MOST_FOR_WINDOWS)
     for batch in batches:
         yield from _edits_of(batch, reference, counts)
@@ -162,6 +174,9 @@ def _edits_of(batch: Batch, reference: Reference, counts: EmittedCounts) -> Iter
     unedited, expected = np.empty(0, np.uint8), np.empty(0, np.uint8)
     for one, tokens in zip(batch.tuples, np.asarray(batch.target_tokens), strict=True):
         counts.tuples += 1
+        if not _is_joined(batch.epoch):
+            counts.origins[one.origin] += 1
+            counts.sources[str(one.edit_source)] += 1
         counts.windows.add(one.window_id)
         this = (one.window_id, one.contig, one.window_start, one.strand)
         if this != of_window:

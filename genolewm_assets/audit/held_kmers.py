@@ -91,14 +91,7 @@ def count_in_reference(table: KmerTable, reference: Reference, k: int = 31) -> n
 
 
 def held_tables(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> Iterator[KmerTable]:
-    """Yield the 31-mers of merged held-out spans outside repeats, part by part.
-
-    Parameters
-    ----------
-    soft_masked
-        Whether repeats are the FASTA's lower-case bases; else they are k-mers that it holds more than
-        :data:`MOST_COPIES` times. Simple sequence is left out in either case.
-    """
+    """Yield the 31-mers of merged held-out spans outside repeats, part by part."""
     for part in _parts(spans):
         sequences = [reference.fetch(*span) for span in part]
         if not soft_masked:

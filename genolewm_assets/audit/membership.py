@@ -140,13 +140,7 @@ def match_windows(held: Sequence[_Window], training: Sequence[_Window]) -> Itera
 
 
 def summarise(losses: Floats, wanted: int, rng: np.random.Generator) -> Membership:
-    """Return the mean paired difference and its interval.
-
-    Parameters
-    ----------
-    losses
-        Shape (pairs, 2): of the held-out and of the training window; pairs with a NaN are left out.
-    """
+    """Return the mean paired difference and its interval."""
     known = losses[np.isfinite(losses).all(axis=1)]
     if not len(known):
         return Membership(wanted, 0, *[float("nan")] * 5)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 #: Raised when the audit of an unchanged package can find more, less or otherwise.
-AUDIT_VERSION = "1"
+AUDIT_VERSION = "2"
 
 #: Rows of a finding that a report shows.
 SHOWN_ROWS = 10
@@ -46,6 +46,10 @@ class LeakKind(StrEnum):
     SHARED_EVALUATION = "shared_evaluation"
     WRONG_LABEL = "wrong_label"
     LATE_LABEL = "late_label"
+    FEW_STARS = "few_stars"
+    WRONG_CONTEXT = "wrong_context"
+    UNSHOWN_ALLELE = "unshown_allele"
+    WRONG_MIX = "wrong_mix"
     STATE_MISMATCH = "state_mismatch"
 
     @property

@@ -89,17 +89,7 @@ def search_states(
     draw: Callable[[Path], Iterable[StateBatch]] = draw_state_batches,
     is_causal: bool = True,
 ) -> SearchResult:
-    """Compare the states of both windows of tuples that a trainer gets.
-
-    Parameters
-    ----------
-    encoder
-        Gives the block states of windows; None: nothing is compared, and the search does not apply.
-    draw
-        What gives the batches of a package, with the states of the unedited windows where it has a cache.
-    is_causal
-        Whether a state depends only on what is before it in the window.
-    """
+    """Compare the states of both windows of tuples that a trainer gets."""
     before = f"equal before the edit (to {TOLERANCE:g} of the largest number)"
     before = before if is_causal else "not compared before the edit, since it reads from both sides"
     found, n, gaps = Found(), Counter[str](), list[str]()

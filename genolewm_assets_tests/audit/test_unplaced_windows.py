@@ -120,9 +120,9 @@ def search(case: Case, shown: tuple[str, str], audited: AuditedWorld, folder: Pa
     place = {"contig": None, "window_start": None, "strand": None, "origin": "mrna_evo2", "window_id": "w"}
     tokens = encode_kmers(encode_sequence(after), k=6, stride=6).astype(np.int16)
     one = SimpleNamespace(source_window=before, locus_token=BEFORE // 6, block_start=0, block_stop=9, **place)
-    batch = SimpleNamespace(tuples=[one], target_tokens=tokens[None], block_tokens=64)
+    batch = SimpleNamespace(tuples=[one], target_tokens=tokens[None], block_tokens=64, epoch=1)
     with Reference(audited.fasta) as reference:
-        result, _ = search_stream(
+        result, *_ = search_stream(
             files,
             reference,
             HeldSpans([]),
@@ -178,7 +178,7 @@ def transcripts(tmp_path_factory: pytest.TempPathFactory) -> AuditedWorld:
 def draw(package: Path) -> Iterator[object]:
     from genolewm_assets.lewm import GenoLeWMDataset
 
-    dataset = GenoLeWMDataset(package, with_states=False)
+    dataset = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)
     while True:
         dataset.set_epoch(dataset.epoch + 1)
         yield from dataset

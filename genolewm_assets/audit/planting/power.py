@@ -87,7 +87,7 @@ def _draw(
     """Draw the stream of a package with planted leaks until all are found, or as many tuples as the audit draws."""
     files = open_files(out / PACKAGE, out / HOLDOUTS)
     with Reference(fasta) as reference:
-        result, _ = search_stream(
+        result, *_ = search_stream(
             files,
             reference,
             HeldSpans.of_package(files),

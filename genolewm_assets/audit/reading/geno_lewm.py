@@ -158,15 +158,7 @@ class GenoLewmFiles:
 
 
 def open_geno_lewm(directory: Path, holdouts: Path | None, fasta: Path) -> GenoLewmFiles:
-    """Open a data folder of geno-lewm.
-
-    Raises
-    ------
-    MissingResourceError
-        If there is neither a manifest nor a shard.
-    CorruptResourceError
-        If the manifest is not as geno-lewm writes it, or lists a file outside of the folder.
-    """
+    """Open a data folder of geno-lewm."""
     directory = directory.resolve()
     path, record = directory / MANIFEST, dict[str, Any]()
     if path.is_file():

@@ -42,13 +42,7 @@ class HeldSpans:
 
     @classmethod
     def of_package(cls, files: PackageFiles) -> HeldSpans:
-        """Read the intervals that a package is audited against.
-
-        Raises
-        ------
-        CorruptResourceError
-            If an interval ends before it starts.
-        """
+        """Read the intervals that a package is audited against."""
         rows = files.holdout_rows("intervals", ("contig", "start", "end"))
         return cls(_held_span(row) for row in rows)
 

@@ -27,24 +27,7 @@ def find_layout(directory: Path) -> Layout:
 def open_layout(
     directory: Path, fasta: Path, holdouts: Path | None = None, layout: Layout | None = None
 ) -> PackageFiles:
-    """Open a folder that is to be audited.
-
-    Parameters
-    ----------
-    fasta
-        The reference, where windows are known by their place only.
-    holdouts
-        Folder of holdout tables; None: the package's own.
-    layout
-        None: the one that :func:`find_layout` finds.
-
-    Raises
-    ------
-    MissingResourceError
-        If the folder is empty of what its layout has.
-    CorruptResourceError
-        If the file that describes it is not as its layout has it.
-    """
+    """Open a folder that is to be audited."""
     if (layout or find_layout(directory)) is Layout.GENO_LEWM:
         return open_geno_lewm(directory, holdouts, fasta)
     return open_files(directory, holdouts)

@@ -183,15 +183,7 @@ def read_holdouts(folder: Path, noun: str, columns: Sequence[str]) -> Iterator[R
 
 
 def read_rows(path: Path, columns: Sequence[str], never_null: frozenset[str] = _ALWAYS) -> Iterator[Row]:
-    """Yield the rows of a Parquet file.
-
-    Raises
-    ------
-    MissingResourceError
-        If it is missing.
-    CorruptResourceError
-        If it cannot be read, or a column is missing, of another kind, or empty where it must not be.
-    """
+    """Yield the rows of a Parquet file."""
     try:
         with pq.ParquetFile(path) as file:
             for name in columns:

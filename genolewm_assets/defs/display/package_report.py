@@ -252,7 +252,7 @@ def _mix(facts: MoveFacts) -> str:
     epochs = [info.epoch for info in (facts.info_before, facts.info) if info is not None and info.epoch is not None]
     if len(epochs) < 2 or any(epoch.error for epoch in epochs):
         return ""
-    old, new = (epoch.served for epoch in epochs)
+    old, new = (epoch.planned for epoch in epochs)
     rows = [
         (what, name, f"{before.get(name, 0.0):.1%}", f"{after.get(name, 0.0):.1%}")
         for what, before, after in (("windows", old.windows, new.windows), ("edits", old.edits, new.edits))

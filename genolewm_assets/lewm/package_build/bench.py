@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import DECIDED, EVALUATION, Bases, Holdout, LengthPolicy, Split
 from genolewm_assets.lewm.edits import AlleleIndex, AlleleMaker, Redraw, SamplingRules, WindowRecord
 from genolewm_assets.lewm.package_build.split import HoldoutFilter, RoleRegions, WindowSplit, split_alleles
-from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, SCORED, Unscored
-from genolewm_assets.lewm.training import most_central_windows
+from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, SCORED, Unscored, most_central_windows
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans, as_bools
 
 #: Holdouts whose evaluation scores ClinVar alleles; that of haplotypes is about edits made together.

@@ -49,6 +49,7 @@ _FOLDER = "path/to/this/folder"
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 _VERIFY = """\
+Datasets open a package that passed its audit: copy `audits/` of its root beside it, or pass `allow_unaudited=True`.
 `genolewm package verify DIR` verifies the files and the caches that they point into; without it, the files:
 `jq -r '.files[]|.sha256+"  "+.path' manifest.json | sha256sum -c`.
 `arrays/` repeats windows and alleles as NumPy files, which the data sets of `genolewm_assets` map; the tables are whole
@@ -314,40 +315,40 @@ def _shared(info: PackageInfo) -> str:
 
 def _mix(info: PackageInfo) -> str:
     epoch, wanted = info.epoch, info.mix.wanted
-    if epoch is None or not epoch.made:
+    if epoch is None or not epoch.tuples:
         return f"No epoch can be served: {epoch and epoch.error}"
     declared = info.mix.declared if isinstance(info.mix.declared, Shares) else wanted
     tables = []
     for what, group in (("windows of", "windows"), ("edits from", "edits")):
-        shares = [getattr(each, group) for each in (wanted, declared, epoch.planned, epoch.served)]
+        shares = [getattr(each, group) for each in (wanted, declared, epoch.planned)]
         names = sorted({name for each in shares for name in each})
         rows = [(f"`{name}`", *(f"{each.get(name, 0):.1%}" for each in shares)) for name in names]
-        tables.append(_table((what, "wanted", "declared", "planned", "served"), rows))
+        tables.append(_table((what, "wanted", "declared", "planned"), rows))
     visits = [
         (f"`{name}`", one.windows, one.visits, f"{one.median:g}", f"{one.high:g}", one.most, one.unseen)
         for name, one in sorted(epoch.visits.items())
     ]
     header = ("stratum", "windows", "visits", "median", "99 %", "most", "not visited in this epoch")
-    made = f"Served shares are counted in {epoch.made:,} of the {epoch.tuples:,} tuples of one epoch (seed 0)."
-    distance = _distance(epoch.served, wanted)
+    made = f"An epoch has {epoch.tuples:,} tuples. `packages/audit` states the shares of those that it draws."
+    distance = _distance(epoch.planned, wanted)
     return "\n\n".join((made, *tables, _POSSIBLE, distance, _table(header, visits)))
 
 
-def _distance(served: Shares, wanted: Shares) -> str:
-    """Return how far every served share is from the specification's, and what would close the distance."""
-    found, rows = as_specified(served), []
+def _distance(planned: Shares, wanted: Shares) -> str:
+    """Return how far every planned share is from the specification's, and what would close the distance."""
+    found, rows = as_specified(planned), []
     for what, group in (("windows of", "windows"), ("edits from", "edits")):
         stated, ours = getattr(SPECIFICATION, group), getattr(found, group)
         for name in sorted({*stated, *ours}):
             one, other = stated.get(name, 0.0), ours.get(name, 0.0)
             rows.append((f"{what} `{name}`", f"{one:.1%}", f"{other:.1%}", f"{round(100 * (other - one), 1) + 0:+}"))
-    table = _table(("share", "specification", "served", "percentage points"), rows)
+    table = _table(("share", "specification", "planned", "percentage points"), rows)
     head = "Distance from the shares of RFC-0006 (reference windows count as `eukaryote_generator`):"
     return f"{head}\n\n{table}\n\n{_closing(found, wanted)}"
 
 
 def _closing(found: Shares, wanted: Shares) -> str:
-    """Say in one sentence what would bring the served shares to the specification's."""
+    """Say in one sentence what would bring the planned shares to the specification's."""
     steps = []
     if replace(SPECIFICATION, edits=found.edits).farthest(found) > _NEAR:
         steps.append("windows of all four corpus sources and `packages.mix` without shares of its own")

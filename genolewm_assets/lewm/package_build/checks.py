@@ -1,20 +1,22 @@
-"""Checks of a written package, independent of the code that selects its rows.
+"""Check that a written package is well formed: schemas, bytes, counts, references to states, disjoint splits, mix.
 
-The checks read the rows of the files; they do not use the holdout index, the split masks or their interval arithmetic.
+Leaks, labels and what trainers receive are measured by ``genolewm_assets.audit``.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import EVALUATION, TOKEN_BP, Bases, Holdout, Split
+from genolewm_assets.genome import EVALUATION, TOKEN_BP, Holdout, Split
 from genolewm_assets.lewm.holdouts import (
     HOLDOUT_ALLELES,
     HOLDOUT_CORPUS,
@@ -23,19 +25,11 @@ from genolewm_assets.lewm.holdouts import (
     HOLDOUT_SIMILAR,
 )
 from genolewm_assets.lewm.mapped import MAPPED_FORM_RIGHT, check_mapped
-from genolewm_assets.lewm.package_build.allele_checks import check_bench, check_training_alleles
+from genolewm_assets.lewm.package_build.allele_checks import check_training_alleles
+from genolewm_assets.lewm.package_build.disjoint import check_disjoint
 from genolewm_assets.lewm.package_build.epoch_checks import check_mix, check_visits
-from genolewm_assets.lewm.package_build.label_checks import check_labels, check_training_stars
-from genolewm_assets.lewm.package_build.leakage_checks import (
-    check_contexts,
-    check_disjoint,
-    check_no_allele,
-    check_no_corpus_row,
-    check_no_window,
-)
 from genolewm_assets.lewm.package_build.plan import PackageSources
 from genolewm_assets.lewm.package_build.rows import UNDER_STARS
-from genolewm_assets.lewm.package_build.written_rows import WrittenRow, read_rows, read_window_rows
 from genolewm_assets.lewm.packages import (
     ARRAYS,
     CONTEXTS_PATH,
@@ -45,6 +39,7 @@ from genolewm_assets.lewm.packages import (
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     REFERENCE_ORIGIN,
+    Package,
     PackageInfo,
     VariantSource,
     controls_path,
@@ -54,78 +49,42 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import NOT_RUN, Check, CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
-
-_LEAK = (
-    "Do not train on this package: it is not published, and the former one stays in use. Materialise "
-    "holdouts/manifest and then packages/split of the release; if the same rows come back, report them."
-)
+from genolewm_assets.variants import Bools, as_bools
 
 #: The checks, in the order of the results of :func:`check_package`.
 PACKAGE_CHECKS = (
     SCHEMA_AS_DECLARED,
     Check(
         "sequences_right",
-        "Every window has the SHA-256 of its row, consists of ACGT only and, if it is a reference window, equals the "
-        "genome, flanks included.",
+        "Every window has the SHA-256 and the length of its row, and consists of ACGT only, flanks included.",
         "Materialise windows/index and corpus/windows of the contigs and sources of the rows, then packages/split; "
         "report rows that come back.",
     ),
     MAPPED_FORM_RIGHT,
     Check(
-        "no_holdout_window_in_train",
-        "The footprint of no reference window of the training split overlaps a held-out interval.",
-        _LEAK,
-    ),
-    Check(
-        "no_holdout_allele_in_train",
-        "The training split contains no allele that is listed as held out or overlaps a held-out interval.",
-        _LEAK,
-    ),
-    Check(
-        "no_holdout_corpus_row_in_train",
-        "The training split contains no corpus window that is listed as held out or may overlap a held-out interval.",
-        _LEAK,
-    ),
-    Check(
         "splits_disjoint",
-        "No allele is in two splits, no reference window is in both validation and test, and no training window "
-        "equals an evaluation window of a holdout with intervals on either strand.",
-        _LEAK,
-    ),
-    Check(
-        "held_out_contexts_right",
-        "Every held-out allele has one row with the 30 bases of the genome before and behind it, by which training "
-        "refuses edits that make it in windows without an exact place.",
-    ),
-    Check(
-        "labels_as_declared",
-        "Every ClinVar allele in training has the class and stars of the release that `knowledge` declares, and every "
-        "one in validation and test those of the package's release.",
-        "Materialise clinvar/shard of the release and of T0, then packages/split. If the fault is that there is no "
-        "T0, set packages.knowledge: newest in the catalogue, or name a release for the temporal holdout.",
-    ),
-    Check(
-        "training_stars_sufficient",
-        "No ClinVar allele of the training split has fewer review stars than the catalogue asks for "
-        "(`packages.min_training_stars`).",
-        "Materialise packages/split again; if the same rows come back, report them.",
+        "No allele is in two splits, no window is in both validation and test, and no training window overlaps a "
+        "held-out interval or has the hash of an evaluation window of a holdout with intervals.",
+        "Do not train on this package: it is not published, and the former one stays in use. Materialise "
+        "holdouts/manifest and then packages/split of the release; if the same rows come back, report them.",
     ),
     Check(
         "counts_add_up",
         "For every source, the windows and alleles read equal those in the training split plus those held out, and "
-        "the counts equal the rows of the files.",
+        "all counts, bench alleles included, equal the rows of the files.",
         "Materialise packages/split again; if the same rows come back, report them.",
     ),
     Check(
         "mix_served",
-        "A simulated epoch of training serves the declared shares of origins of windows and of sources of edits, each "
-        "within 2 percentage points.",
+        "The plan of an epoch has the declared shares of origins of windows and of sources of edits, each within 2 "
+        "percentage points; `mix_emitted` of packages/audit counts them in what is emitted.",
         "The sources are too small for the shares that the catalogue wants. Change packages.mix, or declare what can "
         "be served with packages.mix_declared.",
     ),
     Check(
         "visits_bounded",
-        "A simulated epoch visits no window more often than the catalogue allows, and visits windows of every stratum.",
+        "The plan of an epoch visits no window more often than the catalogue allows, and visits windows of every "
+        "stratum.",
         "Lower the share of the named windows in packages.mix, raise packages.max_visits, or give the source more "
         "windows.",
     ),
@@ -134,14 +93,6 @@ PACKAGE_CHECKS = (
         "Every cache key and cache row of a window refers to the states of exactly that window.",
         "The states belong to other windows than the package has. Materialise embeddings/cache and embeddings/corpus "
         "for the sources of the rows, then packages/split.",
-    ),
-    Check(
-        "bench_alleles_scored",
-        "Read from the written package, every ClinVar allele of an evaluation labelled P, LP, B or LB with the review "
-        "stars of the policy is shown exactly once, or stated with the reason why no window shows it, and no label "
-        "has fewer stars.",
-        "The bench would miss or repeat the alleles of the rows. Materialise holdouts/manifest, then packages/split; "
-        "report rows that come back.",
     ),
     Check(
         "training_alleles_present",
@@ -156,69 +107,31 @@ PACKAGE_CHECKS = (
 def check_package(
     directory: Path, info: PackageInfo, sources: PackageSources, *, progress: Progress = NO_PROGRESS
 ) -> tuple[CheckResult, ...]:
-    """Run every check of a written package against the inputs that it was made from.
-
-    Parameters
-    ----------
-    directory
-        Folder of the package.
-    info
-        Content of its ``package.json``.
-    sources
-        Inputs and settings of the package.
-    progress
-        Receives the number of windows checked.
-
-    Returns
-    -------
-    tuple of CheckResult
-        One result per name in :data:`PACKAGE_CHECKS`. If the schemas are wrong, the other checks are not run and fail.
-    """
-    schema = check_schemas(directory, info)
+    """Run every check of :data:`PACKAGE_CHECKS`; if the schemas are wrong, the others are not run and fail."""
+    schema, package = check_schemas(directory, info), Package(directory, info, {})
     if not schema.passed:
         not_run: dict[str, JsonValue] = {NOT_RUN: "not run: a table does not have its schema"}
         return (schema, *(CheckResult(name, passed=False, figures=not_run) for name in PACKAGE_CHECKS[1:]))
-    found = (
+    caches = check_caches(package, sources)
+    return (
         schema,
-        check_sequences(directory, info, sources, progress),
-        check_mapped(directory, info, progress, scratch=directory),
-        check_no_window(directory, info),
-        check_no_allele(directory),
-        check_no_corpus_row(directory, info),
-        check_disjoint(directory, info),
-        check_contexts(directory, sources.reference),
-        check_labels(directory, info, sources),
-        check_training_stars(directory, info),
-        check_counts(directory, info, sources),
+        _of_windows(check_sequences(package, progress)),
+        _of_windows(check_mapped(directory, info, progress, scratch=directory)),
+        check_disjoint(package),
+        check_counts(package, sources),
         check_mix(info),
         check_visits(info),
-        check_caches(directory, info, sources),
-        check_bench(
-            directory, info, {name: sources.clinvar[name] for name in sources.windows if name in sources.clinvar}
+        stating_compared(
+            caches, int(str(caches.figures["with_cache"])), "there are no with cache", declared=not sources.caches
         ),
-        check_training_alleles(directory, info),
+        check_training_alleles(package),
     )
-    return tuple(_stating(check, sources) for check in found)
 
 
-def _stating(check: CheckResult, sources: PackageSources) -> CheckResult:
-    """State how many windows or alleles a check compared with what is held out or cached; none only if declared."""
-    nothing, declared = {
-        "no_holdout_window_in_train": (("windows", "intervals"), not sources.windows or not sources.intervals.num_rows),
-        # Whether a package needs alleles in train is not for this check to say.
-        "no_holdout_allele_in_train": (("held_out_alleles",), not sources.alleles.num_rows),
-        "no_holdout_corpus_row_in_train": (("windows",), not sources.corpus),
-        "held_out_contexts_right": (("held_out_alleles",), not sources.alleles.num_rows),
-        "sequences_right": (("windows",), False),
-        MAPPED_FORM_RIGHT: (("windows",), False),
-        "caches_match_windows": (("with_cache",), not sources.caches),
-    }.get(check.name, ((), False))
-    counted = [(name, check.figures.get(name)) for name in nothing]
-    sizes = [(n, name) for name, n in counted if isinstance(n, int)]
-    if not sizes:
-        return check
-    n, name = min(sizes)
-    return stating_compared(check, n, f"there are no {name.replace('_', ' ')}", declared=declared)
+def _of_windows(check: CheckResult) -> CheckResult:
+    """State it if a check compared no window."""
+    n = check.figures.get("windows")
+    return stating_compared(check, n, "there are no windows") if isinstance(n, int) else check
 
 
 def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
@@ -249,113 +162,111 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     return CheckResult(SCHEMA_AS_DECLARED, passed=not problems and not missing, figures=figures, rows=rows)
 
 
-def check_sequences(
-    directory: Path, info: PackageInfo, sources: PackageSources, progress: Progress = NO_PROGRESS
-) -> CheckResult:
-    """Check hash, length and bases of every window; compare reference windows and their flanks with the genome."""
-    figures = Counter(dict.fromkeys(("windows", "wrong_hash", "not_acgt", "wrong_size", "not_the_reference"), 0))
-    wrong, contig, total = RowsAtFault(), None, sum(split.windows for split in info.splits.values())
-    genome: Bases = b""
+def check_sequences(package: Package, progress: Progress = NO_PROGRESS) -> CheckResult:
+    """Check hash, length and letters of every window and its flanks."""
+    figures = Counter(dict.fromkeys(("windows", "wrong_hash", "wrong_size", "not_acgt"), 0))
+    wrong, total = RowsAtFault(), sum(split.windows for split in package.info.splits.values())
+    bases = ["sequence", "left_flank", "right_flank"]
+    shown = ["origin", "contig", "start", "end", "window_id"]
     for split in Split:
-        for row in read_window_rows(directory, info, split):
-            sequence = row["sequence"].encode()
-            whole = row["left_flank"].encode() + sequence + row["right_flank"].encode()
-            digest, flanks = hashlib.sha256(sequence), {len(row["left_flank"]), len(row["right_flank"])}
-            sized = len(sequence) == row["window_bp"] and len(sequence) % TOKEN_BP == 0 and flanks == {info.margin_bp}
-            identified = (digest.digest(), digest.hexdigest()[:32]) == (row["window_hash"], row["window_id"])
-            faults = {
-                "wrong_hash": not identified,
-                "wrong_size": not sized,
-                "not_acgt": bool(whole.translate(None, b"ACGT")),
+        for batch in package.window_batches(split, [*bases, *shown, "window_bp", "window_hash"]):
+            digests = [hashlib.sha256(text.encode()) for text in batch["sequence"].to_pylist()]
+            stated = zip(batch["window_hash"].to_pylist(), batch["window_id"].to_pylist(), strict=True)
+            sizes, *flanks = (pc.binary_length(batch[name]).to_numpy() for name in bases)
+            margins = [flank != package.info.margin_bp for flank in flanks]
+            letters = [as_bools(pc.match_substring_regex(batch[name], "[^ACGT]")) for name in bases]
+            faults: dict[str, Bools] = {
+                "wrong_hash": np.array(
+                    [(one.digest(), one.hexdigest()[:32]) != pair for one, pair in zip(digests, stated, strict=True)],
+                    dtype=bool,
+                ),
+                "wrong_size": np.logical_or.reduce(
+                    [sizes != batch["window_bp"].to_numpy(), sizes % TOKEN_BP > 0, *margins]
+                ),
+                "not_acgt": np.logical_or.reduce(letters),
             }
-            expected = b""
-            if row["origin"] == REFERENCE_ORIGIN:
-                if row["contig"] != contig:
-                    contig, genome = row["contig"], sources.reference(row["contig"])
-                expected = genome[row["start"] - info.margin_bp : row["end"] + info.margin_bp]
-                faults["not_the_reference"] = expected != whole
-            figures["windows"] += 1
+            figures.update({"windows": batch.num_rows, **{name: int(at.sum()) for name, at in faults.items()}})
             progress.advance(figures["windows"], total, "windows checked")
-            if any(faults.values()):
-                figures.update(faults)
-                wrong.add(split=split, **_shown_sequence(row, faults, expected, whole))
+            _add_rows(wrong, split, batch.select(shown), faults)
     return CheckResult("sequences_right", passed=not wrong, figures=dict(figures), rows=tuple(wrong))
 
 
-def _shown_sequence(row: WrittenRow, faults: Mapping[str, bool], expected: bytes, whole: bytes) -> dict[str, object]:
-    """Return a window at fault, with the first base that differs from the reference if that is the fault."""
-    shown = {name: row[name] for name in ("origin", "contig", "start", "end", "window_id")}
-    shown["fault"] = "; ".join(name.replace("_", " ") for name, found in faults.items() if found)
-    if faults.get("not_the_reference"):
-        at = next((n for n, (one, two) in enumerate(zip(expected, whole, strict=False)) if one != two), -1)
-        shown |= {"first_difference_at_base": at, "expected": expected[at : at + 20], "got": whole[at : at + 20]}
-        if at < 0:
-            shown |= {"expected": f"{len(expected)} bases", "got": f"{len(whole)} bases"}
-        else:
-            shown |= {name: bytes(shown[name]).decode("ascii", "replace") for name in ("expected", "got")}
-    return shown
+def _add_rows(wrong: RowsAtFault, split: Split, batch: pa.RecordBatch, faults: Mapping[str, Bools]) -> None:
+    for at in np.flatnonzero(np.logical_or.reduce(list(faults.values()))).tolist():
+        fault = "; ".join(name.replace("_", " ") for name, found in faults.items() if found[at])
+        wrong.add(split=split, **batch.slice(at, 1).to_pylist()[0], fault=fault)
 
 
-def check_counts(directory: Path, info: PackageInfo, sources: PackageSources) -> CheckResult:
+def check_counts(package: Package, sources: PackageSources) -> CheckResult:
     """Check that the counts agree with each other, with the rows of the files and with the rows of the inputs."""
-    counts, wrong = info.counts, list[dict[str, object]]()
-    origins = Counter(row["origin"] for row in read_window_rows(directory, info, Split.TRAIN, ["origin"]))
+    compared = [*_count_windows(package, sources), *_count_alleles(package, sources), *_count_evaluation(package)]
+    wrong = [{"what": what, "expected": expected, "got": got} for what, expected, got in compared if expected != got]
+    problems: list[JsonValue] = [f"{row['what']}: {row['expected']} expected, {row['got']} counted" for row in wrong]
+    windows = sum(table.num_rows for table in sources.windows.values()) + sum(map(_rows_of, sources.corpus.values()))
+    figures: dict[str, JsonValue] = {"windows": windows, "problems": problems}
+    return CheckResult("counts_add_up", passed=not wrong, figures=figures, rows=wrong)
+
+
+def _count_windows(package: Package, sources: PackageSources) -> Iterator[tuple[str, int, int]]:
+    """Yield what is counted, and its number by the inputs or files and by the counts."""
+    counts, origins = package.info.counts, _values(package.windows(Split.TRAIN, ["origin"])["origin"])
     given = {REFERENCE_ORIGIN: sum(table.num_rows for table in sources.windows.values())}
     given |= {source: _rows_of(table) for source, table in sources.corpus.items()}
     for origin, n in given.items():
         outcomes = ("train", "held_out", "equal_to_held_out", "beside_evaluation")
-        known = sum(counts.get(f"windows.{origin}.{outcome}", 0) for outcome in outcomes)
-        if not counts.get(f"windows.{origin}.in", 0) == n == known:
-            wrong.append({"what": f"windows of {origin}", "expected": f"{n} in the inputs", "got": f"{known} counted"})
-        if counts.get(f"windows.{origin}.train", 0) != origins[origin]:
-            stated_n = counts.get(f"windows.{origin}.train", 0)
-            found_n = f"{origins[origin]} in the files"
-            wrong.append({"what": f"windows of {origin} in train", "expected": found_n, "got": f"{stated_n} counted"})
-    alleles = Counter(row["source"] for row in read_rows(directory / variants_path(Split.TRAIN), ("source",)))
+        yield f"windows of {origin} by outcome", n, sum(counts.get(f"windows.{origin}.{each}", 0) for each in outcomes)
+        yield f"windows of {origin}", n, counts.get(f"windows.{origin}.in", 0)
+        yield f"windows of {origin} in train", origins[origin], counts.get(f"windows.{origin}.train", 0)
+
+
+def _count_alleles(package: Package, sources: PackageSources) -> Iterator[tuple[str, int, int]]:
+    counts, alleles = package.info.counts, _values(package.variants(Split.TRAIN, ["source"])["source"])
     labelled = sources.clinvar if sources.clinvar_t0 is None else sources.clinvar_t0
     shards = {VariantSource.GNOMAD: sources.gnomad, VariantSource.CLINVAR: labelled}
     for source, tables in shards.items():
         n = sum(table.num_rows for contig, table in tables.items() if contig in sources.windows)
-        train = counts.get(f"alleles.{source}.train", 0)
-        known = train + sum(counts.get(f"alleles.{source}.{reason}", 0) for reason in ("held_out", UNDER_STARS))
-        if n != known or train != alleles[source]:
-            counted = f"{known} counted, {alleles[source]} in the file of train"
-            wrong.append({"what": f"alleles of {source}", "expected": f"{n} in the inputs", "got": counted})
+        outcomes = ("train", "held_out", UNDER_STARS)
+        yield f"alleles of {source}", n, sum(counts.get(f"alleles.{source}.{each}", 0) for each in outcomes)
+        yield f"alleles of {source} in train", alleles[source], counts.get(f"alleles.{source}.train", 0)
+
+
+def _count_evaluation(package: Package) -> Iterator[tuple[str, int, int]]:
+    counts = package.info.counts
     for split in EVALUATION:
-        rows = read_window_rows(directory, info, split, ["holdout", "frozen"])
-        found = Counter(row["holdout"] if row["frozen"] else f"{row['holdout']} (to score)" for row in rows)
-        stated = Counter({str(name): counts.get(f"{split}.{name}.windows", 0) for name in Holdout})
-        stated += Counter({f"{name} (to score)": counts.get(f"{split}.{name}.scoring_windows", 0) for name in Holdout})
-        wrong += [
-            {
-                "what": f"windows of {split}, {name}",
-                "expected": f"{found[name]} in the files",
-                "got": f"{stated[name]} counted",
-            }
-            for name in sorted({*stated, *found})
-            if stated[name] != found[name]
-        ]
-    listed = {split: sum(entry.rows or 0 for entry in info.split_files(split)) for split in Split}
-    wrong += [
-        {
-            "what": f"windows of {split} in package.json",
-            "expected": f"{listed[split]} rows of its files",
-            "got": f"{info.splits[split].windows} stated",
-        }
-        for split in Split
-        if listed[split] != info.splits[split].windows
-    ]
-    problems: list[JsonValue] = [f"{row['what']}: {row['expected']}, {row['got']}" for row in wrong]
-    figures: dict[str, JsonValue] = {"windows": sum(given.values()), "problems": problems}
-    return CheckResult("counts_add_up", passed=not wrong, figures=figures, rows=wrong)
+        windows = _pairs(package.windows(split, ["holdout", "frozen"]), "frozen")
+        alleles = _pairs(package.variants(split, ["holdout", "source"]), "source")
+        scored = _pairs(package.variants(split, ["holdout", "scoring"]), "scoring")
+        for holdout in map(str, Holdout):
+            for noun, frozen in (("windows", True), ("scoring_windows", False)):
+                name = f"{split}.{holdout}.{noun}"
+                yield name, windows[holdout, frozen], counts.get(name, 0)
+            for source in VariantSource:
+                name = f"{split}.{holdout}.{source}_alleles"
+                yield name, alleles[holdout, source], counts.get(name, 0)
+            head = f"scoring.{holdout}.{split}."
+            found = {str(name): n for (of, name), n in scored.items() if of == holdout and name is not None}
+            stated = {name.removeprefix(head): n for name, n in counts.items() if name.startswith(head) and n}
+            yield from ((head + name, found.get(name, 0), stated.get(name, 0)) for name in sorted({*found, *stated}))
+    for split in Split:
+        listed = sum(entry.rows or 0 for entry in package.info.split_files(split))
+        yield f"windows of {split} in package.json", listed, package.info.splits[split].windows
 
 
-def check_caches(directory: Path, info: PackageInfo, sources: PackageSources) -> CheckResult:
+def _values(column: pa.ChunkedArray) -> Counter[str]:
+    return Counter({each["values"]: each["counts"] for each in pc.value_counts(column).to_pylist()})
+
+
+def _pairs(table: pa.Table, name: str) -> Counter[tuple[str, object]]:
+    groups = table.group_by(["holdout", name]).aggregate([([], "count_all")]).to_pylist()
+    return Counter({(each["holdout"], each[name]): each["count_all"] for each in groups})
+
+
+def check_caches(package: Package, sources: PackageSources) -> CheckResult:
     """Check that every window's cache key and cache row lead to the row of a window with the same hash.
 
     Row i of a cache belongs to row i of the input window table of its contig or corpus source.
     """
-    caches = {ref.source: ref for ref in info.caches}
+    caches = {ref.source: ref for ref in package.info.caches}
     hashes = {name: table["window_hash"] for name, table in sources.windows.items() if name in caches}
     for name in caches.keys() & sources.corpus.keys():
         batches = [batch["window_hash"] for _, batch in sources.corpus_batches(name, ["window_hash"])]
@@ -363,27 +274,36 @@ def check_caches(directory: Path, info: PackageInfo, sources: PackageSources) ->
     figures = Counter(dict.fromkeys(("windows", "with_cache", "wrong_key", "wrong_row"), 0))
     wrong, columns = RowsAtFault(), ["origin", "contig", "start", "window_hash", "cache_key", "cache_row"]
     for split in Split:
-        for row in read_window_rows(directory, info, split, columns):
-            name = row["contig"] if row["origin"] == REFERENCE_ORIGIN else row["origin"]
-            ref, at = caches.get(name), row["cache_row"]
-            key = ref.key if ref else None
-            faults = {"wrong_key": row["cache_key"] != key, "wrong_row": False}
-            if ref is not None:
-                other = not 0 <= at < ref.rows or hashes[name][at].as_py() != row["window_hash"]
-                faults["wrong_row"] = other
-            figures.update({"windows": 1, "with_cache": ref is not None, **faults})
-            if any(faults.values()):
-                fault = "; ".join(name.replace("_", " ") for name, found in faults.items() if found)
-                wrong.add(split=split, **row, fault=fault, expected_key=key)
-    sizes = {name: (len(column), caches[name].rows) for name, column in hashes.items()}
+        for batch in package.window_batches(split, columns):
+            origins, contigs = batch["origin"].to_pylist(), batch["contig"].to_pylist()
+            sources_of = [c if o == REFERENCE_ORIGIN else o for o, c in zip(origins, contigs, strict=True)]
+            keys = [caches[name].key if name in caches else None for name in sources_of]
+            with_cache = np.array([key is not None for key in keys], dtype=bool)
+            faults = {
+                "wrong_key": np.array(keys, dtype=object) != np.array(batch["cache_key"].to_pylist(), dtype=object),
+                "wrong_row": with_cache & ~_lead_back(batch, sources_of, hashes),
+            }
+            figures.update({"windows": batch.num_rows, "with_cache": int(with_cache.sum())})
+            figures.update({name: int(found.sum()) for name, found in faults.items()})
+            _add_rows(wrong, split, batch, faults)
     off = [
-        {"cache_key": caches[name].key, "fault": f"wrong number of rows for {name}", "expected": n, "got": rows}
-        for name, (n, rows) in sizes.items()
-        if n != rows
+        {"cache_key": caches[name].key, "fault": f"wrong number of rows for {name}", "expected": len(column), "got": n}
+        for name, column in hashes.items()
+        if (n := caches[name].rows) != len(column)
     ]
     figures["wrong_size"] = len(off)
     passed = not any(n for name, n in figures.items() if name.startswith("wrong"))
     return CheckResult("caches_match_windows", passed=passed, figures=dict(figures), rows=[*off, *wrong])
+
+
+def _lead_back(batch: pa.RecordBatch, names: Sequence[str], hashes: Mapping[str, pa.ChunkedArray]) -> Bools:
+    """Tell which rows point to a row of the inputs with their hash: bool, shape (n_rows,)."""
+    rows, ours = pc.fill_null(batch["cache_row"], -1).to_numpy(), np.array(names, dtype=object)
+    right: Bools = np.zeros(batch.num_rows, dtype=bool)
+    for name in hashes.keys() & set(names):
+        at = np.flatnonzero((ours == name) & (rows >= 0) & (rows < len(hashes[name])))
+        right[at] = as_bools(pc.equal(hashes[name].take(pa.array(rows[at])), batch["window_hash"].take(pa.array(at))))
+    return right
 
 
 def _rows_of(table: pa.Table | Path) -> int:

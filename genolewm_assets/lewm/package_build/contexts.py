@@ -1,6 +1,6 @@
 """Held-out alleles with the reference around them, by which training recognises them without a place.
 
-Not here: the rule of training that uses them (``lewm.edits``), the check of the written table (``leakage_checks``).
+Not here: the rule of training that uses them (``lewm.edits``), the check of the table (``genolewm_assets.audit``).
 """
 
 from __future__ import annotations
@@ -19,15 +19,7 @@ _ROWS = 65_536
 
 
 def context_tables(alleles: pa.Table, reference: Callable[[str], Bases]) -> Iterator[pa.Table]:
-    """Yield tables of schema ``PACKAGE_CONTEXTS``, sorted by allele.
-
-    Parameters
-    ----------
-    alleles
-        Schema ``HOLDOUT_ALLELES``; an allele that several holdouts or sources list is taken once.
-    reference
-        Function that returns the upper-case bases of a contig, by its name.
-    """
+    """Yield tables of schema ``PACKAGE_CONTEXTS``, sorted by allele."""
     different = alleles.select(ALLELE_KEY).group_by(list(ALLELE_KEY)).aggregate([])
     ordered = different.sort_by([(name, "ascending") for name in ALLELE_KEY])
     for contig in pc.unique(ordered["chrom"]).to_pylist():

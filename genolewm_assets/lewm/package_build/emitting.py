@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import Bases, Split
 from genolewm_assets.lewm.edits import AlleleIndex, DrawKey, HaplotypeSampler, SamplingRules, WindowRecord
 from genolewm_assets.lewm.mapped import closed_alleles
-from genolewm_assets.lewm.packages import REFERENCE_ORIGIN
-from genolewm_assets.lewm.training import EVALUATION_CONTEXT_BP
+from genolewm_assets.lewm.packages import EVALUATION_CONTEXT_BP, REFERENCE_ORIGIN
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
 
 

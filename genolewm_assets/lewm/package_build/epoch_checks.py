@@ -1,6 +1,6 @@
-"""Checks of what a simulated epoch of training serves, and the forecast of its visits from counts of windows alone.
+"""Checks of the plan of an epoch against what the catalogue declares, and the forecast of its visits.
 
-The checks compare counts of emitted tuples and visits with what the catalogue declares, not with the plan of the epoch.
+What an epoch emits is measured by ``genolewm_assets.audit``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.package_build.epoch import foretell_visits
 from genolewm_assets.lewm.package_build.sharing import TRAINING_WINDOWS
 from genolewm_assets.lewm.packages import (
     MIX_TOLERANCE,
@@ -18,6 +17,7 @@ from genolewm_assets.lewm.packages import (
     PackageMix,
     Shares,
     epoch_visits,
+    figures_of_visits,
     present_shares,
 )
 from genolewm_assets.store.artefacts import Check, CheckResult
@@ -34,35 +34,34 @@ WINDOWS_SUFFICE = Check(
 
 
 def check_mix(info: PackageInfo) -> CheckResult:
-    """Compare the shares that a simulated epoch served with the declared ones."""
+    """Compare the shares that the plan of an epoch gives with the declared ones."""
     epoch, mix = _epoch(info), info.mix
     expected = mix.declared if isinstance(mix.declared, Shares) else mix.wanted
-    off = expected.farthest(epoch.served)
+    off = expected.farthest(epoch.planned)
     figures: dict[str, JsonValue] = {
         "declared": _shares(expected),
-        "served": _shares(epoch.served),
         "planned": _shares(epoch.planned),
-        "tuples_made": epoch.made,
+        "tuples": epoch.tuples,
         "error": epoch.error,
         "largest_difference": round(off, 6),
     }
-    passed = epoch.made > 0 and off <= MIX_TOLERANCE
-    if not passed and epoch.made:
+    passed = epoch.tuples > 0 and off <= MIX_TOLERANCE
+    if not passed and epoch.tuples:
         figures["remedy"] = f"Change the mix, or declare: packages: {{mix_declared: {_shares(epoch.planned)}}}"
     rows: list[dict[str, object]] = [
         {
             "share_of": kind,
             "name": name,
             "expected": round(wanted.get(name, 0.0), 6),
-            "got": round(served.get(name, 0.0), 6),
-            "difference": round(served.get(name, 0.0) - wanted.get(name, 0.0), 6),
+            "got": round(planned.get(name, 0.0), 6),
+            "difference": round(planned.get(name, 0.0) - wanted.get(name, 0.0), 6),
             "allowed": MIX_TOLERANCE,
         }
-        for kind, wanted, served in (
-            ("windows", expected.windows, epoch.served.windows),
-            ("edits", expected.edits, epoch.served.edits),
+        for kind, wanted, planned in (
+            ("windows", expected.windows, epoch.planned.windows),
+            ("edits", expected.edits, epoch.planned.edits),
         )
-        for name in sorted({*wanted, *served})
+        for name in sorted({*wanted, *planned})
     ]
     return CheckResult("mix_served", passed=passed, figures=figures, rows=rows)
 
@@ -93,7 +92,8 @@ def check_windows_suffice(counts: Mapping[str, int], mix: PackageMix) -> CheckRe
     """Check that the mix can be served without more visits of a window than it allows.
 
     ``counts`` has those of ``sharing.count_training_windows``. A window is visited up to once more than the visits per
-    window of its origin, because an epoch may begin and end within a round of them; that is counted where it decides.
+    window of its origin, because an epoch may begin and end within a round of them. Windows of the reference are taken
+    as visited evenly.
     """
     windows = {
         name.removeprefix(TRAINING_WINDOWS): n
@@ -104,8 +104,7 @@ def check_windows_suffice(counts: Mapping[str, int], mix: PackageMix) -> CheckRe
     total, safe = epoch_visits(shares, windows), max(1, mix.max_visits - 1)
     visits = {name: share * total for name, share in shares.items()}
     per_window = {name: n / windows[name] for name, n in visits.items()}
-    decided = max(per_window.values(), default=0) <= safe + 1e-9
-    most = {} if decided else foretell_visits(visits, windows)
+    most = {name: one.most for name, one in figures_of_visits(visits, windows).items()} if visits else {}
     rows: list[dict[str, object]] = [
         {
             "windows_of": name,

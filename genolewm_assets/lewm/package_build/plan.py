@@ -203,15 +203,7 @@ class PackagePlan:
 
 
 def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan:
-    """Assign every window to its splits.
-
-    Parameters
-    ----------
-    sources
-        Inputs of the package.
-    holdouts
-        Index of the holdout tables in ``sources``.
-    """
+    """Assign every window to its splits."""
     counts: Counter[str] = Counter()
     regions = {contig: find_regions(contig, sources.intervals, sources.alleles) for contig in sources.windows}
     splits = {

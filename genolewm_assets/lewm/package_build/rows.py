@@ -153,18 +153,7 @@ def corpus_rows(batch: pa.Table, rows: Int64s, *, member: Membership, cache: Cac
 
 
 def control_rows(windows: pa.Table) -> pa.Table:
-    """Make the control windows: each window shifted by 1 to 5 bp into its right flank, without an edit.
-
-    Parameters
-    ----------
-    windows
-        Rows of ``PACKAGE_WINDOWS`` with origin ``reference``.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``PACKAGE_CONTROLS``; five rows per window, sorted by shift.
-    """
+    """Make the control windows: each window shifted by 1 to 5 bp into its right flank, without an edit."""
     columns: dict[str, list[object]] = {name: [] for name in PACKAGE_CONTROLS.columns}
     kept = ("contig", "holdout", "role", "cache_key", "cache_row")
     for row in windows.to_pylist():

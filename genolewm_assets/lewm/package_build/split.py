@@ -70,15 +70,7 @@ class WindowSplit:
 
 
 def find_regions(contig: str, intervals: pa.Table, alleles: pa.Table) -> RoleRegions:
-    """Collect the held-out intervals and alleles of one contig from the holdout tables.
-
-    Parameters
-    ----------
-    contig
-        Canonical name.
-    intervals, alleles
-        Tables of all contigs, schemas ``HOLDOUT_INTERVALS`` and ``HOLDOUT_ALLELES``.
-    """
+    """Collect the held-out intervals and alleles of one contig from the holdout tables."""
     with_intervals = set(pc.unique(intervals["holdout"]).to_pylist())
     ours = intervals.filter(pc.equal(intervals["contig"], contig))
     listed = alleles.filter(pc.equal(alleles["chrom"], contig))

@@ -31,7 +31,7 @@ from genolewm_assets.lewm.package_build.card import render_card
 from genolewm_assets.lewm.package_build.checks import check_package
 from genolewm_assets.lewm.package_build.contexts import context_tables
 from genolewm_assets.lewm.package_build.emitting import alleles_inside
-from genolewm_assets.lewm.package_build.epoch import simulate_epoch
+from genolewm_assets.lewm.package_build.epoch import plan_of_epoch
 from genolewm_assets.lewm.package_build.plan import PackagePlan, PackageSources, plan_package
 from genolewm_assets.lewm.package_build.rows import (
     HARMFUL_UNDER_STARS,
@@ -55,6 +55,7 @@ from genolewm_assets.lewm.packages import (
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
     POSSIBLE,
+    Package,
     PackageInfo,
     PackageMix,
     PackageTableWriter,
@@ -107,7 +108,7 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
     count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in (*rows, *arrays)))
     with memory_given_back():
         files = measure_tables(work_dir, {**rows, **dict.fromkeys(arrays)}, count)
-        info = _with_epoch(work_dir, _describe(sources, counts, rows, files), progress)
+        info = _with_epoch(work_dir, _describe(sources, counts, rows, files))
     write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
     write_atomic(work_dir / CARD, render_card(info).encode())
     with memory_given_back():
@@ -176,9 +177,9 @@ def _describe(
     )
 
 
-def _with_epoch(work_dir: Path, info: PackageInfo, progress: Progress) -> PackageInfo:
-    """Add the figures of a simulated epoch; where the possible shares are declared, state them."""
-    epoch = simulate_epoch(work_dir, info, progress=progress)
+def _with_epoch(work_dir: Path, info: PackageInfo) -> PackageInfo:
+    """Add the plan of an epoch; where the possible shares are declared, state them."""
+    epoch = plan_of_epoch(Package(work_dir, info, {}))
     if info.mix.declared != POSSIBLE:
         return replace(info, epoch=epoch)
     declared = epoch.planned if epoch.tuples else info.mix.wanted

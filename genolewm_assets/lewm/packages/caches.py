@@ -86,10 +86,7 @@ def cache_exists(root: Path, ref: CacheRef) -> bool:
 
 
 def verify_caches(root: Path | None, info: PackageInfo, count: ByteCount, hashed: Hashed = "all") -> Iterator[Finding]:
-    """Compare the files of every cache that a package refers to with its manifest, each folder once.
-
-    ``count``: progress over the bytes that are hashed; those of the caches are added to its total.
-    """
+    """Compare the files of every cache that a package refers to with its manifest, each folder once."""
     refs = sorted({ref.path: ref for ref in info.caches}.values(), key=lambda ref: ref.path)
     found = [(ref, None if root is None else _directory(root, ref)) for ref in refs]
     count.expect(sum(bytes_to_hash(directory, hashed) for _, directory in found if directory is not None))

@@ -36,10 +36,7 @@ _ROWS_OF_TRAIN = (["windows", "train"], ["alleles", "train"])
 
 
 def find_false_claims(directory: Path, info: PackageInfo, count: ByteCount) -> Iterator[Damage]:
-    """Read every table of a package whose files are undamaged; yield what ``package.json`` states falsely of them.
-
-    ``count``: progress over the bytes read.
-    """
+    """Read every table of a package whose files are undamaged; yield what ``package.json`` states falsely of them."""
     trained: Counter[str] = Counter()
     tables = [entry for entry in info.files if entry.path.endswith(".parquet")]
     count.expect(sum(entry.size_bytes for entry in tables))

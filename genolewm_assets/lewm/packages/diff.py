@@ -134,7 +134,9 @@ def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
     MissingResourceError, CorruptResourceError
         As :func:`genolewm_assets.lewm.packages.reader.open_tables`.
     """
-    return compare_packages(open_tables(before), open_tables(after), list_alleles=True)
+    return compare_packages(
+        open_tables(before, allow_unaudited=True), open_tables(after, allow_unaudited=True), list_alleles=True
+    )
 
 
 def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) -> PackageDiff:

@@ -6,7 +6,9 @@ The file is canonical JSON, like ``manifest.json``; the manifest lists ``package
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.packages.mix import PackageMix, Shares
+from genolewm_assets.lewm.packages.mix import PackageMix, Shares, VisitFigures
 from genolewm_assets.lewm.packages.schema import (
     PACKAGE_FILE,
     PACKAGE_FORMAT,
@@ -42,55 +44,27 @@ class SplitInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class VisitFigures:
-    """Visits of the training windows of one stratum.
-
-    Attributes
-    ----------
-    windows
-        Number of windows.
-    visits, unseen, median, high
-        Of epoch 0: visits of the windows, windows that are not visited, visits per window (median, 99th percentile).
-    most
-        Most visits of one window in one of the first eight epochs.
-    later
-        Visits in all of these epochs.
-    """
-
-    windows: int
-    visits: int
-    unseen: int
-    median: float
-    high: float
-    most: int
-    later: int
-
-
-@dataclass(frozen=True, slots=True)
 class EpochFigures:
-    """One simulated epoch of training with default options and seed 0.
+    """Plan of one epoch of training with default options; ``packages/audit`` states what it emits.
 
     Attributes
     ----------
     tuples
-        Tuples of the epoch, and how many of them were made to count what they hold.
-    made
-        Tuples that were made: those of visits spread evenly over the epoch.
+        Tuples of the epoch.
     planned
-        Shares that the plan of the epoch gives.
-    served
-        Shares counted in the tuples made.
+        Shares that the plan gives.
     visits
         Visits by stratum of the windows.
+    windows_with
+        Number of windows with an allele to train on, by its source.
     error
-        Why no epoch could be simulated, or None; all numbers are then 0.
+        Why no epoch can be planned, or None; numbers of visits and tuples are then 0.
     """
 
     tuples: int
-    made: int
     planned: Shares
-    served: Shares
     visits: Mapping[str, VisitFigures]
+    windows_with: Mapping[str, int] = field(default_factory=dict)
     error: str | None = None
 
 
@@ -120,7 +94,7 @@ class PackageInfo:
     mix
         Wanted and declared shares of the tuples of an epoch.
     epoch
-        What a simulated epoch of training serves; None while the package is written.
+        Plan of an epoch of training; None while the package is written.
     knowledge
         Release whose labels training uses: the package's own (``newest``), or T0 of the temporal holdout.
     without_alleles
@@ -190,21 +164,13 @@ def read_package_info(directory: Path) -> PackageInfo:
 
 def parse_package_info(raw: bytes, where: str) -> PackageInfo:
     """Parse and validate the bytes of a ``package.json``."""
+    _check_format(raw, where)
     try:
         info = _adapter().validate_json(raw, strict=True)
     except ValueError as err:  # pydantic's ValidationError
         first = str(err).splitlines()
         problem = f"is not a package description ({' '.join(line.strip() for line in first[1:3]) or first[0]})"
         raise CorruptResourceError(where, problem, remedy=_REMEDY) from err
-    ours = PACKAGE_FORMAT_VERSION.split(".", maxsplit=1)[0]
-    if info.format != PACKAGE_FORMAT or info.format_version.split(".")[0] != ours:
-        raise CorruptResourceError(
-            where,
-            "cannot be read by this code",
-            expected=f"{PACKAGE_FORMAT} {ours}.x",
-            got=f"{info.format} {info.format_version}",
-            remedy="Rebuild the package or upgrade",
-        )
     for entry in info.files:
         check_file_path(entry.path, where)
     try:
@@ -216,6 +182,22 @@ def parse_package_info(raw: bytes, where: str) -> PackageInfo:
             where, "is not in canonical form, so it was changed after it was written", remedy=_REMEDY
         )
     return info
+
+
+def _check_format(raw: bytes, where: str) -> None:
+    """Raise for a document that names another format; one that names none is told apart later."""
+    with suppress(ValueError, AttributeError, RecursionError):
+        stated = json.loads(raw)
+        found, version = stated.get("format", PACKAGE_FORMAT), str(stated.get("format_version", ""))
+        ours = PACKAGE_FORMAT_VERSION.split(".", maxsplit=1)[0]
+        if found != PACKAGE_FORMAT or version.split(".", maxsplit=1)[0] != ours:
+            raise CorruptResourceError(
+                where,
+                "cannot be read by this code",
+                expected=f"{PACKAGE_FORMAT} {ours}.x",
+                got=f"{found} {version}",
+                remedy="Rebuild the package or upgrade",
+            )
 
 
 @cache

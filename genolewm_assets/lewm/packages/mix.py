@@ -1,14 +1,17 @@
-"""The mix of a package: shares of windows by origin and of edits by source over an epoch.
+"""The mix of a package: shares of windows by origin and of edits by source over an epoch, and visits that give them.
 
-Not here: the visits and slots that realise a mix (``lewm.training.mix``).
+Not here: the plan that realises a mix with the alleles of windows (``epoch_plan``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.corpus import CorpusSource
@@ -34,6 +37,15 @@ REFERENCE_SHARE = 0.9
 EDIT_SHARES: Mapping[str, float] = MappingProxyType(
     {"gnomad": 0.375, "synthetic_snv": 0.375, "synthetic_indel": 0.125, "clinvar": 0.125}
 )
+
+#: Tuples per window, if a trainer does not say otherwise.
+N_EDITS = 8
+
+#: Epochs of which visits are counted.
+EPOCHS = 8
+
+# Its multiples, modulo 1, are spread evenly over [0, 1).
+_GOLDEN = 0.6180339887498949
 
 #: Most visits of one window in an epoch.
 MAX_VISITS = 4
@@ -67,6 +79,31 @@ class Shares:
             (abs(a.get(name, 0.0) - b.get(name, 0.0)) for a, b in pairs for name in {*a, *b}),
             default=0.0,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class VisitFigures:
+    """Visits of the training windows of one stratum.
+
+    Attributes
+    ----------
+    windows
+        Number of windows.
+    visits, unseen, median, high
+        Of epoch 0: visits of the windows, windows that are not visited, visits per window (median, 99th percentile).
+    most
+        Most visits that a window can have in one of the first eight epochs.
+    later
+        Visits in all of these epochs.
+    """
+
+    windows: int
+    visits: int
+    unseen: int
+    median: float
+    high: float
+    most: int
+    later: int
 
 
 #: Shares that the specification states: of windows (RFC-0006 §3.1; reference windows are eukaryotes') and of edits
@@ -186,6 +223,48 @@ def epoch_visits(shares: Mapping[str, float], windows: Mapping[str, int]) -> int
     if REFERENCE_ORIGIN in shares:
         return max(1, round(windows[REFERENCE_ORIGIN] / shares[REFERENCE_ORIGIN]))
     return sum(windows[name] for name in shares)
+
+
+def epoch_quotas(visits: Sequence[float], epochs: int) -> NDArray[np.int64]:
+    """Return the visits of each stratum in the first epochs, from the mean ones: int64, shape (epochs, n_strata).
+
+    The visits of an epoch are laid end to end and rounded at a common offset, which differs between epochs. The sum of
+    the mean visits is an integer.
+    """
+    ends = np.concatenate(([0.0], np.cumsum(visits)))
+    ends[-1] = round(ends[-1])
+    quotas: NDArray[np.int64] = np.diff(np.floor(ends + np.arange(epochs)[:, None] * _GOLDEN % 1), axis=1)
+    return quotas.astype(np.int64)
+
+
+def figures_of_visits(visits: Mapping[str, float], windows: Mapping[str, int]) -> dict[str, VisitFigures]:
+    """Return the visits of the windows of each stratum, from its mean visits per epoch and number of windows.
+
+    A window is visited again only after all others of its stratum were, across epochs too; so it is visited at most
+    once in each round of them that an epoch has a part in.
+    """
+    total = sum(visits.values())
+    whole = {name: n * max(1, round(total)) / total for name, n in sorted(visits.items())}
+    figures = {}
+    for name, quotas in zip(whole, epoch_quotas([*whole.values()], EPOCHS).T.tolist(), strict=True):
+        n, first, most = windows[name], 0, 0
+        for quota in quotas:
+            most = max(most, -(-(first + quota) // n) - first // n if quota else 0)
+            first += quota
+        every, more = divmod(quotas[0], n)
+        # In epoch 0, which begins with a round, ``more`` windows are visited once more than the others.
+        median = every + (0.0 if 2 * more < n else 0.5 if 2 * more == n else 1.0)
+        figures[name] = VisitFigures(
+            windows=n,
+            visits=quotas[0],
+            unseen=max(0, n - quotas[0]),
+            median=median,
+            high=float(every + (more >= n + -99 * (n - 1) // 100)),
+            most=most,
+            later=sum(quotas),
+        )
+    absent = {name: VisitFigures(n, 0, n, 0.0, 0.0, 0, 0) for name, n in windows.items() if name not in figures}
+    return dict(sorted((figures | absent).items()))
 
 
 def _check(where: str, shares: Mapping[str, float], names: tuple[str, ...]) -> None:

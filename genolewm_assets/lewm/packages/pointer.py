@@ -191,9 +191,9 @@ def open_current(root: Path | str, *, contents: Contents = "once") -> Package:
     """Open the current package of a root, such as ``data``.
 
     ``contents`` is that of :func:`genolewm_assets.lewm.packages.reader.open_package`; errors are those of this function
-    and of :func:`current_folder`.
+    and of :func:`current_folder`. The pointer moves to audited packages only.
     """
-    return open_package(current_folder(root), cache_root=root, contents=contents)
+    return open_package(current_folder(root), cache_root=root, contents=contents, allow_unaudited=True)
 
 
 def pin_release(root: Path, release: str | None, *, progress: Progress = NO_PROGRESS) -> PackageRef:

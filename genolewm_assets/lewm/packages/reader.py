@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
+from genolewm_assets.lewm.packages.audits import check_opened
 from genolewm_assets.lewm.packages.caches import as_finding, cache_exists, check_root, find_cache, verify_caches
 from genolewm_assets.lewm.packages.claims import find_false_claims
 from genolewm_assets.lewm.packages.damage import Hashed, bytes_to_hash, find_package_damage, find_size_damage
@@ -101,7 +102,13 @@ class Package:
             yield from file.iter_batches(65_536)
 
 
-def open_package(path: Path | str, *, cache_root: Path | str | None = None, contents: Contents = "once") -> Package:
+def open_package(
+    path: Path | str,
+    *,
+    cache_root: Path | str | None = None,
+    contents: Contents = "once",
+    allow_unaudited: bool = False,
+) -> Package:
     """Verify a package and the caches that it refers to, and open it.
 
     Parameters
@@ -114,27 +121,39 @@ def open_package(path: Path | str, *, cache_root: Path | str | None = None, cont
         ``once`` reads and hashes every byte of the package, unless this machine did so and no file has changed since;
         ``hash`` does it always; ``sizes`` only tests that each table exists with its recorded size. Caches are always
         compared by manifest and sizes; each batch read from a cache has its own checksum.
+    allow_unaudited
+        Open a package whose audit has not passed. Its audit is ``audits/RELEASE`` of ``cache_root``, or of a folder
+        that the package is in, such as its root.
 
     Raises
     ------
+    RejectedResourceError
+        If the audit of the package failed.
     MissingResourceError
-        If there is no package, a cache is missing, or the package refers to caches and no root contains it.
+        If there is no package, it is not audited, a cache is missing, or the package refers to caches and no root
+        contains it.
     CorruptResourceError
         If a file differs from its record in the package, or a different cache is stored at the path of a cache.
     RootError
         If the root belongs to another genome, or ``root.json`` cannot be read.
     """
-    package = open_tables(path, contents=contents)
+    package = open_tables(path, cache_root=cache_root, contents=contents, allow_unaudited=allow_unaudited)
     return replace(package, caches=_open_caches(package.directory, package.info, cache_root))
 
 
-def open_available(path: Path | str, *, cache_root: Path | str | None = None, contents: Contents = "once") -> Package:
+def open_available(
+    path: Path | str,
+    *,
+    cache_root: Path | str | None = None,
+    contents: Contents = "once",
+    allow_unaudited: bool = False,
+) -> Package:
     """Verify a package and open it with those of its caches that exist.
 
     Parameters and errors are those of :func:`open_package`, but a missing cache, or root, is no error: its source is
     not in ``Package.caches``.
     """
-    package = open_tables(path, contents=contents)
+    package = open_tables(path, cache_root=cache_root, contents=contents, allow_unaudited=allow_unaudited)
     root = enclosing_root(package.directory) if cache_root is None else Path(cache_root)
     if root is None:
         return package
@@ -143,13 +162,21 @@ def open_available(path: Path | str, *, cache_root: Path | str | None = None, co
     return replace(package, caches={ref.source: find_cache(root, ref) for ref in refs})
 
 
-def open_tables(path: Path | str, *, contents: Contents = "once") -> Package:
+def open_tables(
+    path: Path | str,
+    *,
+    cache_root: Path | str | None = None,
+    contents: Contents = "once",
+    allow_unaudited: bool = False,
+) -> Package:
     """Verify a package and open it without its caches, to read tables only.
 
     Parameters and errors are those of :func:`open_package`; ``Package.caches`` is empty.
     """
     directory = Path(path).resolve()
     info = read_package_info(directory)
+    if not allow_unaudited:
+        check_opened(directory, info.release, None if cache_root is None else Path(cache_root))
     if contents == "sizes":
         damages = list(find_size_damage(directory, info.files))
     else:

@@ -22,10 +22,9 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits import AlleleMaker
 from genolewm_assets.lewm.frozen import FrozenEpochs
-from genolewm_assets.lewm.packages import Package, current_folder, window_shares
+from genolewm_assets.lewm.packages import Package, WindowAlleles, current_folder, plan_epoch, window_shares
 from genolewm_assets.lewm.training.batches import TrainingBatch, merge_batches
 from genolewm_assets.lewm.training.epoch_batches import EpochBatches, Ranks, restored_place, saved_state, unknown_place
-from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
 from genolewm_assets.lewm.training.opening import (
     check_room,
     open_caches,
@@ -235,8 +234,10 @@ class GenoLeWMDataset(_PackageDataset):
     ------
     ConfigurationError
         If an option is invalid, or ``frozen`` is of another package, encoder or value of an option.
+    RejectedResourceError
+        If the audit of the package failed.
     MissingResourceError, CorruptResourceError, RootError
-        If the package, a cache or frozen epochs are missing, altered, or of another genome.
+        If the package is not audited, or it, a cache or frozen epochs are missing, altered, or of another genome.
 
     Notes
     -----
@@ -274,7 +275,7 @@ class GenoLeWMDataset(_PackageDataset):
     @classmethod
     def current(cls, root: Path | str, **options: Any) -> Self:
         """Open the current package of a root, such as ``data``; options and errors are those of the class."""
-        return cls(current_folder(root), root, **options)
+        return cls(current_folder(root), root, **{"allow_unaudited": True, **options})
 
     def resume(self, epoch: int, position: int) -> None:
         """Continue an epoch as every dataset does; frozen or not, an epoch has the same batches.
@@ -370,7 +371,7 @@ class GenoLeWMValDataset(_PackageDataset):
     @classmethod
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
         """Open the current package of a root, such as ``data``; options and errors are those of the class."""
-        return cls(current_folder(root), holdout, cache_root=root, **options)
+        return cls(current_folder(root), holdout, cache_root=root, **{"allow_unaudited": True, **options})
 
 
 class GenoLeWMTestDataset(_PackageDataset):
@@ -394,4 +395,4 @@ class GenoLeWMTestDataset(_PackageDataset):
     @classmethod
     def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
         """Open the current package of a root, such as ``data``; options and errors are those of the class."""
-        return cls(current_folder(root), holdout, cache_root=root, **options)
+        return cls(current_folder(root), holdout, cache_root=root, **{"allow_unaudited": True, **options})

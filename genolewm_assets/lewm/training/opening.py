@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypedDict
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import EditSource, HaplotypeSampler, SamplingRules, seed_words
 from genolewm_assets.lewm.frozen import FrozenEpochs, open_frozen
-from genolewm_assets.lewm.packages import Package, open_available, open_package, open_tables
+from genolewm_assets.lewm.packages import Contents, Package, open_available, open_package, open_tables
 from genolewm_assets.lewm.sampler import BatchSampler
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.options import StreamOptions, at_least
@@ -22,19 +23,27 @@ from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.store.files import JsonValue
 
 
+class _HowOpened(TypedDict):
+    contents: Contents
+    allow_unaudited: bool
+
+
 def open_for(package: Path | str | Package, cache_root: Path | str | None, options: StreamOptions) -> Package:
     """Open a package unless it is open already; raise if states are needed and can be neither read nor computed."""
     with_states, encoder = options.get("with_states", True), options.get("encoder")
-    contents = options.get("contents", "once")
+    how: _HowOpened = {
+        "contents": options.get("contents", "once"),
+        "allow_unaudited": options.get("allow_unaudited", False),
+    }
     if encoder is not None and not with_states:
         raise ConfigurationError(
             "encoder", "of no use with with_states=False", remedy="Leave one of the two out, or encode the batches"
         )
     if not isinstance(package, Package):
         if not with_states:
-            return open_tables(package, contents=contents)
+            return open_tables(package, cache_root=cache_root, **how)
         open_it = open_package if encoder is None else open_available
-        package = open_it(package, cache_root=cache_root, contents=contents)
+        package = open_it(package, cache_root=cache_root, **how)
     if with_states and encoder is None and not package.caches:
         raise ConfigurationError(
             f"package {package.directory.name}",

@@ -8,14 +8,9 @@ from typing import Literal, TypedDict
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Holdout, LengthPolicy
-from genolewm_assets.lewm.packages import Contents
+from genolewm_assets.lewm.packages import EVALUATION_CONTEXT_BP, Contents
 from genolewm_assets.lewm.states import BLOCK_TOKENS, RADIUS_TOKENS, PoolSide, TupleKind
 from genolewm_assets.lewm.training.window_states import LiveEncoder
-
-#: Default ``min_left_context_bp`` of evaluation: 256 tokens of 6 bp, the radius of a local state, so that the pooled
-#: neighbourhood of every edit is complete on its left.
-EVALUATION_CONTEXT_BP = 1_536
-
 
 #: Options that choose edits by chance, which the stream of bench alleles does not.
 _NOT_OF_ALLELES = ("mix", "multi_edit_share", "min_left_context_bp", "without_fallback")
@@ -44,7 +39,7 @@ class StreamOptions(TypedDict, total=False):
         Tuples per window. Default 8.
     mix
         Name of a cycle of edit sources: ``exact`` or ``rotating``. Default in training: slots are planned so that the
-        epoch has the edit shares of the package (``lewm.training.mix``); in evaluation: ``exact``.
+        epoch has the edit shares of the package (``lewm.packages.epoch_plan``); in evaluation: ``exact``.
     kind, radius_tokens, side
         Blocks over which states are averaged; see :class:`~genolewm_assets.lewm.states.pooling.Pooling`. Defaults
         ``local``, 256 and ``both``.
@@ -75,6 +70,9 @@ class StreamOptions(TypedDict, total=False):
     contents
         ``once`` (default) verifies the SHA-256 of every file of the package on opening, unless this machine did so and
         no file has changed since; ``hash`` verifies it always; ``sizes`` verifies file names and sizes only.
+    allow_unaudited
+        Open a package whose audit has not passed, or of which none is at hand: see
+        :func:`~genolewm_assets.lewm.packages.open_package`. Default False; the package in use has passed its audit.
     """
 
     seed: int
@@ -96,6 +94,7 @@ class StreamOptions(TypedDict, total=False):
     world_size: int
     last_batches: Literal["repeat", "drop"]
     contents: Contents
+    allow_unaudited: bool
 
 
 def check_names(options: Mapping[str, object]) -> None:

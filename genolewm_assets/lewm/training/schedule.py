@@ -1,7 +1,7 @@
 """Order of the windows of an epoch, and fixed cycles of edit sources.
 
-Not here: visits and slots that realise the mix of a package (``mix``), sampling of edits (``lewm.edits``), tuples made
-from a window (``stream``).
+Not here: visits and slots that realise the mix of a package (``lewm.packages``), sampling of edits (``lewm.edits``),
+tuples made from a window (``stream``).
 """
 
 from __future__ import annotations
@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, EditSource, seed_words
+from genolewm_assets.lewm.packages import EpochPlan, epoch_quotas
 from genolewm_assets.lewm.sampler import find_visits
-from genolewm_assets.lewm.training.mix import EpochPlan
 
 Rows = NDArray[np.int64]
-
-#: Multiples of it, modulo 1, are spread evenly over [0, 1).
-_GOLDEN = 0.6180339887498949
 
 
 class SlotPlan(Protocol):
@@ -127,14 +124,8 @@ class WindowSchedule:
 
 @lru_cache(maxsize=8)
 def _spans(visits: tuple[float, ...], epoch: int) -> tuple[Rows, Rows]:
-    """Return the visits of each stratum in earlier epochs, and where its visits end in this one: int64, (n_strata,).
-
-    The visits of an epoch are laid end to end and rounded at a common offset, which differs between epochs.
-    """
-    ends = np.concatenate(([0.0], np.cumsum(visits)))
-    ends[-1] = round(sum(visits))
-    offsets = np.arange(epoch + 1)[:, None] * _GOLDEN % 1
-    quotas = np.diff(np.floor(ends + offsets), axis=1).astype(np.int64)
+    """Return the visits of each stratum in earlier epochs, and where its visits end in this one: int64, (n_strata,)."""
+    quotas = epoch_quotas(visits, epoch + 1)
     return quotas[:-1].sum(axis=0), np.cumsum(quotas[-1])
 
 

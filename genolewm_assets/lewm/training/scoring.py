@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.genome import INSET_BP, Split
+from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits import (
     AlleleIndex,
     AlleleMaker,
@@ -23,10 +23,9 @@ from genolewm_assets.lewm.edits import (
     Haplotype,
     WindowRecord,
 )
-from genolewm_assets.lewm.mapped import MappedWindows, open_mapped
-from genolewm_assets.lewm.packages import SCORED, Package
+from genolewm_assets.lewm.mapped import MappedWindows
+from genolewm_assets.lewm.packages import SCORED, Package, most_central_windows
 from genolewm_assets.lewm.training.haplotype_edits import edits_of
-from genolewm_assets.lewm.training.options import EVALUATION_CONTEXT_BP
 from genolewm_assets.lewm.training.stream import Drawn, StreamSettings, TupleStream, Visits
 from genolewm_assets.lewm.training.window_states import LiveEncoder, StateReader
 from genolewm_assets.variants import ALLELE_KEY, allele_spans
@@ -35,40 +34,6 @@ Int64s = NDArray[np.int64]
 
 #: Columns of ``PACKAGE_VARIANTS`` that a bench has.
 _ALLELES = ["holdout", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids", "scoring"]
-
-
-def most_central_windows(starts: Int64s, ends: Int64s, allele_starts: Int64s, allele_ends: Int64s) -> Int64s:
-    """Choose the window of one contig that shows each allele best.
-
-    Parameters
-    ----------
-    starts, ends
-        Windows, 0-based half-open: int64, shape (n_windows,), both ascending.
-    allele_starts, allele_ends
-        Reference bases ``[pos - 1, pos - 1 + len(ref))`` of the alleles: int64, shape (n_alleles,).
-
-    Returns
-    -------
-    ndarray
-        int64, shape (n_alleles,): number of the window; -1 if none contains all bases of the allele.
-
-    Notes
-    -----
-    Windows whose edge margins (64 bp) the allele does not touch are preferred, then windows with 1,536 bp left of it,
-    then the window whose middle is nearest to the allele's, then the first. The choice among some of the windows is the
-    choice among all of them if that one is present, so a package that holds the chosen windows alone leads to the same.
-    """
-    first = np.searchsorted(ends, allele_ends, side="left")
-    last = np.searchsorted(starts, allele_starts, side="right")
-    chosen = np.full(len(allele_starts), -1, dtype=np.int64)
-    for row in np.flatnonzero(last > first):
-        window = slice(first[row], last[row])
-        left, right = allele_starts[row] - starts[window], ends[window] - allele_ends[row]
-        crowded = np.minimum(left, right) < INSET_BP
-        # lexsort sorts by its last key first, and keeps the order of equal windows.
-        best = np.lexsort((np.abs(left - right), left < EVALUATION_CONTEXT_BP, crowded))[0]
-        chosen[row] = first[row] + best
-    return chosen
 
 
 class Bench:
@@ -199,35 +164,3 @@ class ScoringStream(TupleStream):
             got=str(made),
             remedy="Rebuild the package",
         )
-
-
-class SplitBenches:
-    """Opens the streams of the bench alleles of a split's holdouts; the split is opened once for all of them.
-
-    Streams have the default settings, no states, and the batches that a dataset with ``coverage="alleles"`` has.
-
-    Parameters
-    ----------
-    package
-        Package to read.
-    split
-        Validation or test.
-    """
-
-    def __init__(self, package: Package, split: Split) -> None:
-        self._package, self._split, self._mapped = package, split, open_mapped(package, split)
-        self._maker = AlleleMaker(self._mapped.held_out())
-
-    def open(self, holdout: str) -> ScoringStream:
-        """Open the stream of a holdout.
-
-        Raises
-        ------
-        ConfigurationError
-            If the bench is empty.
-        CorruptResourceError
-            If no window contains an allele that the package states as scored.
-        """
-        bench = Bench.read(self._package, self._split, holdout)
-        windows = MappedWindows(self._mapped, holdout, frozen_only=False)
-        return ScoringStream(windows, self._maker, StreamSettings(), bench=bench)

@@ -26,6 +26,7 @@ from genolewm_assets.lewm.edits import (
 )
 from genolewm_assets.lewm.frozen import FrozenEpochs
 from genolewm_assets.lewm.mapped import MappedWindows
+from genolewm_assets.lewm.packages import N_EDITS
 from genolewm_assets.lewm.sampler import BatchSampler, EditBatch, WindowArrays
 from genolewm_assets.lewm.states import Pooling
 from genolewm_assets.lewm.training.batches import TrainingBatch, count_slots
@@ -53,7 +54,7 @@ class StreamSettings:
     """
 
     seed: int = 0
-    n_edits: int = 8
+    n_edits: int = N_EDITS
     pooling: Pooling = field(default_factory=Pooling)
     # Saved states name it only where it is set.
     without_fallback: bool = field(default=False, repr=False)

@@ -195,12 +195,33 @@ class DeclaredMix(Section):
     edits: EditShares | None = None
 
 
+#: Kinds of fault that an audit looks for; those of ``genolewm_assets.audit.LeakKind``.
+AuditedKind: TypeAlias = Literal[
+    "held_interval",
+    "false_place",
+    "held_record",
+    "held_sequence",
+    "held_allele",
+    "recreated_allele",
+    "false_edit",
+    "duplicate",
+    "shared_evaluation",
+    "wrong_label",
+    "late_label",
+    "few_stars",
+    "wrong_context",
+    "unshown_allele",
+    "wrong_mix",
+    "state_mismatch",
+]
+
+
 class PackagesSection(PolicySection):
     """The mix of a package: which windows and edits an epoch of training serves.
 
     ``mix`` is the share of tuples by corpus source and ``reference``. Without ``reference``, reference windows take
     ``reference_share`` of the share of ``eukaryote_generator``. ``edits`` is the share of tuples by source of the edit.
-    A package whose simulated epoch serves a share that differs by more than two percentage points is refused;
+    A package whose epoch is planned with a share that differs by more than two percentage points is refused;
     ``mix_declared`` states the shares to be accepted instead, or with ``true`` accepts those that the windows and
     alleles make possible. ``max_visits`` bounds the visits of one window in an epoch.
 
@@ -213,7 +234,8 @@ class PackagesSection(PolicySection):
 
     ``audit_tuples`` is the number of training tuples that ``packages/audit`` draws at least; it draws more if that is
     what it takes to see every window once. ``audit_planted`` is the number of leaks of each kind that it plants in a
-    copy to see how many it finds.
+    copy to see how many it finds. A search that could not be made whole fails the audit, unless ``audit_may_lack``
+    names its kind: a part of a genome, for example, lacks bases of held-out contigs (``held_sequence``).
 
     ``frozen_epochs`` is the number of epochs of training that ``tuples/frozen`` stores, with the states of edited
     windows; 0 turns that asset off. Another number makes the frozen epochs stale, not the packages.
@@ -229,6 +251,7 @@ class PackagesSection(PolicySection):
     knowledge: Literal["newest", "T0"] = "newest"
     audit_tuples: Annotated[int, Field(gt=0)] = 1_000_000
     audit_planted: Annotated[int, Field(gt=0)] = 20
+    audit_may_lack: list[AuditedKind] = Field(default_factory=list)
     frozen_epochs: Annotated[int, Field(ge=0, le=1_000)] = 0
 
     @property

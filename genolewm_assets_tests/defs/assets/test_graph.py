@@ -12,7 +12,6 @@ import dagster as dg
 
 from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED, platform_status
-from genolewm_assets.defs.assets.packages.audit import IS_CONCLUSIVE
 from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
 from genolewm_assets.defs.runtime import automation
 from genolewm_assets.defs.runtime.automation import SOURCES
@@ -155,7 +154,7 @@ def test_every_check_of_contents_blocks_and_is_partitioned_like_its_asset() -> N
     graph = defs.resolve_asset_graph()
     assert check_keys()
     # A build that fails `precision_sufficient` is not published; caches of before have no result to wait for.
-    advisory = {BUILT_FROM_CURRENT_INPUTS, NEWEST_RELEASE_BUILT, IS_CONCLUSIVE, PRECISION_SUFFICIENT}
+    advisory = {BUILT_FROM_CURRENT_INPUTS, NEWEST_RELEASE_BUILT, PRECISION_SUFFICIENT}
     advisory |= {CONTIGS_KNOWN, WINDOWS_SUFFICE}
     for key in check_keys():
         spec = graph.get_check_spec(key)

@@ -213,13 +213,13 @@ def test_size_categories(package, windows, category):
 
 def test_the_card_states_the_distance_of_every_share_from_the_specification(package):
     info = read_package_info(package.directory)
-    text, served = render_card(info), info.epoch.served
+    text, planned = render_card(info), info.epoch.planned
     windows = {"eukaryote_generator": 50, "mrna_evo2": 25, "mrna_splice_evo2": 10, "prokaryote_evo2": 15}
     for name, points in windows.items():
-        ours = 100 * (served.windows.get(name, 0) + (served.windows["reference"] if points == 50 else 0))
+        ours = 100 * (planned.windows.get(name, 0) + (planned.windows["reference"] if points == 50 else 0))
         assert f"| windows of `{name}` | {points}.0% | {ours:.1f}% | {round(ours - points, 1) + 0:+} |" in text
     for name, points in {"gnomad": 40, "synthetic_snv": 30, "synthetic_indel": 20, "clinvar": 10}.items():
-        ours = 100 * served.edits[name]
+        ours = 100 * planned.edits[name]
         assert f"| edits from `{name}` | {points}.0% | {ours:.1f}% | {round(ours - points, 1) + 0:+} |" in text
 
 
@@ -229,7 +229,7 @@ _LACKING = {"gnomad": 0.35, "synthetic_snv": 0.34, "synthetic_indel": 0.22, "cli
 
 
 @each_row(
-    ("wanted", "served", "sentence"),
+    ("wanted", "planned", "sentence"),
     [
         (
             Shares(window_shares(), EDIT_SHARES),
@@ -251,9 +251,9 @@ _LACKING = {"gnomad": 0.35, "synthetic_snv": 0.34, "synthetic_indel": 0.22, "cli
         (Shares(window_shares(), _RFC), Shares(window_shares(), _RFC), "The farthest share is 0.0 points away."),
     ],
 )
-def test_the_card_says_what_would_close_the_distance(package, wanted, served, sentence):
+def test_the_card_says_what_would_close_the_distance(package, wanted, planned, sentence):
     info = read_package_info(package.directory)
-    other = replace(info, mix=replace(info.mix, wanted=wanted), epoch=replace(info.epoch, served=served))
+    other = replace(info, mix=replace(info.mix, wanted=wanted), epoch=replace(info.epoch, planned=planned))
     assert f"\n\n{sentence}\n\n" in render_card(other)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from dataclasses import replace
 from fnmatch import fnmatch
 
 import pytest
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.lewm.corpus.records import CorpusSource
 from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES
@@ -23,8 +24,11 @@ from genolewm_assets.lewm.packages.schema import (
     window_shard,
 )
 from genolewm_assets.lewm.windows.schema import WINDOWS
+from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.lewm.package_world import RELEASE
+from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, RELEASE, make_sources, publish
+from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
 
 def test_a_package_opens_through_its_link_and_resolves_it_once(package_root, package):
@@ -69,10 +73,10 @@ def test_sizes_are_compared_where_contents_are_not(package, tmp_path):
     path = copy / "variants/test.parquet"
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(CorruptResourceError, match=r"variants/test\.parquet: size differs"):
-        open_tables(copy, contents="sizes")
+        open_tables(copy, contents="sizes", allow_unaudited=True)
     path.unlink()
     with pytest.raises(CorruptResourceError, match="file is missing"):
-        open_tables(copy, contents="sizes")
+        open_tables(copy, contents="sizes", allow_unaudited=True)
 
 
 def test_what_is_no_package_is_said_so(tmp_path):
@@ -116,3 +120,32 @@ def test_the_pattern_of_a_split_finds_its_files_and_no_others(split):
     names = {other: window_shard(other, 3, 12) for other in Split}
     assert names[split] == f"data/{split}-00003-of-00012.parquet"
     assert [other for other, name in names.items() if fnmatch(name, window_pattern(split))] == [split]
+
+
+def test_a_package_without_a_passed_audit_opens_with_a_flag_only(tmp_path):
+    root = Root(tmp_path / "root")
+    root.claim("tiny", GENOME_DIGEST)
+    package = publish(root, replace(make_sources(), caches=())).directory
+    assert open_package(package).directory == package
+    # A superseded audit still counts.
+    record_audit(root.path, RELEASE, "f" * 64)
+    assert open_package(package).directory == package
+
+    copy = shutil.copytree(package, tmp_path / "disk/models/copy")
+    with pytest.raises(MissingResourceError, match=rf"no audit of the package is here.*copy audits/{RELEASE}"):
+        open_tables(copy)
+    assert open_tables(copy, allow_unaudited=True).info == open_tables(copy, cache_root=root.path).info
+    shutil.copytree(root.path / "audits" / RELEASE, tmp_path / "disk/audits" / RELEASE)
+    with pytest.raises(MissingResourceError, match="another build of the release is"):
+        open_tables(copy)
+    (passed,) = {path.resolve() for path in (root.path / "audits/.gen").iterdir()} - {
+        (root.path / "audits" / RELEASE).resolve()
+    }
+    shutil.rmtree(tmp_path / "disk/audits" / RELEASE)
+    shutil.copytree(passed, tmp_path / "disk/audits" / RELEASE)
+    assert open_tables(copy).directory == copy
+
+    record_audit(root.path, RELEASE, read_manifest(package).sha256, passed=False)
+    with pytest.raises(RejectedResourceError, match="the audit of the package failed: no_leak_found"):
+        open_tables(package)
+    assert open_tables(package, allow_unaudited=True).directory == package

@@ -62,8 +62,8 @@ def flip_byte(path: Path) -> None:
 
 
 def test_a_package_is_hashed_once(hashed: list[Path], copy: Path) -> None:
-    first = open_tables(copy)
-    assert open_tables(copy) == first
+    first = open_tables(copy, allow_unaudited=True)
+    assert open_tables(copy, allow_unaudited=True) == first
     assert hashed == [copy]
 
 
@@ -71,31 +71,31 @@ def test_a_package_is_hashed_once(hashed: list[Path], copy: Path) -> None:
 def test_a_changed_file_is_found_though_size_and_modification_time_are_equal(
     hashed: list[Path], copy: Path, name: str
 ) -> None:
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
     flip_byte(copy / name)
     for _ in range(2):  # a damaged package is never recorded
         with pytest.raises(CorruptResourceError, match=name):
-            open_tables(copy)
+            open_tables(copy, allow_unaudited=True)
 
 
 def test_an_added_and_a_missing_file_are_found(hashed: list[Path], copy: Path) -> None:
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
     (copy / "data/more.parquet").write_bytes(b"")
     with pytest.raises(CorruptResourceError, match=r"more\.parquet"):
-        open_tables(copy)
+        open_tables(copy, allow_unaudited=True)
     (copy / "data/more.parquet").unlink()
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
     (copy / TABLE).unlink()
     with pytest.raises(CorruptResourceError, match="file is missing"):
-        open_tables(copy)
+        open_tables(copy, allow_unaudited=True)
 
 
 def test_another_copy_at_the_same_place_is_hashed(hashed: list[Path], copy: Path, tmp_path: Path) -> None:
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
     shutil.copytree(copy, tmp_path / "other")
     shutil.rmtree(copy)
     (tmp_path / "other").rename(copy)
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
     assert hashed == [copy, copy]
 
 
@@ -104,8 +104,8 @@ def test_a_file_that_may_still_change_is_not_recorded(
 ) -> None:
     now_ns = max(path.stat().st_ctime_ns for path in copy.rglob("*")) + 10**9
     monkeypatch.setattr(verified.time, "time_ns", lambda: now_ns)
-    open_tables(copy)
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
+    open_tables(copy, allow_unaudited=True)
     assert hashed == [copy, copy]
 
 
@@ -115,18 +115,18 @@ def test_without_a_folder_for_records_every_opening_hashes(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GENOLEWM_CACHE", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
-    open_tables(copy)
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
+    open_tables(copy, allow_unaudited=True)
     assert hashed == [copy, copy]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"directory": 1, "files": {}}'])
 def test_a_damaged_record_counts_for_nothing(hashed: list[Path], copy: Path, tmp_path: Path, content: bytes) -> None:
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
     (record,) = (tmp_path / "cache/verified").glob("*.json")
     record.write_bytes(content)
-    open_tables(copy)
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
+    open_tables(copy, allow_unaudited=True)
     assert hashed == [copy, copy]
 
 
@@ -144,18 +144,18 @@ def forge(record: Path, package: Path) -> None:
 def test_a_record_that_others_can_have_written_is_not_believed(
     hashed: list[Path], copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loose: str | None
 ) -> None:
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
     (record,) = (tmp_path / "cache/verified").glob("*.json")
     flip_byte(copy / TABLE)
     forge(record, copy)
-    open_tables(copy)
+    open_tables(copy, allow_unaudited=True)
     if loose is None:
         monkeypatch.setattr(folders.os, "geteuid", lambda: os.getuid() + 1)
     else:
         path = record if loose.endswith("record") else tmp_path / loose
         path.chmod(path.stat().st_mode | 0o002)
     with pytest.raises(CorruptResourceError, match=TABLE):
-        open_tables(copy)
+        open_tables(copy, allow_unaudited=True)
 
 
 AT_ONCE = """
@@ -249,7 +249,7 @@ def test_a_copied_package_needs_to_be_told_where_its_caches_are(root, tmp_path):
     copy = tmp_path / "elsewhere" / "package"
     shutil.copytree(only_package(root).resolve(), copy)
     with pytest.raises(MissingResourceError, match="no root contains the package"):
-        open_package(copy)
+        open_package(copy, allow_unaudited=True)
     assert len(verify_package(copy)) == 7  # one finding for every cache
     assert open_package(copy, cache_root=root.path).caches == open_package(only_package(root)).caches
     assert verify_package(copy, cache_root=root.path) == []

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.lewm.packages.epoch_plan import plan_epoch
 from genolewm_assets.lewm.packages.mix import EDIT_SHARES, PackageMix, Shares, window_shares
-from genolewm_assets.lewm.training.mix import plan_epoch
 from genolewm_assets.lewm.training.schedule import (
     EditMix,
     EditSource,

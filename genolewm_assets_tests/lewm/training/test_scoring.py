@@ -12,18 +12,16 @@ from genolewm_assets import lewm
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
+from genolewm_assets.lewm.packages.contexts import most_central_windows
 from genolewm_assets.lewm.packages.files import write_package_table
 from genolewm_assets.lewm.packages.info import read_package_info
 from genolewm_assets.lewm.packages.reader import Package, open_package
 from genolewm_assets.lewm.packages.schema import PACKAGE_VARIANTS
 from genolewm_assets.lewm.states.pooling import pool_blocks
-from genolewm_assets.lewm.training.scoring import SplitBenches, most_central_windows
-from genolewm_assets.lewm.training.stream import Visits
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package, states_of
 from genolewm_assets_tests.worlds.lewm.package_world import PROFILE, SEQUENCES, clinvar, other_base, table
-from genolewm_assets_tests.worlds.lewm.stream_world import plan_of
 
 torch_data = Late("torch.utils.data")
 
@@ -218,13 +216,14 @@ def test_an_allele_stated_as_scored_that_its_window_does_not_show_is_an_error(pa
     row = next(row for row in rows if (row["holdout"], row["scoring"]) == ("holdout-chr", "scored"))
     row["ref"] = other_base(row["ref"][0])
     (tmp_path / "variants").mkdir()
-    changed = table(rows, PACKAGE_VARIANTS.arrow)
-    write_package_table(tmp_path / "variants/validation.parquet", [changed], PACKAGE_VARIANTS)
+    rows = [table(rows, PACKAGE_VARIANTS.arrow)]
+    write_package_table(tmp_path / "variants/validation.parquet", rows, PACKAGE_VARIANTS)
     for name in ("data", "holdouts", "arrays"):
         (tmp_path / name).symlink_to(package.resolve() / name)
-    stream = SplitBenches(Package(tmp_path, read_package_info(package), {}), Split.VALIDATION).open("holdout-chr")
+    changed = Package(tmp_path, read_package_info(package), {})
+    options = {"coverage": "alleles", "with_states": False}
     with pytest.raises(CorruptResourceError, match=r"stated as scored.*got other_reference"):
-        stream.batch(Visits.of(range(len(stream)), plan_of()), epoch=0, position=0)
+        list(lewm.GenoLeWMValDataset(changed, "holdout-chr", **options))
 
 
 @given(

@@ -294,7 +294,6 @@ def build_package(inputs: Inputs, folder: Path, patch: pytest.MonkeyPatch, *, si
     """Build holdouts and package; ``similarity``: whether windows are compared with held-out sequence."""
     patch.setattr("genolewm_assets.lewm.package_build.writer.check_package", lambda *_, **__: ())
     # Figures for the card; no filter depends on them.
-    patch.setattr("genolewm_assets.lewm.package_build.epoch.MADE_VISITS", 16)
     gnomad, clinvar, corpus = _gnomad(), _clinvar(at_t0=False), _corpus()
     with FastaReader(inputs.fasta, CONTIGS) as reader:
         # In parts, of which gene A is more than one.

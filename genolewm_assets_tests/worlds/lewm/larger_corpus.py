@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from genolewm_assets.genome import Split
 from genolewm_assets.lewm.edits.rules import SamplingRules
+from genolewm_assets.lewm.packages.epoch_plan import WindowAlleles, plan_epoch
 from genolewm_assets.lewm.packages.mix import Shares
 from genolewm_assets.lewm.packages.reader import Package
-from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
 from genolewm_assets.lewm.training.opening import open_stream
 from genolewm_assets.lewm.training.schedule import WindowSchedule
 from genolewm_assets.lewm.training.split import read_split

@@ -26,6 +26,7 @@ from genolewm_assets.store.artefacts.published import ArtefactId, Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.generations import publish_generation
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
 PROFILE = WindowProfile("tiny", window_bp=1_200, stride_bp=800, margin_bp=96)
 LENGTHS = {"chr17": 30_000, "chr20": 12_000, "chr21": 12_000}
@@ -230,14 +231,16 @@ def make_caches(root: Root, sources: PackageSources) -> tuple[CacheRef, ...]:
 
 
 def publish(root: Root, sources: PackageSources) -> Published:
-    """Build a package as the asset graph does."""
+    """Build a package as the asset graph does, and record that it passed its audit."""
 
     def write(work: Path) -> BuildReport:
         return write_package(work, sources)
 
     location = f"packages/{sources.release}/sample"
     artefact = ArtefactId("packages/split", sources.release)
-    return build(root, BuildPlan(artefact, location, "1", {"sources": "tiny"}, (), write))
+    published = build(root, BuildPlan(artefact, location, "1", {"sources": "tiny"}, (), write))
+    record_audit(root.path, sources.release, published.manifest.sha256)
+    return published
 
 
 def failed(checks: Sequence[CheckResult]) -> set[str]:

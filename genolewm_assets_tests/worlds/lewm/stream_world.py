@@ -14,8 +14,8 @@ from genolewm_assets.genome import Variant, normalise, reverse_complement
 from genolewm_assets.lewm.edits.draws import DrawKey
 from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
 from genolewm_assets.lewm.edits.windows import WindowRecord
+from genolewm_assets.lewm.packages.epoch_plan import WindowAlleles
 from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
-from genolewm_assets.lewm.training.mix import WindowAlleles
 from genolewm_assets.lewm.training.schedule import EditMix
 
 WINDOW_BP, MARGIN_BP = 3_072, 256

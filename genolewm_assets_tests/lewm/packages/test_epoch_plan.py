@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.lewm.edits.sources import EditSource
+from genolewm_assets.lewm.packages.epoch_plan import (
+    WITH_CLINVAR,
+    WITH_GNOMAD,
+    WITH_NONE,
+    EpochPlan,
+    WindowAlleles,
+    plan_epoch,
+)
 from genolewm_assets.lewm.packages.mix import EDIT_SHARES, PackageMix, Shares, present_shares, window_shares
-from genolewm_assets.lewm.training.mix import WITH_CLINVAR, WITH_GNOMAD, WITH_NONE, EpochPlan, WindowAlleles, plan_epoch
 from genolewm_assets.lewm.training.schedule import WindowSchedule
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.stream_world import window_alleles

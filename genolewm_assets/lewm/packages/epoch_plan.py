@@ -3,33 +3,27 @@
 Two things are planned: how often a window is visited, by its *stratum* (the origin; reference windows are divided into
 those with training alleles of ClinVar, those with gnomAD alleles only, and the others), and how many of a visit's slots
 take real alleles. A slot takes a real allele only if the window has one left for it, so hardly any slot falls back to a
-synthetic SNV. Not here: the order of the visits (``schedule``), sampling of edits (``lewm.edits``).
+synthetic SNV. Not here: the order of the visits (``lewm.training``), sampling of edits (``lewm.edits``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.lewm.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource
-from genolewm_assets.lewm.mapped import MappedWindows
-from genolewm_assets.lewm.packages import REFERENCE_ORIGIN, PackageMix, Shares, epoch_visits, present_shares
+from genolewm_assets.lewm.packages.mix import EDIT_SHARES, PackageMix, Shares, epoch_visits, present_shares
+from genolewm_assets.lewm.packages.schema import REFERENCE_ORIGIN
 
 Counts: TypeAlias = NDArray[np.int64]
 
-#: Sources in the order of a visit's slots, as codes.
-_SLOT_ORDER = np.array(
-    [
-        EDIT_SOURCE_CODES[source]
-        for source in (EditSource.CLINVAR, EditSource.GNOMAD, EditSource.SYNTHETIC_INDEL, EditSource.SYNTHETIC_SNV)
-    ],
-    dtype=np.int8,
-)
+CLINVAR, GNOMAD, INDEL, SNV = "clinvar", "gnomad", "synthetic_indel", "synthetic_snv"
+#: Sources in the order of a visit's slots, as codes of ``lewm.edits.EDIT_SOURCE_CODES``: their places in EDIT_SHARES.
+_SLOT_ORDER = np.array([list(EDIT_SHARES).index(source) for source in (CLINVAR, GNOMAD, INDEL, SNV)], dtype=np.int8)
 
 #: Strata of the reference windows: with ClinVar training alleles, with gnomAD alleles only, with neither.
 WITH_CLINVAR, WITH_GNOMAD, WITH_NONE = (f"{REFERENCE_ORIGIN}, {what}" for what in ("clinvar", "gnomad only", "none"))
@@ -46,6 +40,22 @@ _STEPS = 40
 
 # Multiples of these irrational numbers, modulo 1, are spread evenly over [0, 1), and independently of each other.
 _GOLDEN, _ROOT_2 = 0.6180339887498949, 0.4142135623730951
+
+
+class PlacedWindows(Protocol):
+    """Windows of which alleles are counted."""
+
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        ...
+
+    def spans(self, first_bp: int, last_bp: int) -> Iterator[tuple[str, Counts, Counts, Counts]]:
+        """Yield contig, starts and ends of the inner bases, and rows of the placed windows, contig by contig."""
+        ...
+
+    def origin_codes(self) -> tuple[tuple[str, ...], NDArray[np.int16]]:
+        """Return the names of origins, and the index of every window's."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,15 +79,16 @@ class WindowAlleles:
     gnomad: NDArray[np.uint16]
 
     @classmethod
-    def count(
-        cls, windows: MappedWindows, real: Mapping[EditSource, AlleleIndex], first_bp: int, last_bp: int
-    ) -> WindowAlleles:
-        """Count the alleles in the bases of every window but the first ``first_bp`` and the last ``last_bp``."""
-        found = {source: np.zeros(len(windows), dtype=np.uint16) for source in (EditSource.CLINVAR, EditSource.GNOMAD)}
+    def count(cls, windows: PlacedWindows, real: Mapping[Any, Any], first_bp: int, last_bp: int) -> WindowAlleles:
+        """Count the alleles in the bases of every window but the first ``first_bp`` and the last ``last_bp``.
+
+        ``real`` has the ``AlleleIndex`` of each source, by its name.
+        """
+        found = {source: np.zeros(len(windows), dtype=np.uint16) for source in (CLINVAR, GNOMAD)}
         for contig, starts, ends, rows in windows.spans(first_bp, last_bp):
             for source in found.keys() & real.keys():
                 found[source][rows] = np.minimum(real[source].count(contig, starts, ends), _MOST_ALLELES)
-        return cls(*windows.origin_codes(), found[EditSource.CLINVAR], found[EditSource.GNOMAD])
+        return cls(*windows.origin_codes(), found[CLINVAR], found[GNOMAD])
 
     def windows_by_origin(self) -> dict[str, int]:
         """Return the number of windows of every origin that has one, by its name, sorted."""
@@ -228,7 +239,7 @@ class _Solver:
 
     def solve(self, wanted: Mapping[str, float]) -> EpochPlan:
         """Return the plan of the epoch for wanted shares by source of the edit."""
-        clinvar, gnomad = wanted.get(EditSource.CLINVAR, 0.0), wanted.get(EditSource.GNOMAD, 0.0)
+        clinvar, gnomad = wanted.get(CLINVAR, 0.0), wanted.get(GNOMAD, 0.0)
         # What each source can give if the other has no slot.
         clinvar, gnomad = self._reached(clinvar, 0.0)[0], self._reached(0.0, gnomad)[1]
 
@@ -240,16 +251,16 @@ class _Solver:
         density, *levels = self._place(clinvar * factor, gnomad * factor)
         levels = [round(level, 6) for level in levels]
         real = self._served(density, *levels)
-        synthetic = wanted.get(EditSource.SYNTHETIC_SNV, 0.0), wanted.get(EditSource.SYNTHETIC_INDEL, 0.0)
+        synthetic = wanted.get(SNV, 0.0), wanted.get(INDEL, 0.0)
         indels = synthetic[1] / sum(synthetic) if sum(synthetic) else 0.0
         rest = 1 - sum(real)
         shares = Shares(
             {name: n * self._n / self._total for name, n in self._visits.items()},
             {
-                EditSource.GNOMAD.value: real[1],
-                EditSource.SYNTHETIC_SNV.value: rest * (1 - indels),
-                EditSource.SYNTHETIC_INDEL.value: rest * indels,
-                EditSource.CLINVAR.value: real[0],
+                GNOMAD: real[1],
+                SNV: rest * (1 - indels),
+                INDEL: rest * indels,
+                CLINVAR: real[0],
             },
         )
         visits = {name: float(n) for name, n in zip(self._names, density * self._windows, strict=True) if n > 0}
