@@ -218,7 +218,7 @@ def plant(
     Example: `genolewm audit plant data/packages/2026-02-26/0a1b2c3d4e5f planted --kind copy_95`
     """
     from genolewm_assets.audit import find_fasta, open_files, plant_leaks
-    from genolewm_assets.lewm.packages import open_tables
+    from genolewm_assets.packages import open_tables
 
     open_tables(package, allow_unaudited=True)  # raises if it is damaged
     fasta = reference or find_fasta(open_files(package, holdouts))

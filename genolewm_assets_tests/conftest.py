@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -39,6 +40,8 @@ from genolewm_assets_tests.servers.web_server import WebServer, running_server
 if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
+
+    from genolewm_assets.store.artefacts import Published, Root
 
 # What other modules than tests say `assert` in explains its failures too.
 pytest.register_assert_rewrite("genolewm_assets_tests.worlds", "genolewm_assets_tests.pictures")
@@ -280,3 +283,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
             return folder if folder.endswith(SHARING) and not path.endswith(FIRST_CLICK) else path
 
     return ByFile(config, log)
+
+
+@pytest.fixture(scope="session")
+def package_root(tmp_path_factory: pytest.TempPathFactory) -> Root:
+    """Return a root with caches of states and nothing else; not to be changed."""
+    from genolewm_assets.store.artefacts import Root
+    from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST
+
+    root = Root(tmp_path_factory.mktemp("packages") / "root")
+    root.claim("tiny", GENOME_DIGEST)
+    return root
+
+
+@pytest.fixture(scope="session")
+def package(package_root: Root) -> Published:
+    """Return a published package with its caches in that root; not to be changed."""
+    from genolewm_assets_tests.worlds.lewm.package_world import make_caches, make_sources, publish
+
+    sources = make_sources()
+    return publish(package_root, replace(sources, caches=make_caches(package_root, sources)))

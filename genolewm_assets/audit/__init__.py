@@ -2,8 +2,8 @@
 
 A package is read as a stranger reads it: its files as docs/data_model.md describes them, and the reference FASTA. Of
 the rest of the house only errors, progress and the trainer's dataset are used (contract in ``pyproject.toml``), so that
-a mistake of a filter is not repeated here. Not here: filters (``lewm.holdouts``, ``lewm.package_build``,
-``lewm.edits``) and the checks of a build, which know the filters' tables.
+a mistake of a filter is not repeated here. Not here: filters (``holdouts``, ``package_build``,
+``edits``) and the checks of a build, which know the filters' tables.
 """
 
 import lazy_loader

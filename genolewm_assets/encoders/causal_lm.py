@@ -22,7 +22,7 @@ from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
 from genolewm_assets.genome import TOKEN_BP, encode_sequence
-from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, check_spans
+from genolewm_assets.states import BLOCK_TOKENS, block_count, check_spans
 from genolewm_assets.store.files import JsonValue
 
 #: Windows of the first forward pass on an accelerator, unless a number is given.
@@ -266,7 +266,7 @@ class CausalLMStateEncoder:
     ) -> NDArray[Any]:
         """Compute the block states of edited windows from the first token that an edit changes.
 
-        Parameters, result and errors are those of :class:`~genolewm_assets.lewm.states.edited.EditEncoder` and
+        Parameters, result and errors are those of :class:`~genolewm_assets.states.edited.EditEncoder` and
         :meth:`encode_windows`. The states are those of :meth:`encode_windows` up to the rounding of the computation.
         A model for which that does not hold encodes whole windows; see :attr:`full_path_reason`.
         """

@@ -6,7 +6,7 @@ from genolewm_assets.encoders.model_files import ModelFiles, read_json_object
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import PROFILES, TOKEN_BP
-from genolewm_assets.lewm.states import BLOCK_TOKENS
+from genolewm_assets.states import BLOCK_TOKENS
 
 #: Names of the context in configurations of several families.
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "max_seqlen")

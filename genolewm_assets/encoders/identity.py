@@ -19,7 +19,7 @@ from genolewm_assets.encoders.tokens import PROMPT_TEMPLATE
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
+from genolewm_assets.states import BLOCK_TOKENS, block_count
 from genolewm_assets.store.files import JsonValue
 
 

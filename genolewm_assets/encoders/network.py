@@ -23,7 +23,7 @@ from genolewm_assets.encoders.identity import Compute
 from genolewm_assets.encoders.model_files import ModelFiles
 from genolewm_assets.encoders.model_loading import cut_layers, find_layers, load_model
 from genolewm_assets.errors import DeviceError
-from genolewm_assets.lewm.states import block_count, block_means
+from genolewm_assets.states import block_count, block_means
 
 #: Kinds of layers whose weights are kept in bfloat16 for products in bfloat16.
 _LINEAR = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
@@ -217,7 +217,7 @@ class Batches:
 
 
 def tensor_block_means(states: torch.Tensor, block_tokens: int) -> torch.Tensor:
-    """Average the states of consecutive blocks of tokens on their device, as ``lewm.states.block_means`` does.
+    """Average the states of consecutive blocks of tokens on their device, as ``states.block_means`` does.
 
     ``states``: float32, shape (n_windows, n_tokens, hidden), without tags. Means: float32, shape (n_windows, n_blocks,
     hidden), from sums in float64.

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
-from genolewm_assets.lewm.states import locus_blocks, pool_blocks
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.states import locus_blocks, pool_blocks
 from genolewm_assets.store.artefacts import Check, CheckResult
 
 #: Only caches with another precision than float32 have it.

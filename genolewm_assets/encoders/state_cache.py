@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateEncoder
 from genolewm_assets.encoders.state_checks import check_states
-from genolewm_assets.lewm.states import cache_config
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.states import cache_config
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets.store.files import JsonValue

@@ -16,7 +16,8 @@ from genolewm_assets.encoders.identity import Compute, StateEncoder
 from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT, check_precision, choose_rows
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
-from genolewm_assets.lewm.states import (
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.states import (
     RADIUS_TOKENS,
     PoolSide,
     block_count,
@@ -24,7 +25,6 @@ from genolewm_assets.lewm.states import (
     locus_blocks,
     pool_blocks,
 )
-from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import NOT_RUN, SHOWN_ROWS, Check, CheckResult, RowsAtFault, stating_compared
 
 #: The checks, in the order of :func:`check_states`.

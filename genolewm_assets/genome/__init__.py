@@ -2,7 +2,7 @@
 
 Here: contigs, intervals (the only conversions between 0-based and 1-based), sequence codes, k-mers, windows, variants,
 edits, clinical classes, splits, keyed random draws. Not here: files (``sources``, ``store``), tables and training data
-(``lewm``), Dagster code (``defs``).
+(``packages``, ``training``), Dagster code (``defs``).
 """
 
 import lazy_loader

@@ -2,7 +2,7 @@
 
 Belongs here: how files are written so that a crash leaves no partial result, and how readers verify them. The code
 knows files, digests and recipes, but no biology and no orchestrator. Does not belong here: VCF, FASTA and other formats
-of genomics, and downloads (``sources``); the declarations and checks of particular tables (``variants``, ``lewm``,
+of genomics, and downloads (``sources``); the declarations and checks of particular tables (``variants``, ``packages``,
 ``mito``); the asset graph (``defs``).
 """
 

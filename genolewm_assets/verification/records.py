@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError, RootError
-from genolewm_assets.lewm.holdouts import KEPT_FILE, read_kept
-from genolewm_assets.lewm.packages import (
+from genolewm_assets.holdouts import KEPT_FILE, read_kept
+from genolewm_assets.packages import (
     CURRENT_FILE,
     LATEST_FILE,
     PACKAGES,
@@ -25,9 +25,9 @@ from genolewm_assets.lewm.packages import (
     read_pointer,
     remedy_of_latest,
 )
-from genolewm_assets.lewm.states import find_index_faults
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.clinvar import LEDGER, check_ledger
+from genolewm_assets.states import find_index_faults
 from genolewm_assets.store.artefacts import ROOT_FILE, Finding, FindingKind, Root, verify_root
 from genolewm_assets.store.files import is_published_link
 from genolewm_assets.variants import is_release_key

@@ -19,8 +19,8 @@ from genolewm_assets.audit.reading.intervals import emitted_span, left_flank_spa
 from genolewm_assets.audit.report import Verdict
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
 from genolewm_assets.genome import encode_kmers, encode_sequence
-from genolewm_assets.lewm.mapped.checks import find_mapped_faults
-from genolewm_assets.lewm.packages.reader import verify_package
+from genolewm_assets.memory_mapped.checks import find_mapped_faults
+from genolewm_assets.packages.reader import verify_package
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import package_world as world

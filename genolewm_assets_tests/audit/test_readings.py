@@ -14,7 +14,7 @@ from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.console import out
 from genolewm_assets.errors import FastaError, VcfError
 from genolewm_assets.genome import GRCH38
-from genolewm_assets.lewm.holdouts.corpus import GRCH38_BASES
+from genolewm_assets.holdouts.corpus import GRCH38_BASES
 from genolewm_assets.sources.clinvar.terms import _STARS, label_of
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.referees.bcftools import write_fasta

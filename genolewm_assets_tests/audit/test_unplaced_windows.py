@@ -18,15 +18,15 @@ from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import Verdict
+from genolewm_assets.edits.allele_index import AlleleIndex
+from genolewm_assets.edits.held_sequences import HeldSequences
+from genolewm_assets.edits.placed_edits import EditPlace
+from genolewm_assets.edits.rules import EditRules, Redraw, SamplingRules
+from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import RelEdit, Variant, encode_kmers, encode_sequence, normalise, reverse_complement
 from genolewm_assets.genome import reverse_complement_edit as on_other_strand
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.held_sequences import HeldSequences
-from genolewm_assets.lewm.edits.placed_edits import EditPlace
-from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
-from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.mapped.split import MappedSplit
-from genolewm_assets.lewm.package_build.contexts import context_tables
+from genolewm_assets.memory_mapped.split import MappedSplit
+from genolewm_assets.package_build.contexts import context_tables
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world

@@ -17,7 +17,7 @@ from benchmarks.stream.size_tables import run_part, size_tables
 from benchmarks.stream.tables import make_folder, rate_table
 from benchmarks.vcf.tables import Setting
 from genolewm_assets.genome import Split, reverse_complement
-from genolewm_assets.lewm.packages import open_tables
+from genolewm_assets.packages import open_tables
 
 SHRINK, HELD = 200, 500
 

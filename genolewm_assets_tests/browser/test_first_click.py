@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from genolewm_assets.genome import EVALUATION, Holdout
 from genolewm_assets.lewm import GenoLeWMTestDataset, GenoLeWMValDataset
-from genolewm_assets.lewm.packages import open_tables
+from genolewm_assets.packages import open_tables
 from genolewm_assets_tests.browser.readme_pictures import take_pictures
 from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until

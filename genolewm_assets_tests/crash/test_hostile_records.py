@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError
-from genolewm_assets.lewm.holdouts.temporal import KEPT_FILE, KeptT0, read_kept
-from genolewm_assets.lewm.holdouts.temporal import _write as write_kept
-from genolewm_assets.lewm.packages.pointer import current_folder, find_current, pin_release, read_move
-from genolewm_assets.lewm.packages.reader import open_package
-from genolewm_assets.lewm.packages.references import PackageRef, write_latest
+from genolewm_assets.holdouts.temporal import KEPT_FILE, KeptT0, read_kept
+from genolewm_assets.holdouts.temporal import _write as write_kept
+from genolewm_assets.packages.pointer import current_folder, find_current, pin_release, read_move
+from genolewm_assets.packages.reader import open_package
+from genolewm_assets.packages.references import PackageRef, write_latest
 from genolewm_assets.sources.clinvar.releases import read_ledger
 from genolewm_assets.sources.files.digests import KnownDigests, RecordedDigests
 from genolewm_assets.store.artefacts.manifest import read_manifest

@@ -17,7 +17,7 @@ from genolewm_assets.encoders.identity import Compute
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.errors import DeviceError
 from genolewm_assets.genome import encode_sequence
-from genolewm_assets.lewm.states import block_means
+from genolewm_assets.states import block_means
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.rows import each_row

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from genolewm_assets.launch import environment_of
-from genolewm_assets.lewm.packages.pointer import open_current
+from genolewm_assets.packages.pointer import open_current
 from genolewm_assets_tests.faults.small_disk import SmallDisk
 from genolewm_assets_tests.live.graphql import GraphQL, Run, Tick
 from genolewm_assets_tests.live.harness import LiveServer, wait_until

@@ -15,12 +15,12 @@ import pysam
 import pytest
 
 from genolewm_assets.genome import GRCH38, PROFILES, Contig, ContigSet, acgt_runs
-from genolewm_assets.lewm.holdouts.build import HoldoutInputs, build_holdouts
-from genolewm_assets.lewm.holdouts.checks import check_holdouts
-from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.windows.table import build_window_table
+from genolewm_assets.holdouts.build import HoldoutInputs, build_holdouts
+from genolewm_assets.holdouts.checks import check_holdouts
+from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
+from genolewm_assets.windows.reference.table import build_window_table
 from genolewm_assets_tests.referees.clinvar_side import plain_class
 from genolewm_assets_tests.referees.holdout_lookup import footprints, index_of
 from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row

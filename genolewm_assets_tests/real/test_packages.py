@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.packages.reader import open_package, verify_package
+from genolewm_assets.packages.reader import open_package, verify_package
 from genolewm_assets_tests.real.conftest import PACKAGED, RealRoot
 
 #: chr17:43,044,295-43,125,364 (1-based) on GRCh38; every ClinVar record of the data is this gene's (NCBI GeneID 672).

@@ -14,14 +14,14 @@ import pysam.bcftools
 import pytest
 
 from genolewm_assets import lewm
+from genolewm_assets.edits.allele_index import AlleleIndex
+from genolewm_assets.edits.rules import SamplingRules
+from genolewm_assets.edits.sources import EditSource
 from genolewm_assets.genome import RelEdit, Split
 from genolewm_assets.lewm import TrainingTuple
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sources import EditSource
-from genolewm_assets.lewm.packages.reader import open_package
-from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
-from genolewm_assets.lewm.training.stream import RandomStream, StreamSettings, Visits
+from genolewm_assets.packages.reader import open_package
+from genolewm_assets.training.sampler.batch_sampler import BatchSampler
+from genolewm_assets.training.stream import RandomStream, StreamSettings, Visits
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.real.conftest import RealRoot
 from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows

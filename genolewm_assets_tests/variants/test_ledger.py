@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, InputError
-from genolewm_assets.lewm.windows.schema import TABLES as WINDOW_TABLES
 from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants import ledger as allele_ledger
 from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, FilterReason
 from genolewm_assets.variants.release_key import ReleaseKey, in_order, is_before, is_release_key
 from genolewm_assets.variants.schema import REJECTS, TABLES, RejectReason
+from genolewm_assets.windows.reference.schema import TABLES as WINDOW_TABLES
 from genolewm_assets_tests.rows import each_row
 
 

@@ -22,7 +22,7 @@ from genolewm_assets.audit.reading.package_files import TRAIN, open_files
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.mapped import write_from_tables
+from genolewm_assets.memory_mapped import write_from_tables
 
 #: Folders and file in the output of a planting.
 PACKAGE, HOLDOUTS, LIST = "package", "holdouts", "planted.json"

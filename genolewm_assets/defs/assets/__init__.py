@@ -1,7 +1,8 @@
 """The assets of the graph, one module per domain.
 
 Here: which inputs an asset opens, which functions build and check its files, and what the UI shows of it. Not here: how
-files are parsed, computed or checked (``sources``, ``lewm``, ``mito``, ``variants``); conditions, gates (``runtime``).
+files are parsed, computed or checked (``sources``, ``packages``, ``mito``, ``variants``); conditions, gates
+(``runtime``).
 """
 
 import lazy_loader

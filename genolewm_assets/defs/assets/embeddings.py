@@ -35,8 +35,8 @@ from genolewm_assets.encoders import (
     write_states,
 )
 from genolewm_assets.errors import GenoLeWMError, counted
-from genolewm_assets.lewm.states import refresh_cache_index
 from genolewm_assets.progress import Progress
+from genolewm_assets.states import refresh_cache_index
 from genolewm_assets.store.arrays import ArrayStoreReader, compute_key
 from genolewm_assets.store.artefacts import (
     BuildPlan,

@@ -27,7 +27,7 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.genome import EVALUATION, Holdout
-from genolewm_assets.lewm.holdouts import (
+from genolewm_assets.holdouts import (
     EARLIER_COLUMNS,
     HOLDOUT_ALLELES,
     HOLDOUT_CHECKS,
@@ -46,8 +46,8 @@ from genolewm_assets.lewm.holdouts import (
     check_holdouts,
     describe_temporal,
 )
-from genolewm_assets.lewm.package_build import WINDOWS_SUFFICE, check_windows_suffice, count_training_windows
-from genolewm_assets.lewm.packages import check_audited, read_latest, released
+from genolewm_assets.package_build import WINDOWS_SUFFICE, check_windows_suffice, count_training_windows
+from genolewm_assets.packages import check_audited, read_latest, released
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import CHECKSUM_MATCHES, SourceFile
 from genolewm_assets.sources.haplotypes import read_phased

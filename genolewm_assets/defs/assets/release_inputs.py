@@ -15,7 +15,7 @@ from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime import GatedAsset, Workspace, on_every_partition, on_same_key
 from genolewm_assets.errors import MissingResourceError, ResourceError
-from genolewm_assets.lewm.holdouts import CORPUS_COLUMNS, SEQUENCE_COLUMNS, HoldoutPolicy, TemporalChoice
+from genolewm_assets.holdouts import CORPUS_COLUMNS, SEQUENCE_COLUMNS, HoldoutPolicy, TemporalChoice
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.files import normal_json

@@ -1,7 +1,7 @@
 """The report of a move of ``packages/current``: what changed in ClinVar, in the benches and in training, in Markdown.
 
 The text is a function of the two packages and of the ClinVar tables: it names no time, no run and no folder outside the
-root. Not here: the comparison (``lewm.packages.diff``, ``variants.changes``), where the report is kept
+root. Not here: the comparison (``packages.diff``, ``variants.changes``), where the report is kept
 (``assets.packages.move_report``).
 """
 
@@ -17,7 +17,7 @@ from genolewm_assets.defs.display.markdown import as_code
 from genolewm_assets.defs.display.pictures import GREEN, GREY, ORANGE, VERMILION, draw_composition
 from genolewm_assets.errors import counted
 from genolewm_assets.genome import CLASSES, Split
-from genolewm_assets.lewm.packages import Move, PackageDiff, PackageInfo, PackageRef
+from genolewm_assets.packages import Move, PackageDiff, PackageInfo, PackageRef
 from genolewm_assets.variants import is_before, transitions
 
 #: What became of an allele of a bench, and the colour of it.

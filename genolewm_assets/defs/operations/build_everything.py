@@ -43,7 +43,7 @@ from genolewm_assets.defs.runtime import (
     report_failure,
 )
 from genolewm_assets.errors import GenoLeWMError, counted
-from genolewm_assets.lewm.packages import read_current, released
+from genolewm_assets.packages import read_current, released
 from genolewm_assets.store.artefacts import ArtefactId
 
 BUILD_EVERYTHING = "build_everything"

@@ -48,7 +48,7 @@ from genolewm_assets.defs.runtime import (
     reason_of,
 )
 from genolewm_assets.errors import BusyError, GenoLeWMError, counted
-from genolewm_assets.lewm.packages import choose_current, read_current, read_pin
+from genolewm_assets.packages import choose_current, read_current, read_pin
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, is_current
 from genolewm_assets.store.locks import is_running, locked_folder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, state_config, write_tiny_llama
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.lewm.holdouts import TemporalChoice, choose_t0, find_kept, keep_t0
+from genolewm_assets.holdouts import TemporalChoice, choose_t0, find_kept, keep_t0
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sample import check_sample, write_sample
 from genolewm_assets.sources.catalog import Catalog, load_catalog, mitochondrial_contig

@@ -20,7 +20,7 @@ from genolewm_assets.defs.runtime import (
     seen_releases,
 )
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.packages import read_current, read_pin
+from genolewm_assets.packages import read_current, read_pin
 from genolewm_assets.variants import ReleaseKey, in_order
 
 #: Asset that names the package in use.

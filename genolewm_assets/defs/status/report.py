@@ -29,7 +29,7 @@ from genolewm_assets.defs.status.troubles import (
     unfinished_runs,
     waiting_sensors,
 )
-from genolewm_assets.lewm.packages import CURRENT_FILE, PACKAGES
+from genolewm_assets.packages import CURRENT_FILE, PACKAGES
 from genolewm_assets.store.artefacts import ArtefactId
 from genolewm_assets.verification import find_record_faults
 

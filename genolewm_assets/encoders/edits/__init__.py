@@ -2,7 +2,7 @@
 
 Here: packed rows of reference windows and tails of edited windows, their attention in a model of transformers, and the
 proof that a model can be computed so. Not here: the model and its precision (``encoders.network``), tokens and stored
-dtypes (``encoders``), pooling (``lewm.states``). ``packed_attention`` and ``prefixes`` import ``torch``.
+dtypes (``encoders``), pooling (``states``). ``packed_attention`` and ``prefixes`` import ``torch``.
 """
 
 import lazy_loader

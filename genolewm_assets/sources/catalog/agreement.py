@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from genolewm_assets.errors import CatalogError, ConfigurationError, UnknownContigError
 from genolewm_assets.genome import Contig
-from genolewm_assets.lewm.packages import MIX_TOLERANCE, REFERENCE_ORIGIN, Shares, present_shares
+from genolewm_assets.packages import MIX_TOLERANCE, REFERENCE_ORIGIN, Shares, present_shares
 from genolewm_assets.sources.catalog.catalog import Catalog
 
 

@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from genolewm_assets.genome import WindowProfile
-from genolewm_assets.lewm.corpus import CorpusParams, CorpusSource
 from genolewm_assets.sources.catalog.fields import Section, Share, Url, refusal
+from genolewm_assets.windows.corpus import CorpusParams, CorpusSource
 
 #: Names of the configurations of the corpus.
 CORPUS_SOURCES = tuple(source.value for source in CorpusSource)

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.holdouts import HoldoutPolicy, TemporalSetting
-from genolewm_assets.lewm.packages import (
+from genolewm_assets.holdouts import HoldoutPolicy, TemporalSetting
+from genolewm_assets.packages import (
     EDIT_SHARES,
     MAX_VISITS,
     NOT_STATED,
@@ -19,8 +19,8 @@ from genolewm_assets.lewm.packages import (
     Shares,
     window_shares,
 )
-from genolewm_assets.lewm.states import BLOCK_TOKENS
 from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share, refusal
+from genolewm_assets.states import BLOCK_TOKENS
 from genolewm_assets.variants import ReleaseKey
 
 #: Hub id by the name that a catalogue may give instead.
@@ -140,7 +140,7 @@ class EncoderSection(Section):
 
 
 class HoldoutsSection(PolicySection):
-    """What is held out of training; the fields are those of :class:`~genolewm_assets.lewm.holdouts.HoldoutPolicy`.
+    """What is held out of training; the fields are those of :class:`~genolewm_assets.holdouts.HoldoutPolicy`.
 
     ``clinvar_genes`` names held-out genes; an empty list holds out none. If it is missing, ``clinvar_gene_fraction`` of
     the gene components is chosen by hash.

@@ -18,7 +18,6 @@ import pysam
 
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import ContigSet
-from genolewm_assets.lewm.corpus import Placement, PlacementHow, WindowAligner
 from genolewm_assets.sources.corpus.parts import (
     OVERLAP_BP,
     PART_BP,
@@ -30,6 +29,7 @@ from genolewm_assets.sources.corpus.parts import (
     write_part,
 )
 from genolewm_assets.sources.corpus.screen import KmerScreen
+from genolewm_assets.windows.corpus import Placement, PlacementHow, WindowAligner
 
 #: Smallest share of the window that is aligned, and of alignment columns that match, for a hit to be accepted; 0 to 1.
 MIN_COVERAGE = 0.9

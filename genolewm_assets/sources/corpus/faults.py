@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.corpus import FAULTS, RecordFault, SkipReason
+from genolewm_assets.windows.corpus import FAULTS, RecordFault, SkipReason
 
 #: Reasons, and rows of each, that a message names.
 _REASONS_NAMED, _ROWS_NAMED = 3, 5

@@ -18,7 +18,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.corpus import (
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.sources.corpus.faults import FaultTally
+from genolewm_assets.sources.corpus.layouts import find_layout
+from genolewm_assets.sources.corpus.parts import BatchAligner
+from genolewm_assets.sources.files import fetch_error
+from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.tables import open_table_writer
+from genolewm_assets.variants import ShardReport
+from genolewm_assets.windows.corpus import (
     CORPUS_SKIPPED,
     CORPUS_WINDOWS,
     CorpusBatch,
@@ -31,14 +39,6 @@ from genolewm_assets.lewm.corpus import (
     build_corpus_windows,
     check_corpus_windows,
 )
-from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.corpus.faults import FaultTally
-from genolewm_assets.sources.corpus.layouts import find_layout
-from genolewm_assets.sources.corpus.parts import BatchAligner
-from genolewm_assets.sources.files import fetch_error
-from genolewm_assets.store.artefacts import CheckResult
-from genolewm_assets.store.tables import open_table_writer
-from genolewm_assets.variants import ShardReport
 
 WINDOWS_NAME = "windows.parquet"
 SKIPPED_NAME = "skipped.parquet"
@@ -134,7 +134,7 @@ def write_corpus_windows(
     Returns
     -------
     ShardReport
-        Counts of :class:`~genolewm_assets.lewm.corpus.CorpusLedger`, and rows by file name.
+        Counts of :class:`~genolewm_assets.windows.corpus.CorpusLedger`, and rows by file name.
 
     Raises
     ------

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import start_from_pos
-from genolewm_assets.lewm.corpus import CorpusRecord, CorpusSource, RecordFault, SkipReason
 from genolewm_assets.store.tables import Unreadable, Value, Wanted, column_faults, find_misspelt, read_column
+from genolewm_assets.windows.corpus import CorpusRecord, CorpusSource, RecordFault, SkipReason
 
 Row = Mapping[str, Value]
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.lewm.corpus import WindowAligner
 from genolewm_assets.sources.corpus.screen import KmerScreen
+from genolewm_assets.windows.corpus import WindowAligner
 
 #: Bases of a part: its minimap2 index takes up to 17 bytes a base while it is made.
 PART_BP = 30_000_000

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.lewm.holdouts import PhasedGenotypes
+from genolewm_assets.holdouts import PhasedGenotypes
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.vcf import ContigNames, LocalVcf, VcfBlock, VcfScanner, check_assembly
 from genolewm_assets.variants import ALLELE_KEY, AlleleNormaliser, NormalAllele

@@ -21,10 +21,10 @@ from pysam.utils import SamtoolsError
 
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import Bases, Contig, ContigSet, acgt_runs
-from genolewm_assets.lewm.windows import GENOME_CONTIGS
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
 from genolewm_assets.sources.reference.contig_pieces import ContigPieces
+from genolewm_assets.windows.reference import GENOME_CONTIGS
 
 FASTA_NAME = "genome.fa.gz"
 CONTIGS_NAME = "contigs.parquet"

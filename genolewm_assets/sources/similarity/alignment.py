@@ -9,7 +9,7 @@ import mappy
 import numpy as np
 
 from genolewm_assets.errors import FastaError
-from genolewm_assets.lewm.holdouts import HeldPlace
+from genolewm_assets.holdouts import HeldPlace
 from genolewm_assets.sources.similarity.held_part import HeldPart
 
 #: minimap2's flag MM_F_EQX: equal and unequal bases have operations of their own in the CIGAR.

@@ -18,7 +18,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from genolewm_assets.lewm.holdouts import Held, HeldPlace, Query, Similarity, SimilarReason
+from genolewm_assets.holdouts import Held, HeldPlace, Query, Similarity, SimilarReason
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity.alignment import HeldAligner
@@ -47,7 +47,7 @@ _K = 21
 
 
 class SequenceSearch:
-    """Searches windows for held-out sequence; a :class:`~genolewm_assets.lewm.holdouts.SimilaritySearch`.
+    """Searches windows for held-out sequence; a :class:`~genolewm_assets.holdouts.SimilaritySearch`.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 Here: layout, writer, reader, verification, reports and export of a store; a folder of stores by configuration (cache);
 the index of rows by hash. Not here: manifests and publication (``store.artefacts``), tables (``store.tables``), locks
-(``store.locks``), what the rows mean (``encoders``, ``forensic``, ``lewm``).
+(``store.locks``), what the rows mean (``encoders``, ``forensic``, ``states``).
 """
 
 import lazy_loader

@@ -18,8 +18,8 @@ from genolewm_assets.defs.assets.packages import current as current_package
 from genolewm_assets.defs.display import FIGURES
 from genolewm_assets.defs.runtime import webhook as webhook_module
 from genolewm_assets.defs.runtime.webhook import UI_VARIABLE, WEBHOOK_VARIABLE
-from genolewm_assets.lewm.packages.pointer import pin_release, read_current
-from genolewm_assets.lewm.packages.references import read_latest
+from genolewm_assets.packages.pointer import pin_release, read_current
+from genolewm_assets.packages.references import read_latest
 from genolewm_assets_tests.pictures import PICTURE
 from genolewm_assets_tests.referees import package_tables as referee
 from genolewm_assets_tests.servers.webhook import Webhook, closed_port, webhook_server

@@ -11,7 +11,7 @@ import pytest
 from genolewm_assets.defs.runtime import workspace as workspace_module
 from genolewm_assets.encoders import PRECISION_SUFFICIENT, STATE_CHECKS, write_tiny_llama
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, RejectedResourceError
-from genolewm_assets.lewm.states.index import CACHE_INDEX, check_cache_index, open_cache_index
+from genolewm_assets.states.index import CACHE_INDEX, check_cache_index, open_cache_index
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 #: Caches by the partition of the window table that their rows belong to.

@@ -20,10 +20,10 @@ from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.assets.packages.frozen import tuples_frozen
 from genolewm_assets.defs.runtime.partitions import BY_FROZEN_RELEASE, BY_PACKAGED_RELEASE
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets.lewm.freezing.checks import FROZEN_CHECKS
-from genolewm_assets.lewm.packages.references import read_latest
-from genolewm_assets.lewm.training.batches import encode_targets
+from genolewm_assets.packages.references import read_latest
 from genolewm_assets.store.artefacts.verify import verify_root
+from genolewm_assets.training.batches import encode_targets
+from genolewm_assets.training.epoch_checks import FROZEN_CHECKS
 from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, failed_checks
 from genolewm_assets_tests.worlds.lewm.frozen_world import assert_same

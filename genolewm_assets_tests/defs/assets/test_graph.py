@@ -18,7 +18,7 @@ from genolewm_assets.defs.runtime.automation import SOURCES
 from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
 from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT
 from genolewm_assets.encoders import PRECISION_SUFFICIENT
-from genolewm_assets.lewm.package_build import WINDOWS_SUFFICE
+from genolewm_assets.package_build import WINDOWS_SUFFICE
 from genolewm_assets.variants import CONTIGS_KNOWN
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.rows import each_row
@@ -193,6 +193,6 @@ def test_definitions_load_light() -> None:
 
 
 def test_core_imports_no_dagster() -> None:
-    modules = "genolewm_assets.genome, genolewm_assets.store, genolewm_assets.lewm.windows.table"
+    modules = "genolewm_assets.genome, genolewm_assets.store, genolewm_assets.windows.reference.table"
     code = f"import sys, {modules}; sys.exit(bool({{'dagster', 'pysam'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -23,9 +23,9 @@ from genolewm_assets.defs.assets.packages import audit as audit_module
 from genolewm_assets.defs.assets.packages.audit import KINDS_OF, check_no_leak, check_power
 from genolewm_assets.defs.assets.packages.audit_table import AUDIT_FINDINGS, PACKAGE_AUDIT
 from genolewm_assets.errors import MissingResourceError, RejectedResourceError
-from genolewm_assets.lewm.packages.audits import IS_CONCLUSIVE
-from genolewm_assets.lewm.packages.pointer import pin_release, read_current
-from genolewm_assets.lewm.packages.references import PackageRef, read_latest, write_latest
+from genolewm_assets.packages.audits import IS_CONCLUSIVE
+from genolewm_assets.packages.pointer import pin_release, read_current
+from genolewm_assets.packages.references import PackageRef, read_latest, write_latest
 from genolewm_assets.sources.catalog.training import AuditedKind
 from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets_tests.rows import each_row

@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.defs.assets.holdouts import describe_holdouts
-from genolewm_assets.lewm.holdouts.build import build_holdouts
-from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.package_build import WINDOWS_SUFFICE, writer
+from genolewm_assets.holdouts.build import build_holdouts
+from genolewm_assets.holdouts.policy import HoldoutPolicy
+from genolewm_assets.package_build import WINDOWS_SUFFICE, writer
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.lewm.holdouts.temporal import KEPT_FILE, TemporalChoice, TemporalRule
+from genolewm_assets.holdouts.temporal import KEPT_FILE, TemporalChoice, TemporalRule
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import register_releases
 from genolewm_assets_tests.command_line import run

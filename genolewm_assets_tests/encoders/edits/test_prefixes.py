@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets import encoders
 from genolewm_assets.errors import InputError, SequenceError
-from genolewm_assets.lewm.states import Pooling, block_count, pool_blocks
+from genolewm_assets.states import Pooling, block_count, pool_blocks
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.encoders.edits.other_models import write_other_model
 from genolewm_assets_tests.late import Late

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from genolewm_assets.edits.allele_index import AlleleIndex
+from genolewm_assets.edits.draws import DrawKey, TrainDraws
+from genolewm_assets.edits.held_sequences import HeldSequences
+from genolewm_assets.edits.placed_edits import EditPlace
+from genolewm_assets.edits.rules import EditRules, Redraw, SamplingRules
+from genolewm_assets.edits.sources import EDIT_SOURCE_CODES, EditSource
+from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import EditedWindow, EditSpec, RelEdit
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.draws import DrawKey, TrainDraws
-from genolewm_assets.lewm.edits.held_sequences import HeldSequences
-from genolewm_assets.lewm.edits.placed_edits import EditPlace
-from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
-from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
-from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets_tests.referees.sampling.plain_synthetic import draw_indel, draw_snv
 
 #: Synthetic proposals of one source for one slot, after which the source counts as exhausted.

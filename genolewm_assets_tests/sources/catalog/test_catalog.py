@@ -15,7 +15,7 @@ import yaml
 from genolewm_assets.errors import CatalogError, ConfigurationError
 from genolewm_assets.forensic.runs import RunRules
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
-from genolewm_assets.lewm.packages.mix import PackageMix
+from genolewm_assets.packages.mix import PackageMix
 from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, load_catalog
 from genolewm_assets.sources.catalog.corpus import CORPUS_SOURCES
 from genolewm_assets.sources.catalog.forensic import ForensicSection

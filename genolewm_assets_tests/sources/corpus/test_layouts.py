@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets.sources.corpus.files import look_at_corpus_file, read_records
 from genolewm_assets.sources.corpus.layouts import find_layout
+from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus_files import gene_row, text_row, write_rows
 

@@ -10,12 +10,12 @@ import pysam
 import pytest
 
 from genolewm_assets.genome import Contig, ContigSet, reverse_complement
-from genolewm_assets.lewm.corpus.placement import CorpusPlacer, WindowAligner
-from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.lewm.corpus.windows import CorpusParams
 from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
 from genolewm_assets.sources.corpus.files import write_corpus_windows
 from genolewm_assets.sources.corpus.parts import PART_BP, Stretch, divide, needs_parts
+from genolewm_assets.windows.corpus.placement import CorpusPlacer, WindowAligner
+from genolewm_assets.windows.corpus.records import CorpusSource
+from genolewm_assets.windows.corpus.windows import CorpusParams
 from genolewm_assets_tests.worlds.sources.corpus import SMALL, random_bases
 from genolewm_assets_tests.worlds.sources.corpus_files import text_row, write_rows
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
-from genolewm_assets.lewm.holdouts import Query, Similarity, SimilarReason
-from genolewm_assets.lewm.holdouts.similar import WindowKey
+from genolewm_assets.holdouts import Query, Similarity, SimilarReason
+from genolewm_assets.holdouts.similar import WindowKey
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 from genolewm_assets.sources.similarity.held_part import HeldPart, HeldSpan, divide, encode

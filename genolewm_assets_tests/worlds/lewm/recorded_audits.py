@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from genolewm_assets.lewm.packages.audits import (
+from genolewm_assets.packages.audits import (
     AUDIT_ASSET,
     IS_CONCLUSIVE,
     NO_LEAK_FOUND,

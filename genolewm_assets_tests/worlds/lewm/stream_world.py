@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from genolewm_assets.edits.draws import DrawKey
+from genolewm_assets.edits.sources import EDIT_SOURCE_CODES, EditSource
+from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import Variant, normalise, reverse_complement
-from genolewm_assets.lewm.edits.draws import DrawKey
-from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
-from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.packages.epoch_plan import WindowAlleles
-from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
-from genolewm_assets.lewm.training.schedule import EditMix
+from genolewm_assets.packages.epoch_plan import WindowAlleles
+from genolewm_assets.packages.schema import PACKAGE_WINDOWS
+from genolewm_assets.training.schedule import EditMix
 
 WINDOW_BP, MARGIN_BP = 3_072, 256
 CONTIG = "chr17"

@@ -38,7 +38,7 @@ from genolewm_assets.defs.runtime import (
     on_every_partition,
     on_same_key,
 )
-from genolewm_assets.lewm.packages import (
+from genolewm_assets.packages import (
     AUDIT_ASSET,
     IS_CONCLUSIVE,
     NO_LEAK_FOUND,

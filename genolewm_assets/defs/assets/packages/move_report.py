@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from genolewm_assets.defs.assets import count_changes
 from genolewm_assets.defs.runtime import Workspace
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.packages import (
+from genolewm_assets.packages import (
     CURRENT_FILE,
     REPORTS,
     Move,
@@ -33,7 +33,7 @@ from genolewm_assets.store.files import canonical_json, naming, read_document, r
 
 if TYPE_CHECKING:
     from genolewm_assets.defs.display import MoveFacts
-    from genolewm_assets.lewm.packages import Package
+    from genolewm_assets.packages import Package
 
 #: Raised when the same packages give another report.
 REPORT_VERSION = "1"

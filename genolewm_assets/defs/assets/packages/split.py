@@ -33,9 +33,9 @@ from genolewm_assets.defs.runtime import (
     reference_opener,
 )
 from genolewm_assets.genome import EVALUATION, Bases, Holdout, Split
-from genolewm_assets.lewm.holdouts import describe_temporal
-from genolewm_assets.lewm.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
-from genolewm_assets.lewm.packages import (
+from genolewm_assets.holdouts import describe_temporal
+from genolewm_assets.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
+from genolewm_assets.packages import (
     CARD,
     PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,

@@ -1,9 +1,0 @@
-from .batches import TrainingBatch as TrainingBatch
-from .batches import encode_targets as encode_targets
-from .dataset import GenoLeWMDataset as GenoLeWMDataset
-from .dataset import GenoLeWMTestDataset as GenoLeWMTestDataset
-from .dataset import GenoLeWMValDataset as GenoLeWMValDataset
-from .opening import stated_options as stated_options
-from .tensors import as_tensors as as_tensors
-from .tuples import TrainingTuple as TrainingTuple
-from .window_states import LiveEncoder as LiveEncoder
