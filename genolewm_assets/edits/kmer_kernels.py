@@ -31,7 +31,6 @@ _CODES[np.frombuffer(b"ACGT", dtype=np.uint8)] = np.arange(4)
 
 _TOP = np.uint64(2 * (K - 1))
 _MASK = np.uint64((1 << 2 * K) - 1)
-_SEED_TOP = np.uint64(2 * (SEED - 1))
 _SEED_MASK = np.uint64((1 << 2 * SEED) - 1)
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(31)
 #: ``_FACTOR`` times this is 1, modulo 2**64.

@@ -111,21 +111,14 @@ def near_clusters(differences: Sequence[Sequence[Difference]], max_differences: 
     return first.tolist()
 
 
-def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[Split]) -> int | None:
-    """Return the fewest differences between two genomes of different splits; None if there is only one split.
-
-    Used by the checks: it counts all differences of every such pair, unlike :func:`near_clusters`, which stops counting
-    above its limit.
-    """
-    return near_pairs(differences, split, limit=-1, most=0)[0]
-
-
 def near_pairs(
     differences: Sequence[Sequence[Difference]], split: Sequence[Split], *, limit: int, most: int
 ) -> tuple[int | None, list[tuple[int, int, int]]]:
-    """Return :func:`least_distance`, and pairs of genomes of different splits with at most ``limit`` differences.
+    """Return the fewest differences between two genomes of different splits, and the pairs with at most ``limit``.
 
-    The pairs, at most ``most``, are two indices and the number of differences, sorted.
+    Used by the checks: all differences of every such pair are counted, unlike in :func:`near_clusters`, which stops
+    above its limit. None if there is only one split. The pairs, at most ``most``, are two indices and the number of
+    differences, sorted.
     """
     from genolewm_assets.mito.genomes.split_kernels import least_difference
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import struct
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -83,25 +82,6 @@ def read_index(index: Path | bytes, *, where: str) -> VariantIndex:
     """
     content = _IndexContent(_inflate(_packed(index, where), where), where)
     return VariantIndex(_in_file_order(content.contigs(), where))
-
-
-def split_region(contig: IndexedContig, parts: int) -> list[tuple[int, int]]:
-    """Divide a contig's part of a file for parallel reading.
-
-    Result: at most ``parts`` half-open ranges of virtual offsets, in order and without gaps, that cover the contig.
-    They are divided at the cuts closest to equal shares of the compressed bytes; with few cuts there are fewer ranges.
-    """
-    if parts < 1:
-        raise ValueError(f"parts: expected at least 1, got {parts}")
-    # Differences of virtual offsets are compressed bytes times 65,536; within one block they are bytes of text.
-    size = contig.end - contig.begin
-    borders = {_closest(contig.cuts, contig.begin + size * n // parts) for n in range(1, parts)} if contig.cuts else ()
-    return list(pairwise([contig.begin, *sorted(borders), contig.end]))
-
-
-def _closest(cuts: tuple[int, ...], target: int) -> int:
-    at = bisect_left(cuts, target)
-    return min(cuts[max(0, at - 1) : at + 1], key=lambda cut: abs(cut - target))
 
 
 def _packed(index: Path | bytes, where: str) -> bytes:

@@ -20,7 +20,6 @@ from genolewm_assets.sources.vcf.index import (
     VariantIndex,
     find_index,
     read_index,
-    split_region,
 )
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.index_files import (
@@ -122,22 +121,6 @@ def test_made_files(tmp_path_factory: pytest.TempPathFactory, text: bytes, how: 
     index = read_index(path.read_bytes(), where="made")
     check_against_lines(index, vcf)
     check_against_lines(read_index(path, where="made"), vcf)
-
-
-OFFSETS = st.integers(0, 1 << 63)
-
-
-@given(st.lists(OFFSETS, min_size=2, max_size=40, unique=True).map(sorted), st.integers(1, 12))
-def test_a_region_is_divided_at_cuts(offsets: list[int], parts: int) -> None:
-    begin, *cuts, end = offsets
-    regions = split_region(IndexedContig("chr1", begin, end, None, tuple(cuts)), parts)
-    assert 1 <= len(regions) <= parts
-    assert (regions[0][0], regions[-1][1]) == (begin, end)
-    assert all(region[1] == following[0] for region, following in pairwise(regions))
-    assert {start for start, _ in regions[1:]} <= set(cuts)
-    assert all(start < stop for start, stop in regions)
-    if cuts and parts > 1:
-        assert len(regions) > 1
 
 
 def test_contigs_stand_in_the_order_of_the_file() -> None:
