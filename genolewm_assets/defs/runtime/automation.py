@@ -62,8 +62,9 @@ def _changed_while_built() -> Condition:
 
     Such a build reads the previous version, so the target must be built once more.
     """
-    # A run that builds both assets reads the new version.
-    elsewhere = ~AC.executed_with_root_target() & ~AC.executed_with_tags(tag_keys={REFRESH_TAG})
+    # A run that builds both assets reads the new version. Of runs with the tag every new update is asked: other
+    # conditions of Dagster know of the latest partition only, and several are built between two ticks.
+    elsewhere = ~AC.executed_with_root_target() & ~AC.all_new_updates_have_run_tags(tag_keys={REFRESH_TAG})
     begun_before = AC.run_in_progress() & ~AC.run_in_progress().newly_true()
     changed: Condition = AC.any_deps_match(AC.data_version_changed() & elsewhere) & begun_before
     return changed.since(AC.newly_requested())
