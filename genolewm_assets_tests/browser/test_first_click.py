@@ -54,6 +54,10 @@ def test_one_click_builds_everything_and_releases_follow(browser: Browser, tmp_p
         assert {run.tags["genolewm/held"] for run in requested} == {"false"}
         assert {run.tags["dagster/partition"] for run in requested if run.job == REFRESH} == {"2024-01-07", FIRST}
         assert graphql.runs(job=REFRESH, tags={"dagster/sensor_name": SENSOR}) == []
+        # Nor did a condition, but for the pointer, which follows every audit.
+        wait_until(lambda: not graphql.runs(statuses=["QUEUED", "STARTING", "STARTED"]), "the queue to be empty")
+        asked = graphql.runs(tags={"dagster/sensor_name": "cpu_automation_sensor"})
+        assert {run.assets for run in asked} <= {("packages/current",)}
         shows_package(page, FIRST)
         every_holdout_has_windows(server)
         take_pictures(browser, server.url)
