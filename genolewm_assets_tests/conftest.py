@@ -67,7 +67,6 @@ FIRST = (
     "live/test_web_directory.py",
     "browser/test_dagster_ui.py",
     "deploy/test_units.py",
-    "live/test_graphql.py",
     "real/",
     "defs/operations/test_demo.py",
     "crash/test_shard_builds.py",

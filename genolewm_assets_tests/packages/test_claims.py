@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import Split
 from genolewm_assets.packages.damage import find_package_damage
 from genolewm_assets.packages.reader import open_tables, verify_package
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
@@ -27,23 +28,28 @@ MANY = 10**18
 def reseal(package: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change ``package.json``, and make every digest, size and count of the record files right again."""
     info = json.loads((package / "package.json").read_bytes())
-
-    def measure(entry: dict[str, Any]) -> None:
-        data = (package / entry["path"]).read_bytes()
-        entry |= {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
-
     for entry in info["files"]:
-        measure(entry)
+        measure(package, entry)
     for split, stated in info["splits"].items():
         names = (f"data/{split}-", f"variants/{split}.", f"controls/{split}.")
         ours = sorted(f"{e['sha256']}  {e['path']}\n" for e in info["files"] if e["path"].startswith(names))
         stated["sha256"] = hashlib.sha256("".join(ours).encode()).hexdigest()
     change(info)
     write(package / "package.json", info)
-    manifest = json.loads((package / "manifest.json").read_bytes()) | {"counts": info["counts"]}
+    reseal_manifest(package)
+
+
+def reseal_manifest(package: Path) -> None:
+    counts = json.loads((package / "package.json").read_bytes())["counts"]
+    manifest = json.loads((package / "manifest.json").read_bytes()) | {"counts": counts}
     for entry in manifest["files"]:
-        measure(entry)
+        measure(package, entry)
     write(package / "manifest.json", manifest)
+
+
+def measure(package: Path, entry: dict[str, Any]) -> None:
+    data = (package / entry["path"]).read_bytes()
+    entry |= {"sha256": hashlib.sha256(data).hexdigest(), "size_bytes": len(data)}
 
 
 def write(path: Path, content: object) -> None:
@@ -135,6 +141,18 @@ def test_a_parquet_file_that_is_none(copy: Path, package, content: bytes) -> Non
         open_tables(copy, allow_unaudited=True)
 
 
+def test_pages_that_are_none(copy: Path, package) -> None:
+    data = (copy / TABLE).read_bytes()
+    (copy / TABLE).write_bytes(data[:4] + b"\xff" * 396 + data[400:])
+    reseal(copy, unchanged)
+    (fault,) = faults(copy, package)
+    assert f"copy/{TABLE}: cannot be read as Parquet" in fault
+    opened = open_tables(copy, allow_unaudited=True)
+    for read in (opened.variants, lambda split: list(opened.variant_batches(split, ["chrom", "alt"]))):
+        with pytest.raises(CorruptResourceError, match=f"{TABLE}: cannot be read as Parquet"):
+            read(Split.TRAIN)
+
+
 def damaged(directory: Path) -> list[str]:
     return [damage.file for damage in find_package_damage(directory, ByteCount(NO_PROGRESS, 0))]
 
@@ -191,6 +209,28 @@ def test_one_flipped_byte_anywhere_is_found_and_its_file_named(package, tmp_path
                 assert found == [name], (name, at)
             path.write_bytes(original)
     assert damaged(target) == []
+
+
+def test_a_digest_in_any_record_is_compared(copy: Path) -> None:
+    """One file of each folder; ``package.json`` is also changed with a manifest that is right for it."""
+    manifest, info = (copy / "manifest.json").read_bytes(), (copy / "package.json").read_bytes()
+    lone = {"README.md", "package.json"}
+    in_each_folder = {path.partition("/")[0]: path for path in digests(copy)}
+    assert in_each_folder.keys() == {"arrays", "controls", "data", "holdouts", "variants", *lone}
+    for path in in_each_folder.values():
+        digest = digests(copy)[path].encode()
+        other = digest.translate(bytes.maketrans(b"0123456789abcdef", b"123456789abcdef0"))
+        (copy / "manifest.json").write_bytes(manifest.replace(digest, other))
+        assert damaged(copy) == [path if path in lone else "manifest.json"], path
+        (copy / "manifest.json").write_bytes(manifest)
+        if path not in lone:
+            (copy / "package.json").write_bytes(info.replace(digest, other))
+            assert damaged(copy) == ["package.json"], path
+            reseal_manifest(copy)
+            assert damaged(copy) == ["package.json"], path
+            (copy / "package.json").write_bytes(info)
+            (copy / "manifest.json").write_bytes(manifest)
+    assert damaged(copy) == []
 
 
 def test_missing_extra_and_replaced_files_are_named(package, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -65,6 +66,24 @@ def test_a_package_is_hashed_once(hashed: list[Path], copy: Path) -> None:
     first = open_tables(copy, allow_unaudited=True)
     assert open_tables(copy, allow_unaudited=True) == first
     assert hashed == [copy]
+
+
+def test_hash_forces_it(hashed: list[Path], copy: Path) -> None:
+    open_tables(copy, allow_unaudited=True)
+    open_tables(copy, contents="hash", allow_unaudited=True)
+    assert hashed == [copy, copy]
+
+
+def test_a_record_is_the_users_own_whatever_the_umask(hashed: list[Path], copy: Path, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        open_tables(copy, allow_unaudited=True)
+        open_tables(copy, allow_unaudited=True)
+    finally:
+        os.umask(before)
+    assert hashed == [copy]
+    (record,) = (tmp_path / "cache/verified").glob("*.json")
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("name", [TABLE, "data/train-00000-of-00001.parquet", "package.json", "README.md"])

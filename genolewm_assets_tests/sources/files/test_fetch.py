@@ -136,6 +136,14 @@ def test_a_wrong_digest_leaves_nothing(site: WebServer, target: Path, algorithm:
     assert leftovers(target) == []
 
 
+def test_a_wrong_digest_keeps_the_file_that_was_there(site: WebServer, target: Path) -> None:
+    target.parent.mkdir()
+    target.write_bytes(b"good")
+    with pytest.raises(ChecksumError):
+        fetch(site.url("data.bin"), target, md5="0" * 32)
+    assert target.read_bytes() == b"good"
+
+
 def test_one_download_at_a_time(site: WebServer, target: Path) -> None:
     target.parent.mkdir()
     part = target.with_name("data.bin.part")
@@ -183,6 +191,11 @@ def test_published_md5_is_read_in_every_spelling(site: WebServer, tmp_path: Path
     assert published_md5((tmp_path / "data.bin").as_uri()) == MD5
 
 
+def test_published_md5_of_a_url_with_a_query(site: WebServer) -> None:
+    site.files["data.bin.md5?token=a"] = MD5.encode()
+    assert published_md5(site.url("data.bin?token=a")) == MD5
+
+
 @pytest.mark.parametrize("status", [403, 404])
 def test_no_published_md5(site: WebServer, status: int) -> None:
     site.statuses = [status]
@@ -197,6 +210,15 @@ def test_a_checksum_file_without_the_checksum(site: WebServer, content: bytes) -
     site.files["data.bin.md5"] = content
     with pytest.raises(FetchError, match=r"states no MD5 of 'data.bin'"):
         published_md5(site.url("data.bin"))
+
+
+def test_a_checksum_file_has_a_limit(site: WebServer, tmp_path: Path) -> None:
+    content = MD5.encode() + b"\n" * (1 << 20)
+    site.files["data.bin.md5"] = content
+    (tmp_path / "data.bin.md5").write_bytes(content)
+    for url in (site.url("data.bin"), str(tmp_path / "data.bin")):
+        with pytest.raises(FetchError, match="file is too large: expected at most 1,048,576 bytes"):
+            published_md5(url)
 
 
 def test_a_checksum_file_behind_server_errors(site: WebServer) -> None:
