@@ -135,6 +135,19 @@ def test_a_person_moves_t0_and_forgets_it(tmp_path: Path) -> None:
     assert keep_t0(root, YEAR, known[-1], known) == first
 
 
+def test_a_t0_that_a_person_moved_stays_under_another_age(tmp_path: Path) -> None:
+    root, known, half = Root(tmp_path), WEEKLY[:80], TemporalSetting(months=6)
+    move_t0(root, YEAR, WEEKLY[70], known)
+    moved = (tmp_path / KEPT_FILE).read_bytes()
+    kept = keep_t0(root, half, known[-1], known)
+    assert kept == find_kept(tmp_path, half, known[-1], known) == KeptT0(12, WEEKLY[70], moved=True)
+    assert (tmp_path / KEPT_FILE).read_bytes() == moved
+    assert choose_t0(WEEKLY[79], half, known, kept) == TemporalChoice(WEEKLY[70], TemporalRule.MOVED)
+    # A release that is not after it follows the age that the catalogue asks for now.
+    older = TemporalChoice(newest_at_age(WEEKLY[60], 6, known), TemporalRule.MONTHS)
+    assert choose_t0(WEEKLY[60], half, known, kept) == older
+
+
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_kept_t0_that_is_no_longer_known_is_refused(tmp_path: Path, *, moved: bool) -> None:
     root, known = Root(tmp_path), WEEKLY[:80]

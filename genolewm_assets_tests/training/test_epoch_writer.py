@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -103,6 +106,31 @@ def test_rows_of_a_batch_that_are_there_in_part_are_kept(world: FrozenWorld, tmp
     report = world.freeze(store)
     assert report.run["tuples_encoded"] == (N_ROWS - rows) * OPTIONS["n_edits"]
     assert contents(store) == contents(world.store)
+
+
+#: Freezes epochs and is killed when 41 visits are encoded.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from genolewm_assets_tests.worlds.lewm.frozen_world import FrozenWorld
+
+class Killer:
+    def advance(self, done, total, unit):
+        if unit == "visits encoded" and done >= 41:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+FrozenWorld(Path(sys.argv[1])).freeze(Path(sys.argv[2]), progress=Killer())
+"""
+
+
+@pytest.mark.nightly
+def test_a_killed_build_goes_on_after_its_last_commit(world: FrozenWorld, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(world.folder), str(tmp_path / "killed")]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert not (tmp_path / "killed/_COMPLETE").exists()
+    report = world.freeze(tmp_path / "killed")
+    assert report.run["tuples_encoded"] == (N_ROWS - BATCH_ROWS) * OPTIONS["n_edits"]
+    assert contents(tmp_path / "killed") == contents(world.store)
 
 
 def test_a_package_without_caches_is_frozen_with_its_encoder(world: FrozenWorld, tmp_path: Path) -> None:

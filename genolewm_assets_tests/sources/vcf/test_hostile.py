@@ -19,6 +19,7 @@ from genolewm_assets.sources.files.compression import BGZF_END
 from genolewm_assets.sources.vcf import scan as vcf_scan
 from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.scan import VcfScanner
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN, SEQUENCE, build, snv
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
 from genolewm_assets_tests.worlds.sources.scanned_vcf import scan
@@ -168,6 +169,24 @@ def test_a_line_of_a_gigabyte_takes_little_memory(
         assert answer == 2
     else:
         assert str(answer).startswith(f"{path}, after line 6: a line is too long: expected at most 32 MiB")
+
+
+@pytest.mark.nightly
+@each_row(
+    ("head", "block", "answer"),
+    [
+        (HEAD, 2 * (RECORD[:-1] + ";X=" + "A" * 32_000 + "\n"), 2 * (GIGABYTE >> 16)),
+        (HEAD + RECORD + "\n", "\n" * 0xFF00, 1),
+        (HEAD + RECORD + "\n", 1_000 * RECORD, ", line 7: wrong number of columns"),
+        (HEAD.splitlines()[0] + "\n", "##x=y\n" * 10_000, ", line 100001: the header is too large"),
+    ],
+)
+def test_a_gigabyte_of_text_in_a_few_megabytes_of_file_takes_little_memory(
+    tmp_path: Path, head: str, block: str, answer: int | str
+) -> None:
+    path = write_bgzf(tmp_path / "bomb.vcf.gz", head, block.encode(), GIGABYTE >> 16)
+    found = work_in_a_child("scan", path)
+    assert str(found).startswith(f"{path}{answer}") if isinstance(answer, str) else found == answer
 
 
 def test_every_cut_of_a_file_is_an_error_or_ends_at_a_line(tmp_path: Path) -> None:
