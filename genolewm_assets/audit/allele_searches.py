@@ -32,13 +32,7 @@ _KEY = ("chrom", "pos", "ref", "alt")
 
 
 class HeldAlleles:
-    """The held-out alleles of a package, and those that it evaluates with, in bcftools' normal form.
-
-    Parameters
-    ----------
-    files
-        The package; ``holdouts/alleles.parquet`` and the alleles of validation and test are read.
-    """
+    """The held-out alleles of a package, and those that it evaluates with, in bcftools' normal form."""
 
     def __init__(self, files: PackageFiles, reference: Reference) -> None:
         stated = {allele_of(row) for row in files.holdout_rows("alleles", _KEY)}
@@ -234,10 +228,7 @@ def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_allel
 
 
 def _search_bases(found: Found, edit: EmittedEdit, altered: KmerTable) -> None:
-    """Look for the 31-mers of held-out alleles where an edit cannot be told by its place.
-
-    In the unedited bases too: an edit that takes a held-out allele back tells its effect as one that makes it.
-    """
+    """Look for 31-mers of held-out alleles, before and after an edit, where it cannot be told by its place."""
     if edit.alleles:
         return
     shared = max(int(altered.held(bases).sum()) for bases in (edit.changed, edit.unchanged))

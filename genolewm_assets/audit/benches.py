@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,6 +29,8 @@ _WITHOUT_BENCH = "holdout-haplotypes"
 _EDGE_BP = 64
 #: Longest allele that is looked for in the package; a shard may leave out longer ones.
 _LONGEST = 50
+#: Alleles that are normalised at once.
+_AT_ONCE = 200_000
 _PLACE = ("contig", "start", "end")
 _COLUMNS = ("source", "holdout", "chrom", "pos", "ref", "alt", "label", "stars", "scoring")
 
@@ -151,12 +153,9 @@ def _search_missing(
         # Of several records of an allele the shard takes one, or none: all have to qualify.
         is_decided = one.label in _DECIDED and one.stars >= least
         of_allele[one.allele] = is_decided and of_allele.get(one.allele, True)
-    for group in _parts([allele for allele, decided in of_allele.items() if decided]):
-        for allele, form in normalise_alleles(group, reference).items():
+    decided = [allele for allele, decided in of_allele.items() if decided]
+    for at in range(0, len(decided), _AT_ONCE):
+        for allele, form in normalise_alleles(decided[at : at + _AT_ONCE], reference).items():
             for bench in benches(form) if form is not None and of_allele.get(form, True) else ():
                 if form not in stated.get(bench, {}):
                     found.add(f"{bench[0]} {form}", split=bench[1], published=str(allele), problem="not in the package")
-
-
-def _parts(alleles: Sequence[Allele], size: int = 200_000) -> Iterator[Sequence[Allele]]:
-    yield from (alleles[at : at + size] for at in range(0, len(alleles), size))

@@ -35,22 +35,18 @@ class Batch(Protocol):
     @property
     def epoch(self) -> int:
         """Epoch of the batch, from 0."""
-        ...
 
     @property
     def tuples(self) -> Sequence[Any]:
         """The tuples."""
-        ...
 
     @property
     def target_tokens(self) -> Any:
         """int16, shape (tuples, tokens): 6-mers of the edited windows; -1 past the end of a shorter one."""
-        ...
 
     @property
     def block_tokens(self) -> int:
         """DNA tokens of a block that states are pooled by."""
-        ...
 
 
 class StateBatch(Batch, Protocol):
@@ -59,22 +55,15 @@ class StateBatch(Batch, Protocol):
     @property
     def source_states(self) -> Any:
         """float32, shape (tuples, hidden): pooled over the blocks that the tuple names; None without a cache."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class EmittedEdit:
     """The differences of one emitted window from the unedited bases.
 
-    Attributes
-    ----------
-    window
-        Text that names the window.
-    alleles
-        Differences, less than a token apart taken as one, and what neighbouring ones make together, as alleles of the
-        reference; empty where the window has no place there.
-    changed, unchanged
-        The edited bases from 30 before the first difference to 30 behind the last, and the unedited ones there.
+    ``alleles``: differences, less than a token apart taken as one, and what neighbouring ones make together; empty
+    where the window has no place on the reference. ``changed``, ``unchanged``: the edited bases from 30 before the
+    first difference to 30 behind the last, and the unedited ones there.
     """
 
     window: str
@@ -87,20 +76,9 @@ class EmittedEdit:
 class EmittedCounts:
     """What was drawn so far.
 
-    Attributes
-    ----------
-    tuples, unplaced
-        Tuples, and those whose window has no exact place on the reference.
-    entangled
-        Tuples with more differences than are told apart; only their bases are searched.
-    elsewhere
-        Windows whose unedited bases are not those of the reference where they are said to stand.
-    windows
-        ``window_id`` of every window drawn.
-    false_edits
-        Tuples whose edited window is the unedited one, or first differs from it elsewhere than they say.
-    origins, sources
-        Tuples of epochs with default options, by origin of the window and by source of the edit.
+    ``entangled``: tuples with more differences than are told apart; only their bases are searched. ``elsewhere``:
+    windows whose unedited bases are not those of the reference at their place. ``origins``, ``sources``: tuples of
+    epochs with default options, by origin of the window and by source of the edit.
     """
 
     tuples: int = 0
@@ -114,10 +92,7 @@ class EmittedCounts:
 
 
 def draw_batches(package: Path) -> Iterator[Batch]:
-    """Yield the batches of epoch after epoch of training, with seed 0.
-
-    Every second epoch has several edits in each tuple that can have them, the others the default share.
-    """
+    """Yield the batches of epoch after epoch of training, every second one with several edits in each tuple."""
     from genolewm_assets.lewm import GenoLeWMDataset
 
     usual = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)
@@ -196,10 +171,7 @@ def _edits_of(batch: Batch, reference: Reference, counts: EmittedCounts) -> Iter
 
 
 def _around(bases: Codes, differences: NDArray[np.int64], n: int) -> Codes:
-    """Return the bases from 30 before the first of ``n`` differences to 30 behind the last; all, if ``n`` is negative.
-
-    ``differences`` are starts and lengths: int64, shape (differences, 2).
-    """
+    """Return the bases from 30 before the first of ``n`` differences to 30 behind the last; all if ``n`` is -1."""
     if n <= 0:
         return bases if n else bases[:0]
     return bases[max(0, differences[0, 0] - 30) : differences[n - 1].sum() + 30]

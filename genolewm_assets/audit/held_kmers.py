@@ -26,17 +26,7 @@ Keys = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class KmerTable:
-    """Sorted keys of 31-mers, and where those with equal leading bits begin.
-
-    Attributes
-    ----------
-    keys
-        uint64, shape (n,), sorted, unique.
-    firsts
-        int64, shape (2**bits + 1,): first key of each bucket.
-    shift
-        Bits of a key that do not tell the bucket.
-    """
+    """Sorted, unique keys of 31-mers, and the first key of each bucket of equal leading bits, ``2**bits + 1`` long."""
 
     keys: Keys
     firsts: npt.NDArray[np.int64]

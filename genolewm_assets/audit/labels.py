@@ -89,10 +89,7 @@ def read_records(vcf: Path, wanted: Callable[[int, Allele], bool]) -> Iterator[P
 def search_labels(
     files: PackageFiles, reference: Reference, clinvar: Path | None, clinvar_t0: Path | None
 ) -> Iterator[SearchResult]:
-    """Compare labels with ClinVar: of evaluation and, unless training knows T0 only, of training with the release.
-
-    ``clinvar`` and ``clinvar_t0`` are the VCFs of the package's release and of T0; None: not at hand.
-    """
+    """Compare labels with ClinVar: of evaluation and, unless training knows T0 only, of training with the release."""
     late = files.knowledge == "T0"
     splits = (VALIDATION, TEST) if late else (TRAIN, VALIDATION, TEST)
     newest = f"the VCF of release {files.release}"
@@ -103,13 +100,7 @@ def search_labels(
 
 
 def _compare(
-    files: PackageFiles,
-    reference: Reference,
-    splits: tuple[str, ...],
-    vcf: Path | None,
-    *,
-    kind: LeakKind,
-    name: str,
+    files: PackageFiles, reference: Reference, splits: tuple[str, ...], vcf: Path | None, *, kind: LeakKind, name: str
 ) -> SearchResult:
     method = f"label, stars and allele of {', '.join(splits)} against {name}, by {files.label_key}"
     if vcf is None:

@@ -11,7 +11,7 @@ from genolewm_assets.audit.normal_alleles import Allele, allele_of
 from genolewm_assets.audit.reading.contig_names import canonical_name, is_known
 from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_span, left_flank_span
 from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles, read_rows, window_key
-from genolewm_assets.audit.reading.reference import Codes, Reference, encode, reverse_complement, unmasked
+from genolewm_assets.audit.reading.reference import Reference, encode, reverse_complement, unmasked
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 
 #: Bases that a context has on either side of its allele.
@@ -162,10 +162,6 @@ def _differing_bp(row: dict[str, Any], reference: Reference) -> int:
         stated = unmasked(encode(f"{row['left_flank']}{row['sequence']}{row['right_flank']}"))
     if row["strand"] == "-":
         found = reverse_complement(found)
-    return _count_differences(stated, found)
-
-
-def _count_differences(stated: Codes, found: Codes) -> int:
     if stated.size != found.size:
         return max(stated.size, found.size)
     return int(np.count_nonzero(stated != found))

@@ -18,10 +18,7 @@ _BLOCK_BP = BLOCK_TOKENS * TOKEN_BP
 
 
 def context_tokens(files: ModelFiles) -> int | None:
-    """Return the largest number of tokens of a model's input, special tokens included; None if no file states it.
-
-    The smaller of what ``config.json`` and ``model_max_length`` of ``tokenizer_config.json`` state.
-    """
+    """Return the largest number of tokens of a model's input, special tokens included, that its files state."""
     config, tokenizer = files.config, files.folder / "tokenizer_config.json"
     positions = next((config[name] for name in _CONTEXT if name in config), None)
     rotary = config.get("position_embedding_type", "absolute") != "absolute"

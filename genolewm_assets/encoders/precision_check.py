@@ -56,12 +56,9 @@ def check_precision(
 ) -> CheckResult:
     """Compare states of random windows, and the differences that SNVs in their middle make, with those in float32.
 
-    ``read``: reads rows of the cache, shape (n_rows, n_blocks, hidden). ``exact``: the same encoder in float32.
-
-    Figures over the blocks of the rows: smallest and median cosine, largest and median relative error. Over the rows:
-    ``rounding_share``, the median norm of the error of an SNV's difference (target pooled around the locus minus
-    source) divided by the median norm of the difference in float32. The check passes if the smallest cosine is at least
-    :data:`COSINE_BOUND` and the share at most :data:`ROUNDING_BOUND`.
+    ``read`` returns rows of the cache, shape (n_rows, n_blocks, hidden). ``rounding_share`` is the median norm of the
+    error of an SNV's difference (target pooled around the locus minus source) divided by the median norm of the
+    difference in float32.
     """
     rows = choose_rows(len(sequences))
     cosines, errors, rounding, effects = (list[NDArray[np.float64]]() for _ in range(4))

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.files.compression import Compression, detect_compression
+from genolewm_assets.sources.files.local import Compression, detect_compression
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.block import AlleleRows, Numbers, VcfBlock

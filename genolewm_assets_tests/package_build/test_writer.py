@@ -21,7 +21,7 @@ from genolewm_assets.packages import files as package_files
 from genolewm_assets.packages.info import read_package_info
 from genolewm_assets.packages.mix import PackageMix, Shares
 from genolewm_assets.packages.schema import VariantSource
-from genolewm_assets.sources.reference.contig_pieces import ContigPieces
+from genolewm_assets.sources.reference.fasta import ContigPieces
 from genolewm_assets_tests.worlds.lewm.package_world import (
     RELEASE,
     SEQUENCES,

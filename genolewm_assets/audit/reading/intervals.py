@@ -21,13 +21,7 @@ class Span(NamedTuple):
 
 
 class HeldSpans:
-    """Held-out bases, of all holdouts together.
-
-    Parameters
-    ----------
-    spans
-        In any order; they may overlap.
-    """
+    """Held-out bases, of all holdouts together; spans may be given in any order and overlap."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self._starts: defaultdict[str, list[int]] = defaultdict(list)

@@ -77,7 +77,7 @@ def join_variants(
     If several rows of a source are one allele on the circle, one row is kept. Counts are not summed, because a sample
     may have been counted under both forms. gnomAD: the row with FILTER PASS, then the one with most carriers is kept.
     ClinVar: the row with most evidence is kept, and rows of equal evidence whose classes differ have the class of both
-    (:mod:`~genolewm_assets.variants.evidence`). Of equal rows the first is kept.
+    (:mod:`~genolewm_assets.variants.settle`). Of equal rows the first is kept.
     """
     gnomad_members, counts = _members("gnomad", gnomad, reference=reference, chrom=chrom)
     clinvar_members, further = _members("clinvar", clinvar, reference=reference, chrom=chrom)

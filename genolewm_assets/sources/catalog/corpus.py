@@ -18,22 +18,18 @@ _CORPUS = CorpusParams()
 
 
 class CorpusSourceEntry(Section):
-    """One configuration of the corpus; ``url`` is a Parquet file, a folder of them, or a pattern with ``*``.
-
-    ``revision`` is the commit or tag of the data set that the files were taken from, if it is pinned.
-    """
+    """A Parquet file, a folder of them or a pattern with ``*``; ``revision`` is the commit or tag that they are of."""
 
     url: Url
     revision: Annotated[str, Field(min_length=1)] | None = None
 
 
 class CorpusSection(Section):
-    """The pretraining corpus: files, the share of records used, and the tiling.
+    """The pretraining corpus: files, the share of records used, and the tiling; a source not listed has no partition.
 
     ``slice_fraction`` is the share of records used, chosen by hash of their ids with ``seed``. With ``short_windows`` a
     sequence too short for the window profile gives one shorter window. ``max_faulty_fraction`` is the largest share of
-    the rows of a source that may be at fault; they are counted and left out. A source that is not listed has no
-    partition.
+    the rows of a source that may be at fault; they are counted and left out.
     """
 
     slice_fraction: Annotated[float, Field(gt=0, le=1)] = _CORPUS.slice_fraction

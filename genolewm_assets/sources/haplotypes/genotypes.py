@@ -90,12 +90,8 @@ def read_phased(
     ----------
     vcf
         VCF with sample columns, plain, gzip or BGZF; with an index only the records of the contig are read.
-    contig
-        Contig to read.
     wanted
         Alleles of the contig in normal form; columns ``ALLELE_KEY``, each allele once.
-    contigs
-        Contigs of the genome.
     reference
         Returns a contig's bases, which every REF is compared with.
     progress

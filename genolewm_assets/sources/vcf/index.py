@@ -1,11 +1,7 @@
 """Read tabix (``.tbi``) and CSI (``.csi``) indexes of BGZF-compressed VCF files: the part of the file of each contig.
 
-Only offsets and counts are read, no coordinates: a contig's first and last virtual offset, the number of its records,
-and offsets between them at which a line begins. An index may belong to another version of its file, so the reader of
-the VCF verifies them (``region.py``).
-
-A virtual offset is ``coffset << 16 | uoffset``: the offset of a BGZF block in the file, and an offset in the block's
-text, both in bytes (SAM specification, section 4.1.1).
+Only offsets and counts are read. An index may belong to another version of its file; :mod:`.source` verifies it. A
+virtual offset is ``coffset << 16 | uoffset``: a block's offset in the file, and an offset in its text, in bytes.
 """
 
 from __future__ import annotations
@@ -76,10 +72,7 @@ def find_index(vcf: Path) -> Path | None:
 
 
 def read_index(index: Path | bytes, *, where: str) -> VariantIndex:
-    """Read a tabix or CSI index; the format is detected from the content, not the name.
-
-    Each count is compared with the bytes that remain before memory is allocated for it.
-    """
+    """Read a tabix or CSI index, by its content and not its name; impossible counts allocate no memory."""
     content = _IndexContent(_inflate(_packed(index, where), where), where)
     return VariantIndex(_in_file_order(content.contigs(), where))
 

@@ -104,7 +104,7 @@ def test_a_built_in_profile_that_fits_is_named(tmp_path: Path) -> None:
         check_window_fits(model, tokens, 16_384)
 
 
-model_tokenizer = Late("genolewm_assets.encoders.model_tokenizer")
+model_tokenizer = Late("genolewm_assets.encoders.model_loading")
 FAST = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
 #: A tokenizer that is code of the model, as Evo's is.
 BYTE_CODE = """

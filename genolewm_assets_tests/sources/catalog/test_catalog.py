@@ -251,4 +251,4 @@ def test_the_examination_looks_at_folder_and_panel(tmp_path: Path) -> None:
     assert list(look_at_runs(str(run.parent))) == []
     (tmp_path / "empty").mkdir()
     assert list(look_at_runs(str(tmp_path / "empty"))) == ["has no run folder yet"]
-    assert list(look_at_panels(str, tuple(map(str, panels)), None)("")) == []
+    assert list(look_at_panels(str, tuple(map(str, panels)), None, "")) == []

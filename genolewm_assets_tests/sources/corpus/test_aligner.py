@@ -12,7 +12,7 @@ import pytest
 from genolewm_assets.errors import FastaError
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
-from genolewm_assets.sources.corpus.screen import KmerScreen, _sample
+from genolewm_assets.sources.corpus.parts import KmerScreen, _sample
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus import BASES, CONTIGS, random_bases
 

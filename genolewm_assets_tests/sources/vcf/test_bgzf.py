@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.files.compression import BGZF_END
+from genolewm_assets.sources.files.local import BGZF_END
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf.bgzf import Batch, inflate_batch, read_batches
 from genolewm_assets_tests.worlds.sources.index_files import bgzip

@@ -15,7 +15,7 @@ import pytest
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
-from genolewm_assets.sources.files.compression import BGZF_END
+from genolewm_assets.sources.files.local import BGZF_END
 from genolewm_assets.sources.vcf import scan as vcf_scan
 from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.scan import VcfScanner

@@ -17,10 +17,9 @@ from genolewm_assets.genome import GRCH38, Contig
 from genolewm_assets.sources.files import ranges
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.vcf import bgzf
-from genolewm_assets.sources.vcf.region import find_region
 from genolewm_assets.sources.vcf.remote import RemoteVcf
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
+from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource, find_region
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text

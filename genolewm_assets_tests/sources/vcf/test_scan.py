@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import InputError, VcfError
-from genolewm_assets.sources.files.compression import BGZF_END
+from genolewm_assets.sources.files.local import BGZF_END
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.count import count_records
