@@ -1,8 +1,4 @@
-"""Index of normalised alleles by position: find the alleles in an interval, and test whether an allele is present.
-
-Both are binary searches in sorted arrays, so that their cost hardly grows with the number of alleles. The arrays are
-plain: compiled loops read them (``training.sampler``), and they may be maps of files.
-"""
+"""Index of normalised alleles by position, as plain sorted arrays that compiled loops read and files may back."""
 
 from __future__ import annotations
 
@@ -137,18 +133,7 @@ class AlleleIndex:
 
     @classmethod
     def of(cls, table: pa.Table) -> Self:
-        """Return the alleles of a table.
-
-        Parameters
-        ----------
-        table
-            Columns chrom, pos (1-based), ref and alt, in normal form; optionally those of :class:`Classification`.
-
-        Raises
-        ------
-        InputError
-            If the alleles take more than 4 GiB.
-        """
+        """Return the alleles of a table: chrom, pos (1-based), ref, alt in normal form, and what ClinVar states."""
         ordered = table.sort_by([(name, "ascending") for name in ALLELE_KEY])
         at, text, longest_bp = _texts(ordered)
         # Rows are sorted by contig name, so the dictionary codes rise, and the rows of a contig are contiguous.

@@ -1,8 +1,6 @@
-"""Keyed random numbers: a value depends on its key and counter alone, not on order, worker or time.
+"""Keyed random numbers: words of Philox4x32-10 (Salmon et al. 2011) by seed, epoch, window, visit and stream.
 
-They are words of Philox4x32-10 (Salmon et al. 2011), keyed by seed, epoch, window, visit and stream. They do not change
-with the number of workers, the order of windows, the point at which a run resumed, or a window that is added.
-Not here: the same numbers in compiled loops (``training.sampler.draw_kernels``), order of windows (``schedule``).
+A value does not depend on the number of workers, the order of windows, the point of resumption, or other windows.
 """
 
 from __future__ import annotations
@@ -18,10 +16,7 @@ _LARGEST_SEED = 2**64 - 1
 
 
 def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, int, int, int]:  # noqa: PLR0917
-    """Return the four words of Philox4x32-10 for a counter of four words and a key of two.
-
-    ``training.sampler`` compiles this function too: an int64 product that wraps has the same 64 bits.
-    """
+    """Return the four words of Philox4x32-10, exact in int64 too, for a counter of four words and a key of two."""
     for _ in range(10):
         p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
         c0, c1, c2, c3 = ((p1 >> 32) & _WORD) ^ c1 ^ k0, p1 & _WORD, ((p0 >> 32) & _WORD) ^ c3 ^ k1, p0 & _WORD

@@ -1,9 +1,4 @@
-"""Sample haplotypes of two or three real alleles, which take the place of single edits in ``holdout-haplotypes``.
-
-The alleles are of one row of the table ``HOLDOUT_HAPLOTYPES``: of a set that phased genotypes show on one haplotype, or
-of the alleles of a block that is formed by distance. Not here: the rules that every haplotype keeps (``rules``), real
-and synthetic edits of other streams (``training.sampler``).
-"""
+"""Sample haplotypes of two or three real alleles, from rows of the table ``HOLDOUT_HAPLOTYPES``."""
 
 from __future__ import annotations
 
@@ -20,8 +15,7 @@ from numpy.typing import NDArray
 from genolewm_assets.edits.allele_index import AlleleIndex
 from genolewm_assets.edits.draws import DrawKey, TrainDraws
 from genolewm_assets.edits.placed_edits import EditPlace
-from genolewm_assets.edits.rules import EditRules, Haplotype, Redraw, SamplingRules
-from genolewm_assets.edits.sources import EditSource
+from genolewm_assets.edits.rules import EditRules, EditSource, Haplotype, Redraw, SamplingRules
 from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import TOKEN_BP, RelEdit
 
@@ -83,23 +77,9 @@ class HaplotypeSampler:
             self._spans[contig] = rows, first, last
 
     def sample(self, window: WindowRecord, n_slots: int, key: DrawKey) -> tuple[tuple[Haplotype, ...], Counter[str]]:
-        """Sample up to a number of different haplotypes of a window.
+        """Sample at most ``n_slots`` different haplotypes of a window, and count the rejected proposals by ``Redraw``.
 
-        Parameters
-        ----------
-        window
-            The window; one without an exact placement has no haplotype.
-        n_slots
-            Most haplotypes wanted.
-        key
-            Key of the window's random numbers.
-
-        Returns
-        -------
-        tuple[Haplotype, ...]
-            At most ``n_slots``, each of two or three alleles of gnomAD and different from the others.
-        Counter
-            Rejected proposals by value of :class:`~genolewm_assets.edits.rules.Redraw`.
+        Each has two or three alleles of gnomAD; a window without an exact placement has none.
         """
         place, redraws = EditPlace(window), Counter[str]()
         anchors = self._anchors(place)
@@ -174,3 +154,25 @@ class HaplotypeSampler:
 
 def _are_apart(edits: Sequence[RelEdit]) -> bool:
     return all(after.rel_pos - before.rel_end >= TOKEN_BP for before, after in pairwise(edits))
+
+
+class AlleleMaker:
+    """Makes single ClinVar alleles the edits of windows, but no allele that is held out; keeps no state."""
+
+    def __init__(self, held_out: AlleleIndex, rules: SamplingRules | None = None) -> None:
+        self._rules = EditRules(rules or SamplingRules(), held_out)
+
+    def make(self, window: WindowRecord, allele: tuple[int, str, str], row: int = -1) -> Haplotype | Redraw:
+        """Make an allele (pos 1-based, ref, alt, in normal form) the only edit of a placed window, or say why not.
+
+        ``row``, that of the allele in its index, is copied to the haplotype. If bases of the left flank replace deleted
+        ones, the token of the locus may be equal in both windows; tokens on its left then differ.
+        """
+        place = EditPlace(window)
+        edit = place.edit_of(*allele)
+        if edit is None:
+            return Redraw.OTHER_REFERENCE
+        found = self._rules.apply(place, (edit,), {window.sequence}, shown_at_locus=False)
+        if isinstance(found, Redraw):
+            return found
+        return Haplotype(EditSource.CLINVAR, found.edited, found.locus_bp, found.alleles, allele_row=row)

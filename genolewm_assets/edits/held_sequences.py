@@ -1,8 +1,4 @@
-"""Recognise held-out alleles by the bases that they make, where an edit has no place on the reference.
-
-Not here: held-out alleles by their place (``allele_index``), the rule that applies both (``rules``), the table with the
-bases around the alleles (``packages``).
-"""
+"""Recognise held-out alleles by the bases that they make. Not here: by their place (``allele_index``)."""
 
 from __future__ import annotations
 
@@ -15,7 +11,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.edits.held_kmers import LEAST_WORDS, HeldKmers
-from genolewm_assets.packages import CONTEXT_BP
 
 #: Bits per key, at least, of the table that answers most queries at once.
 _KEY_BITS = 16
@@ -24,14 +19,8 @@ _KEY_BITS = 16
 class HeldSequences:
     """The 31-mers, of either strand, that held-out alleles make and that the reference at their place lacks.
 
-    Parameters
-    ----------
-    batches
-        Record batches with the columns of ``packages.PACKAGE_CONTEXTS``.
-
-    Notes
-    -----
-    A 31-mer takes 10 to 12 bytes, an SNV up to 372. While they are read, up to twice that is in use.
+    They are read from ``packages.PACKAGE_CONTEXTS``. A 31-mer takes 10 to 12 bytes, an SNV up to 372; while they are
+    read, up to twice that is in use.
     """
 
     __slots__ = ("table",)
@@ -68,11 +57,6 @@ class HeldSequences:
         from genolewm_assets.edits.kmer_kernels import has_key
 
         return bool(has_key(np.frombuffer(bases.encode(), np.uint8), self.table))
-
-
-def around(bases: str, start: int, end: int) -> str:
-    """Return the bases ``[start, end)`` with those on both sides that share a 31-mer with one of them."""
-    return bases[max(0, start - CONTEXT_BP) : end + CONTEXT_BP]
 
 
 def _haplotypes(batch: pa.RecordBatch, allele: str) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:

@@ -1,7 +1,6 @@
 """Compiled loops over the 31-mers that alleles make. Import inside functions only: importing numba is slow.
 
-A key stands for a 31-mer and its reverse complement. Text is ASCII; a 31-mer with a byte other than A, C, G and T has
-no key. No function raises, whatever the text contains.
+A key stands for a 31-mer and its reverse complement; one with a byte other than A, C, G and T has no key.
 """
 
 from __future__ import annotations
@@ -46,10 +45,7 @@ def _mix(kmer: np.uint64) -> np.uint64:
 
 @compiled(nogil=True)
 def write_keys(text: Bytes, keys: Keys) -> int:
-    """Write the key of every 31-mer of a text, from left to right, and return their number.
-
-    ``keys`` is uint64 and has room for ``len(text) - 30``.
-    """
+    """Write the key of every 31-mer of a text to ``keys``, of room ``len(text) - 30``, and return their number."""
     forward, backward, run, n = np.uint64(0), np.uint64(0), 0, 0
     for letter in text:
         code = _CODES[letter]
@@ -67,10 +63,7 @@ def write_keys(text: Bytes, keys: Keys) -> int:
 
 @compiled(nogil=True)
 def write_new_keys(alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: Bytes, keys: Keys) -> int:
-    """Write the keys of the 31-mers that haplotypes have and their reference lacks; return their number.
-
-    ``keys``: uint64, room for the bytes of ``alt_text``.
-    """
+    """Write the keys of 31-mers that haplotypes have and their reference lacks, and return their number."""
     n, longest = 0, 1
     for row in range(ref_at.size - 1):
         longest = max(longest, ref_at[row + 1] - ref_at[row])
@@ -152,10 +145,7 @@ def has_key(text: Bytes, table: HeldKmers) -> bool:
 
 @kernel
 def has_key_of_codes(codes: Bytes, table: HeldKmers) -> bool:
-    """Tell the same of bases that are given as codes, A 0 to T 3, without room of its own.
-
-    One seed in 16 bases is looked up. Only where all seeds of a 31-mer are those of the table is its key looked up.
-    """
+    """Tell whether codes, A 0 to T 3, have a key of a table; one seed in 16 bases is looked up, then the key."""
     for at in range(_STEP - 1, codes.size - SEED + 1, _STEP):
         if _is_seed(codes, at, table) and _has_key_around(codes, at, table):
             return True

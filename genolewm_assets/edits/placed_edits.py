@@ -1,7 +1,4 @@
-"""Convert edits between a window's strand and the reference, normalise them, and find where haplotypes first differ.
-
-Not here: sampling of edits (``sampling``), applying edits to sequences (``genome``).
-"""
+"""Convert edits between a window's strand and the reference, normalise them, find where haplotypes first differ."""
 
 from __future__ import annotations
 
@@ -88,10 +85,9 @@ class EditPlace:
         return self.normal_form(RelEdit(first.rel_pos, sequence[first.rel_pos : last.rel_end], alt))
 
     def first_difference(self, edit: RelEdit) -> int | None:
-        """Return the 0-based base of the unedited window at which an edit alone first makes a difference.
+        """Return the 0-based base of the unedited window at which an edit alone first differs; None if it does not.
 
-        This can lie right of the edit's position: a deletion in a repeat makes a difference at the end of the repeat.
-        Returns None if there is no difference up to the end of the right flank.
+        A deletion in a repeat makes a difference at the end of the repeat, which may lie in the right flank.
         """
         if len(edit.ref) == len(edit.alt) == 1:
             return edit.rel_pos
@@ -106,10 +102,7 @@ class EditPlace:
         return edit.rel_pos + at if differs[at] else None
 
     def last_difference(self, edit: RelEdit) -> int:
-        """Return the end, 0-based exclusive, of the unedited bases that an edit in normal form can be said to change.
-
-        An indel in a repeat can be said to change the repeat's end, as far as the right flank shows it.
-        """
+        """Return the end of the unedited bases that an edit, moved along a repeat, can be said to change."""
         if len(edit.ref) == len(edit.alt):
             return edit.rel_end
         # The inserted or deleted bases move right by one while the first of them recurs behind the last.
@@ -121,11 +114,7 @@ class EditPlace:
         return end
 
     def locus_bp(self, edited: EditedWindow) -> int | None:
-        """Return the 0-based base of the unedited window at which the haplotypes first differ; None if they do not.
-
-        This can lie right of the edit's position: after a deletion in a repeat, the first difference is at the end of
-        the repeat.
-        """
+        """Return the 0-based base of the unedited window at which the haplotypes first differ; None if they do not."""
         shift = edited.origin_shift
         low, high = max(edited.edits[0].rel_pos, -shift), self._size - max(0, shift)
         after = np.frombuffer(edited.sequence.encode("ascii"), dtype=np.uint8)[low + shift : high + shift]

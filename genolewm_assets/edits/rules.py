@@ -1,24 +1,16 @@
-"""Rules that decide whether edits may stand together in a window, for samplers of any kind.
-
-An allowed haplotype has edits in normal form outside the edge margins and inside the tokens that its tuple is pooled
-over, makes no held-out allele, and differs from the window and from the haplotypes that the window has already. Not
-here: which edits are proposed (``haplotypes``, ``single_alleles``), the same rules in compiled loops
-(``training.sampler``).
-"""
+"""Rules that decide whether edits may stand together in a window. Not here: which edits are proposed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations, pairwise
-from typing import get_args
+from typing import Final, get_args
 
 from genolewm_assets.edits.allele_index import AlleleIndex
-from genolewm_assets.edits.held_sequences import HeldSequences, around
 from genolewm_assets.edits.placed_edits import EditPlace
-from genolewm_assets.edits.sources import EditSource
 from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import (
@@ -32,6 +24,19 @@ from genolewm_assets.genome import (
     is_inset,
 )
 from genolewm_assets.states import Pooling
+
+
+class EditSource(StrEnum):
+    """Source of an edit (RFC-0006 §3.3)."""
+
+    GNOMAD = "gnomad"
+    SYNTHETIC_SNV = "synthetic_snv"
+    SYNTHETIC_INDEL = "synthetic_indel"
+    CLINVAR = "clinvar"
+
+
+#: Code by source of an edit, in the order of :class:`EditSource`, to which sources are appended.
+EDIT_SOURCE_CODES: Final[Mapping[EditSource, int]] = {source: code for code, source in enumerate(EditSource)}
 
 
 class Redraw(StrEnum):
@@ -105,10 +110,7 @@ class SamplingRules:
 
 @dataclass(frozen=True, slots=True)
 class AllowedHaplotype:
-    """Edits that the rules allow.
-
-    ``locus_bp``: base of the unedited window at which the two haplotypes first differ, 0-based.
-    """
+    """Allowed edits, and the base of the unedited window, 0-based, at which the haplotypes first differ."""
 
     edited: EditedWindow
     locus_bp: int
@@ -146,12 +148,10 @@ class Haplotype:
 class EditRules:
     """The limits of :class:`SamplingRules`, and the alleles that no edit may make."""
 
-    __slots__ = ("_held_out", "_held_sequences", "limits")
+    __slots__ = ("_held_out", "limits")
 
-    def __init__(
-        self, limits: SamplingRules, held_out: AlleleIndex, held_sequences: HeldSequences | None = None
-    ) -> None:
-        self.limits, self._held_out, self._held_sequences = limits, held_out, held_sequences
+    def __init__(self, limits: SamplingRules, held_out: AlleleIndex) -> None:
+        self.limits, self._held_out = limits, held_out
 
     def apply(
         self,
@@ -182,10 +182,7 @@ class EditRules:
             return Redraw.NO_DIFFERENCE
         if not self._is_pooled(place, edits, locus_bp):
             return Redraw.OUTSIDE_POOLED
-        if edited.sequence in taken:
-            return Redraw.DUPLICATE
-        shows_held_out = not place.is_placed and self._shows_held_out(place, edited)
-        return Redraw.HELD_OUT if shows_held_out else AllowedHaplotype(edited, locus_bp, alleles)
+        return Redraw.DUPLICATE if edited.sequence in taken else AllowedHaplotype(edited, locus_bp, alleles)
 
     def reach_bp(self, place: EditPlace, edits: tuple[RelEdit, ...]) -> tuple[int, int]:
         """Return the bases ``[low, high)`` of the window in which a further edit is pooled together with ``edits``."""
@@ -216,36 +213,12 @@ class EditRules:
         ends_inside = len(edits) == 1 or max(edit.rel_end for edit in edits) <= after * TOKEN_BP
         return ends_inside and all(at is not None and first <= at // TOKEN_BP < after for at in places)
 
-    def _shows_held_out(self, place: EditPlace, edited: EditedWindow) -> bool:
-        """Return whether the bases that differ, or those around or between them, spell a held-out allele.
-
-        The unedited bases count too: an edit that takes a held-out allele back tells its effect as one that makes it.
-        An edit in a repeat reaches to the last place that it can be moved to.
-        """
-        held, bases, shift = self._held_sequences, place.window.sequence, edited.origin_shift
-        if held is None:
-            return False
-        if len(edited.edits) == 1:  # nearly always; the rest of this function takes three times as long
-            (edit,) = edited.edits
-            end = edit.rel_end if len(edit.ref) == len(edit.alt) else place.last_difference(edit)
-            gained = max(0, len(edit.alt) - len(edit.ref))
-            before = around(bases, edit.rel_pos, end)
-            return f"{before}N{around(edited.sequence, edit.rel_pos + shift, end + shift + gained)}" in held
-        ends = [place.last_difference(edit) for edit in edited.edits]
-        parts = [around(bases, edit.rel_pos, end) for edit, end in zip(edited.edits, ends, strict=True)]
-        gained = sum(max(0, edit.length_change) for edit in edited.edits)
-        parts.append(around(edited.sequence, edited.edits[0].rel_pos + shift, max(ends) + shift + gained))
-        return "N".join(parts) in held
-
     def _is_held_out(self, allele: EditSpec) -> bool:
         return self._held_out.contains(allele.chrom, allele.pos, allele.ref, allele.alt)
 
 
 def _joined_alleles(place: EditPlace, edits: tuple[RelEdit, ...]) -> Iterator[EditSpec]:
-    """Yield the allele that each run of neighbouring edits makes together.
-
-    Two SNVs, for example, make an MNV, which may be held out although neither SNV is.
-    """
+    """Yield the allele of each run of neighbouring edits: two SNVs make an MNV, which may be held out."""
     if place.is_placed and len(edits) > 1:
         for first, last in combinations(range(len(edits)), 2):
             yield place.allele(place.on_reference(place.joined(edits[first : last + 1])))

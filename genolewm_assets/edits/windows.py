@@ -1,7 +1,4 @@
-"""Windows as records and, packed at two bits per base, as arrays.
-
-Not here: the windows of a split (``memory_mapped``), cached states (``store.arrays``).
-"""
+"""Windows as records and, packed at two bits per base, as arrays. Not here: those of a split (``memory_mapped``)."""
 
 from __future__ import annotations
 

@@ -35,10 +35,9 @@ def list_in_intervals(
 def list_in_genes(
     clinvar: pa.Table, contig: str, intervals: HeldIntervals, components: GeneComponents, *, min_stars: int
 ) -> pa.Table:
-    """List the ClinVar alleles of one contig that name a held-out gene or overlap the interval of one.
+    """List the ClinVar alleles of a contig, in their order, that name a held-out gene or overlap the interval of one.
 
-    Result: schema ``HOLDOUT_ALLELES``, in the order of ``clinvar``. An allele that names a held-out gene takes the role
-    of its own component, even if it overlaps the interval of another.
+    An allele that names a held-out gene takes the role of its own component.
     """
     held = intervals.of(Holdout.CLINVAR, contig)
     index = {interval.unit: i for i, interval in enumerate(held)}
@@ -53,11 +52,7 @@ def list_in_genes(
 
 
 def find_newly_labelled(later: pa.Table, earlier: pa.Table) -> tuple[Bools, Bools]:
-    """Find the alleles with a P, LP, B or LB label at the later release and without one at the earlier release.
-
-    Result: two masks over the rows of ``later``, each bool, shape (n_later,): the allele is newly labelled; the allele
-    is absent from the earlier release.
-    """
+    """Return which later alleles are newly labelled P, LP, B or LB, and which are new: bool, shape (n_later,) each."""
     keys, known = allele_keys(later), allele_keys(earlier)
     labelled = known.filter(pa.array(is_labelled(earlier)))
     newly = is_labelled(later) & ~as_bools(pc.is_in(keys, value_set=labelled))
@@ -75,9 +70,9 @@ def list_newly_labelled(
 ) -> pa.Table:
     """List the newly labelled alleles with at least ``policy.min_stars`` review stars.
 
-    An allele takes the role of the held-out interval that it overlaps. Without one, its role is decided by hash, for
-    its gene component as a whole or, if it names no gene, for its contig as a whole. The units that are divided are
-    those of all alleles outside the intervals, labelled or not, so that a new label alone moves no unit.
+    An allele takes the role of a held-out interval that it overlaps, else the one by hash of its gene component or,
+    without a gene, its contig. Units of all alleles outside the intervals are divided, so that a new label alone moves
+    no unit.
     """
     chosen: list[tuple[pa.Table, Int64s, list[tuple[Split | None, str, AlleleReason]]]] = []
     for contig, table in later.items():
@@ -128,10 +123,7 @@ def _rows(
     holdout: Holdout,
     decisions: Sequence[tuple[Split, str, AlleleReason]],
 ) -> pa.Table:
-    """Return some rows of an allele table in the schema ``HOLDOUT_ALLELES``.
-
-    ``decisions`` gives role, unit and reason of each row in ``rows``.
-    """
+    """Return rows of an allele table in the schema ``HOLDOUT_ALLELES``, with role, unit and reason of each."""
     n = len(rows)
     taken = table.take(pa.array(rows, pa.int64()))
     given: dict[str, pa.Array] = {

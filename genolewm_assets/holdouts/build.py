@@ -1,15 +1,10 @@
-"""Build the five holdout tables and their counts from windows, alleles and corpus windows.
-
-Not here: comparison of sequences (``sources.similarity``), dividing rows into the splits of a package
-(``package_build.split``).
-"""
+"""Build the five holdout tables and their counts. Not here: comparison of sequences (``sources.similarity``)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +22,7 @@ from genolewm_assets.genome import (
     WindowProfile,
     meets,
 )
-from genolewm_assets.holdouts.alleles import (
-    count_new_labels,
-    list_in_genes,
-    list_in_intervals,
-    list_newly_labelled,
-)
+from genolewm_assets.holdouts.alleles import count_new_labels, list_in_genes, list_in_intervals, list_newly_labelled
 from genolewm_assets.holdouts.corpus import CONCLUSIVE_SHARE, assembled_shares, hold_out_corpus
 from genolewm_assets.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
@@ -46,18 +36,12 @@ from genolewm_assets.holdouts.held_intervals import (
 )
 from genolewm_assets.holdouts.phased import PhasedGenotypes
 from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.holdouts.schema import (
-    HOLDOUT_ALLELES,
-    HOLDOUT_CORPUS,
-    AlleleReason,
-    CorpusReason,
-    VariantOrigin,
-)
+from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, AlleleReason, CorpusReason, VariantOrigin
 from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles
 from genolewm_assets.holdouts.similar import (
-    Held,
     Query,
     SimilaritySearch,
+    corpus_keys,
     corpus_queries,
     list_similar,
     reference_queries,
@@ -70,14 +54,8 @@ from genolewm_assets.variants import Int64s
 class SequenceInputs:
     """What is compared with held-out sequence, and how.
 
-    Attributes
-    ----------
-    search
-        The search.
-    bases
-        Returns the bases of a contig.
-    corpus
-        Returns tables or batches of the corpus windows with ``similar.SEQUENCE_COLUMNS``, each time from the start.
+    ``bases`` returns the bases of a contig, and ``corpus`` tables or batches of the corpus windows with
+    ``similar.SEQUENCE_COLUMNS``, each time from the start.
     """
 
     search: SimilaritySearch
@@ -149,11 +127,7 @@ class HoldoutInputs:
 
 @dataclass(frozen=True, slots=True)
 class HoldoutTables:
-    """The five holdout tables and their counts.
-
-    ``intervals``, ``alleles``, ``corpus``, ``similar``, ``haplotypes``: schemas ``HOLDOUT_INTERVALS``,
-    ``HOLDOUT_ALLELES``, ``HOLDOUT_CORPUS``, ``HOLDOUT_SIMILAR`` and ``HOLDOUT_HAPLOTYPES``, each sorted by its key.
-    """
+    """The five holdout tables, each sorted by its key, and their counts."""
 
     intervals: pa.Table
     alleles: pa.Table
@@ -165,13 +139,6 @@ class HoldoutTables:
 
 def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTables:
     """Build the holdout tables.
-
-    Parameters
-    ----------
-    inputs
-        Tables that the holdouts are made from.
-    policy
-        Parameters of the holdouts.
 
     Raises
     ------
@@ -202,7 +169,8 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
         margin_bp=inputs.profile.margin_bp,
     )
     similar = _find_similar(inputs, held_intervals, corpus, counts)
-    corpus = _merge_corpus(corpus, similar_corpus_rows(similar))
+    by_key = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
+    corpus = pa.concat_tables([corpus, similar_corpus_rows(similar)]).sort_by(by_key).combine_chunks()
     parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
     if earlier is not None:
         roles = inputs.before.of_units()
@@ -288,26 +256,17 @@ def _list_alleles(
 
 
 def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, placed: pa.Table, counts: Counter[str]) -> pa.Table:
-    """Compare the windows that are not excluded by place with all held-out sequence, and count those that are similar.
-
-    ``placed`` are the corpus windows that are excluded by place; the result has the schema ``HOLDOUT_SIMILAR``.
-    """
+    """List (``HOLDOUT_SIMILAR``) and count windows, not excluded by place, that are similar to held-out sequence."""
     given, held = inputs.sequences, merge_intervals(intervals.to_table())
-    found = iter(()) if given is None else given.search(held, lambda: _queries(inputs, given, held, placed))
+
+    def queries(given: SequenceInputs) -> Iterator[Query]:
+        yield from reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
+        yield from corpus_queries(given.corpus(), placed)
+
+    found = iter(()) if given is None else given.search(held, lambda: queries(given))
     similar, reasons = list_similar(found, intervals.merged())
     counts.update(reasons)
     return similar
-
-
-def _queries(inputs: HoldoutInputs, given: SequenceInputs, held: Held, placed: pa.Table) -> Iterator[Query]:
-    reference = reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
-    return chain(reference, corpus_queries(given.corpus(), placed))
-
-
-def _merge_corpus(placed: pa.Table, similar: pa.Table) -> pa.Table:
-    """Return both tables as one, sorted."""
-    order = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
-    return pa.concat_tables([placed, similar]).sort_by(order).combine_chunks()
 
 
 def _counted(corpus: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Table]:
@@ -317,10 +276,7 @@ def _counted(corpus: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Ta
 
 
 def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> Counter[str]:
-    """Count the windows that the intervals of each holdout, and of each of its roles, exclude from training.
-
-    A window may count for several holdouts and roles. ``footprints`` are starts and ends by contig, 0-based half-open.
-    """
+    """Count the windows that the intervals of each holdout, and of each of its roles, exclude from training."""
     counts: Counter[str] = Counter()
     for holdout in Holdout:
         ours = intervals.filter(pc.equal(intervals["holdout"], holdout))
@@ -343,12 +299,7 @@ def count_rows(intervals: pa.Table, alleles: pa.Table, corpus: pa.Table) -> Coun
         for noun, table, reasons in (("alleles", alleles, AlleleReason), ("corpus_windows", corpus, CorpusReason)):
             found = Counter(table["reason"].filter(pc.equal(table["holdout"], holdout)).to_pylist())
             counts.update({f"{noun}.{holdout}.{reason}": found[reason] for reason in reasons})
-    counts["corpus_windows.held_out"] = (
-        corpus.select(["source", "record_id", "window_index"])
-        .group_by(["source", "record_id", "window_index"])
-        .aggregate([])
-        .num_rows
-    )
+    counts["corpus_windows.held_out"] = len(pc.unique(corpus_keys(corpus)))
     return counts
 
 

@@ -35,12 +35,8 @@ def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPol
 
     Parameters
     ----------
-    held
-        Holdout tables to check.
     given
         Inputs that the tables were built from; the corpus is iterated a second time.
-    policy
-        Parameters of the holdouts.
 
     Returns
     -------
@@ -148,8 +144,7 @@ def _contigs(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -
 def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
     """Count the alleles whose reference bases overlap a held-out interval, and compare with the allele table.
 
-    The number of intervals that an allele overlaps is the number of those that start before the allele's end, minus the
-    number of those that end at or before its start.
+    An allele overlaps as many intervals as start before its end, less those that end at or before its start.
     """
     expected: Counter[tuple[str, str, str]] = Counter()
     for (holdout, contig), spans in _spans(held).items():
@@ -269,10 +264,7 @@ def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy
 
 
 def _carriers(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
-    """Count again, haplotype by haplotype, which alleles of each phased block occur together; compare with the table.
-
-    A block formed by distance has one row of alleles inside its interval.
-    """
+    """Count again which alleles of each phased block occur together, and compare; another block has one row."""
     problems: Problems = []
     units = {
         row["unit"]: (row["contig"], row["role"], row["start"], row["end"], row["reason"] == "phased_block")
@@ -358,17 +350,8 @@ def _moves(held: HoldoutTables, _given: HoldoutInputs, policy: HoldoutPolicy) ->
 
 
 _FIND: tuple[Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Problems], ...] = (
-    _keys,
-    _roles,
-    _contigs,
-    _alleles,
-    _similar,
-    _corpus,
-    _haplotypes,
-    _carriers,
-    _sides,
-    _moves,
-)
+    _keys, _roles, _contigs, _alleles, _similar, _corpus, _haplotypes, _carriers, _sides, _moves,
+)  # fmt: skip
 
 
 def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:

@@ -1,8 +1,4 @@
-"""Find windows of the pretraining corpus that are, or may be, in held-out intervals of the reference.
-
-Only placement is used; sequence similarity is a separate search. If the reference lacks much of a contig's assembled
-sequence, an alignment to it cannot show that a window is not from that contig.
-"""
+"""Corpus windows that are, or may be, in held-out intervals by their place. Not here: similarity (``similar``)."""
 
 from __future__ import annotations
 
@@ -20,63 +16,28 @@ from genolewm_assets.windows.corpus import PlacementHow
 
 #: Columns of ``CORPUS_WINDOWS`` that this module reads.
 CORPUS_COLUMNS = (
-    "source",
-    "record_id",
-    "window_index",
-    "maybe_human",
-    "placement_how",
-    "placed_contig",
-    "placed_start",
-    "placed_end",
-    "stated_contig",
-    "stated_start",
-    "stated_end",
-)
+    "source", "record_id", "window_index", "maybe_human", "placement_how", "placed_contig", "placed_start",
+    "placed_end", "stated_contig", "stated_start", "stated_end",
+)  # fmt: skip
 
 
 #: Number of bases other than N of each GRCh38 contig in the analysis sets. These sets mask (as N) the second copies of
 #: repeat arrays on chr5, 14, 19, 21 and 22, and the pseudo-autosomal regions of chrY. Masked sequence can be found in
 #: its first copy. The whole assembly has 40,088,619 such bases on chr21; compared with it, the sets lack 5.1 %.
-GRCH38_BASES = MappingProxyType(
-    {
-        "chr1": 230_481_012,
-        "chr2": 240_548_228,
-        "chr3": 198_100_135,
-        "chr4": 189_752_667,
-        "chr5": 178_983_193,
-        "chr6": 170_078_522,
-        "chr7": 158_970_131,
-        "chr8": 144_768_136,
-        "chr9": 121_790_550,
-        "chr10": 133_262_962,
-        "chr11": 134_533_742,
-        "chr12": 133_137_816,
-        "chr13": 97_983_125,
-        "chr14": 88_518_101,
-        "chr15": 84_641_325,
-        "chr16": 81_805_943,
-        "chr17": 82_920_204,
-        "chr18": 80_089_605,
-        "chr19": 55_766_397,
-        "chr20": 63_944_257,
-        "chr21": 38_038_574,
-        "chr22": 37_071_985,
-        "chrX": 154_893_029,
-        "chrY": 23_636_355,
-        "chrM": 16_568,
-    }
-)
+GRCH38_BASES = MappingProxyType({
+    "chr1": 230_481_012, "chr2": 240_548_228, "chr3": 198_100_135, "chr4": 189_752_667, "chr5": 178_983_193,
+    "chr6": 170_078_522, "chr7": 158_970_131, "chr8": 144_768_136, "chr9": 121_790_550, "chr10": 133_262_962,
+    "chr11": 134_533_742, "chr12": 133_137_816, "chr13": 97_983_125, "chr14": 88_518_101, "chr15": 84_641_325,
+    "chr16": 81_805_943, "chr17": 82_920_204, "chr18": 80_089_605, "chr19": 55_766_397, "chr20": 63_944_257,
+    "chr21": 38_038_574, "chr22": 37_071_985, "chrX": 154_893_029, "chrY": 23_636_355, "chrM": 16_568,
+})  # fmt: skip
 
 #: Smallest share, 0 to 1, of a contig's bases with which a search of the contig that finds nothing is conclusive.
 CONCLUSIVE_SHARE = 0.95
 
 
 def assembled_shares(genome: pa.Table, contigs: Iterable[str]) -> dict[str, float]:
-    """Return the share, 0 to 1, of each contig's assembled bases that the reference genome contains.
-
-    Result: share by contig; 0 for a contig that the genome lacks. A contig whose length differs from GRCh38's belongs
-    to another genome; no base count is known for it, and it counts as complete: 1.
-    """
+    """Return the share, 0 to 1, of each contig's assembled bases in the genome; 1 for a contig of another length."""
     held = dict(zip(genome["contig"].to_pylist(), genome.to_pylist(), strict=True))
     shares = {}
     for name in contigs:
@@ -97,17 +58,15 @@ def hold_out_corpus(
     inconclusive: Set[str],
     margin_bp: int,
 ) -> pa.Table:
-    """Find the corpus windows that are excluded from training.
+    """Find the corpus windows that are excluded from training, in doubt too; flanks have ``margin_bp`` bases.
 
-    ``inconclusive``: contigs of which the reference lacks so much that no alignment, or an alignment to another place,
-    does not show that a window is not from the contig. ``margin_bp``: length of each flank of a window, in bases.
+    Coordinates that a record states count although the reference could not confirm them and the window aligns
+    elsewhere. A window of which only the contig is known, or that aligns to another contig than its record states, is
+    excluded if any part of the stated contig is held out.
 
-    In doubt, a window is excluded. Coordinates that a record states count although the reference could not confirm
-    them and the window aligns elsewhere. A window of which only the contig is known, or that aligns to another contig
-    than its record states, is excluded if any part of the stated contig is held out.
-
-    While a contig with held-out intervals is inconclusive, every window that may be human is excluded, unless confirmed
-    coordinates place it elsewhere. What a record states is not enough, nor an alignment, because it may be to a copy.
+    While a contig with held-out intervals is ``inconclusive``, every window that may be human is excluded, unless
+    confirmed coordinates place it elsewhere: what a record states is not enough, nor an alignment, which may be to a
+    copy.
     """
     parts = [HOLDOUT_CORPUS.empty()]
     for table in corpus:
@@ -123,10 +82,7 @@ def hold_out_corpus(
 
 
 def _is_placed_in(table: pa.Table, intervals: Mapping[str, IntervalArray], margin_bp: int) -> Bools:
-    """Tell which windows, including both flanks, overlap an interval, as placed or as stated.
-
-    Both flanks are tested because the right flank of a window on strand ``-`` is to its left on the contig.
-    """
+    """Tell which windows, both flanks included, overlap an interval, as placed or as stated: bool, shape (n_rows,)."""
     found = np.zeros(table.num_rows, dtype=bool)
     for place in ("placed", "stated"):
         start, end = (pc.fill_null(table[f"{place}_{bound}"], -1).to_numpy() for bound in ("start", "end"))

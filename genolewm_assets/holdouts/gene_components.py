@@ -1,8 +1,6 @@
 """Groups of genes that must stay in one split because windows can cover several of them.
 
-Genes are taken from the genes that ClinVar names for its alleles. A gene's span is that of its alleles, so no gene
-annotation is needed; outside the span the gene has no labelled allele. Not here: the choice of components to hold out
-(``held_intervals``).
+A gene's span is that of the alleles for which ClinVar names it. Not here: which are held out (``held_intervals``).
 """
 
 from __future__ import annotations
@@ -38,16 +36,14 @@ _ENTRY = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class GeneComponent:
-    """Group of genes whose spans overlap or are less than a window's footprint apart, or that share an allele.
+    """Group of genes whose spans overlap or are less than a window's footprint apart, or that share an allele."""
 
-    ``id``: ``gene:`` followed by the smallest NCBI GeneID of the component's named genes, or of its LOC elements if it
-    has no named gene. If none of these has a GeneID, ``gene:`` and the alphabetically first of their ``symbol:`` names.
-    ``spans``: interval from first to last allele, one per contig (two for a pseudo-autosomal gene); 0-based half-open.
-    """
-
+    #: ``gene:`` and the smallest NCBI GeneID of the named genes, else of the LOC elements, else the first ``symbol:``
+    #: name.
     id: str
     symbols: tuple[str, ...]
     genes: frozenset[str]
+    #: From first to last allele, one per contig (two for a pseudo-autosomal gene); 0-based half-open.
     spans: tuple[Interval, ...]
 
 
@@ -71,10 +67,7 @@ class GeneComponents:
         return iter(self._components)
 
     def of_alleles(self, clinvar: pa.Table) -> Int64s:
-        """Return the index of each allele's component.
-
-        Result: int64, shape (n_rows,); -1 if the allele names no gene, or none that is in a component.
-        """
+        """Return the index of each allele's component, -1 for none: int64, shape (n_rows,)."""
         rows, genes = _allele_genes(clinvar)
         found = np.full(clinvar.num_rows, -1, dtype=np.int64)
         # All genes of an allele are in the same component, so it does not matter which of them is assigned last.
@@ -99,11 +92,9 @@ class GeneComponents:
 
 
 def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneComponents:
-    """Group the genes of some ClinVar tables by single linkage.
+    """Group by single linkage the genes with fewer than ``reach_bp`` bases between them or with a common allele.
 
-    ``reach_bp``: genes with fewer bases than this between them belong to one component; the size of a window's
-    footprint. Genes named for the same allele belong to one component at any distance, so a LOC element has the role of
-    its gene. ClinVar does not say which genes code for proteins, so every named gene is used.
+    So a LOC element has the role of its gene. ClinVar does not say which genes code for proteins: all are used.
     """
     entries = _entries(clinvar)
     grouped = entries.group_by(["contig", "gene"]).aggregate([("start", "min"), ("end", "max")])

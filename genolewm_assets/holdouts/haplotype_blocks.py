@@ -1,10 +1,7 @@
-"""Find blocks of nearby common alleles, and choose the blocks to hold out.
+"""Find blocks of nearby common alleles, choose the blocks to hold out, and list their haplotypes.
 
-Without genotypes a block contains alleles that one haplotype may carry (proximity block); with phased genotypes,
-alleles that one haplotype does carry (phased block). An allele without a phased genotype is never in a phased block.
-The haplotypes of held-out blocks are listed too: which alleles of a
-block occur together, and how often. Not here: the windows and alleles that a held-out block excludes
-(``held_intervals``, ``alleles``), sampling of haplotypes (``edits``).
+Without genotypes a block has alleles that one haplotype may carry (proximity block); with phased genotypes, alleles
+that one haplotype does carry (phased block). An allele without a phased genotype is never in a phased block.
 """
 
 from __future__ import annotations
@@ -30,10 +27,7 @@ _Cut: TypeAlias = Callable[[Int64s], Iterator[Int64s]]
 
 @dataclass(frozen=True, slots=True)
 class HaplotypeBlock:
-    """Block of nearby common alleles at two or more positions.
-
-    ``span``: interval from the first to the last reference base of the alleles; 0-based half-open.
-    """
+    """Nearby common alleles at two or more positions; ``span``, 0-based half-open, has all their reference bases."""
 
     id: str
     span: Interval
@@ -44,14 +38,11 @@ class HaplotypeBlock:
 def find_blocks(
     table: pa.Table, *, link_bp: int, max_block_bp: int, carried: PhasedGenotypes | None = None
 ) -> list[HaplotypeBlock]:
-    """Group the alleles of one contig by single linkage.
+    """Group the alleles of a contig, at most ``link_bp`` apart, by single linkage into blocks sorted by first allele.
 
-    ``link_bp``: alleles whose positions differ by at most this many bases are linked. ``max_block_bp``: largest length
-    of a block, in bases; an allele that would exceed it begins the next block. ``carried``: phased genotypes of the
-    alleles. Two alleles that have one are linked only if a haplotype carries both; the alleles without one are linked
-    among themselves by distance alone. None: no allele has one. Result: blocks of two or more positions, sorted by
-    their first allele. An allele without a link to an allele at another position is in no block. Within a block every
-    allele is linked to another one of the block.
+    Of alleles with a phased genotype (``carried``) those are linked that one haplotype carries; the others are linked
+    among themselves. An allele that would make a block longer than ``max_block_bp`` begins the next; a block has two or
+    more positions.
     """
     start, end = allele_spans(table)
     _check_alleles(table, start, carried)
@@ -85,14 +76,11 @@ def choose_blocks(
     max_blocks: float,
     first: Collection[str] = (),
 ) -> tuple[list[HaplotypeBlock], bool]:
-    """Choose blocks by hash until they exclude a given share of the windows from training.
+    """Choose blocks by hash until they exclude a given share of the windows; tell also whether too few are left.
 
-    ``footprints``: starts and ends of the footprints of all windows by contig, each int64, shape (n_windows,),
-    ascending; 0-based half-open. ``fraction``: target share of all windows, 0 to 1, whose footprints overlap a chosen
-    block. ``tolerance``: a block that would raise the share above ``fraction + tolerance`` is skipped. ``max_blocks``:
-    largest share of the blocks, 0 to 1, that is chosen. Where so many blocks as ``max_blocks`` allows do not reach the
-    target, as many are chosen by the number of windows that each excludes, phased blocks first, if that comes nearer to
-    it.
+    A block that would raise the share above ``fraction + tolerance`` is skipped. Where the share ``max_blocks`` of all
+    blocks is not enough, as many are chosen by the windows that each excludes, phased blocks first, if that comes
+    nearer.
     """
     usable = (block for block in blocks if block.span.contig in footprints)
     ranked = sorted(usable, key=lambda block: (block.id not in first, not block.phased, draws[block.id], block.id))
@@ -231,11 +219,7 @@ def list_haplotypes(
     tables: Mapping[str, pa.Table],
     phased: Mapping[str, PhasedGenotypes],
 ) -> pa.Table:
-    """List the haplotypes of blocks.
-
-    Result: schema ``HOLDOUT_HAPLOTYPES``, sorted by its key. A phased block has one row for each distinct set of two or
-    more of its alleles that a haplotype carries; another block has one row with all its alleles.
-    """
+    """List the haplotypes of blocks: sets of two or more alleles that one carries, or all alleles of a block."""
     rows: list[dict[str, object]] = []
     for block in blocks:
         contig = block.span.contig

@@ -1,7 +1,7 @@
 """Held-out intervals of contigs (whole contigs, gene components, haplotype blocks), each with its role.
 
-An interval that overlaps one of a holdout with higher precedence takes its role, so that validation never contains test
-data. Precedence: contig, gene, block.
+An interval takes the role of one of higher precedence (contig, gene, block) that it overlaps, so that validation never
+contains test data.
 """
 
 from __future__ import annotations
@@ -54,17 +54,11 @@ class HeldIntervals:
         return self._rows.get((holdout, contig), [])
 
     def find(self, holdout: Holdout, contig: str, start: Int64s, end: Int64s) -> Int64s:
-        """Find the first interval of one holdout on one contig that each query ``[start, end)`` overlaps.
-
-        Result: int64, shape (len(start),): index into :meth:`of`; -1 if the query overlaps no interval.
-        """
+        """Return the index in :meth:`of` of the first interval that each query overlaps, or -1: int64, (n_queries,)."""
         return first_met(self._intervals.get((holdout, contig), NO_INTERVALS), start, end)
 
     def find_largest(self, contig: str, start: Int64s, end: Int64s) -> list[HeldInterval | None]:
-        """Return the interval of highest precedence (contig, gene, block) that each query ``[start, end)`` overlaps.
-
-        The list has one entry per query; None if the query overlaps no interval.
-        """
+        """Return the interval of highest precedence (contig, gene, block) that each query overlaps, or None."""
         found: list[HeldInterval | None] = [None] * len(start)
         for holdout in (Holdout.HAPLOTYPES, Holdout.CLINVAR, Holdout.CHR):
             met = self.find(holdout, contig, start, end)
@@ -96,10 +90,7 @@ def merge_intervals(table: pa.Table) -> dict[str, IntervalArray]:
 
 
 def hold_contigs(policy: HoldoutPolicy, lengths: Mapping[str, int]) -> list[HeldInterval]:
-    """Return one interval for each contig that the policy holds out as a whole.
-
-    ``lengths``: length of each contig, in bases.
-    """
+    """Return one interval for each contig, of given length in bases, that the policy holds out as a whole."""
     return [
         HeldInterval(Holdout.CHR, role, contig, 0, lengths[contig], contig, contig, IntervalReason.CONTIG)
         for contig, role in policy.contig_roles().items()
@@ -115,9 +106,8 @@ def hold_genes(
 ) -> list[HeldInterval]:
     """Return the intervals of held-out gene components: those with named genes or, by hash, a share of all.
 
-    ``lengths``: length of each contig, in bases. ``window_bp``: bases by which every span is extended at both ends, up
-    to the ends of the contig, because a gene extends beyond its outermost alleles. If the share is above 0 and the hash
-    selects no component, the component with the smallest hash is held out.
+    Every span is extended by ``window_bp`` at both ends, because a gene extends beyond its outermost alleles. If the
+    share is above 0 and the hash selects no component, the one with the smallest hash is held out.
     """
     genes, units = before.of_genes(), before.of_units()
     met = {component.id: [genes[gene] for gene in component.genes & genes.keys()] for component in components}
@@ -153,10 +143,7 @@ def hold_blocks(
     larger: HeldIntervals,
     kept: Mapping[str, Split] = MappingProxyType({}),
 ) -> list[HeldInterval]:
-    """Return the intervals of chosen haplotype blocks.
-
-    Blocks of phased genotypes can overlap; overlapping blocks have one role, ``test`` if one of them must have it.
-    """
+    """Return the intervals of chosen blocks; overlapping ones have one role, ``test`` if one of them must have it."""
     roles: dict[str, Split] = {}
     free: dict[str, list[str]] = {}
     for group in _overlapping(blocks):

@@ -1,8 +1,4 @@
-"""``HoldoutIndex``: tell whether windows, alleles and corpus windows are held out; used by packages and training.
-
-Intervals are found by binary search in sorted arrays, so a query takes about as long with 100,000 intervals as with
-100.
-"""
+"""``HoldoutIndex``: tell by binary search whether windows, alleles and corpus windows are held out."""
 
 from __future__ import annotations
 
@@ -38,8 +34,8 @@ class HoldoutIndex:
 
     Notes
     -----
-    Names are resolved to canonical ones, so a query for ``21`` finds what is held out on ``chr21``. A query with an
-    unknown contig raises :class:`UnknownContigError`.
+    Names are resolved to canonical ones, so a query for ``21`` finds what is held out on ``chr21``. A query with a
+    contig that neither the genome nor GRCh38 has raises :class:`UnknownContigError`.
     """
 
     def __init__(
@@ -67,71 +63,23 @@ class HoldoutIndex:
         self._corpus_keys = pc.unique(corpus_keys(corpus_rows))
 
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
-        """Tell which windows are excluded from training because their footprints overlap a held-out interval.
+        """Tell which windows are excluded because their footprints overlap a held-out interval: bool, shape (n,).
 
-        Parameters
-        ----------
-        contig
-            Name or alias of the contig.
-        footprints
-            Footprint ``[start, end + margin_bp)`` of each window, 0-based half-open on ``contig``.
-
-        Returns
-        -------
-        ndarray
-            bool, shape (len(footprints),), in the order of the footprints.
-
-        Raises
-        ------
-        UnknownContigError
-            If neither the genome nor GRCh38 has the contig.
+        Footprints are ``[start, end + margin_bp)`` on ``contig``, 0-based half-open.
         """
-        return meets(self._intervals_of(contig), footprints.start, footprints.end)
+        held = self._merged.get(canonical_name(contig, self._contigs), NO_INTERVALS)
+        return meets(held, footprints.start, footprints.end)
 
     def window_is_similar(self, contig: str, starts: Int64s) -> Bools:
-        """Tell which reference windows are excluded from training because they are similar to held-out sequence.
-
-        Parameters
-        ----------
-        contig
-            Name or alias of the contig.
-        starts
-            First base of each window, 0-based: int64, shape (n_windows,).
-
-        Returns
-        -------
-        ndarray
-            bool, shape (n_windows,).
-
-        Raises
-        ------
-        UnknownContigError
-            If neither the genome nor GRCh38 has the contig.
-        """
+        """Tell which reference windows, by 0-based start, are similar to held-out sequence: bool, (n_windows,)."""
         found = self._similar.get(canonical_name(contig, self._contigs))
         return np.zeros(len(starts), dtype=bool) if found is None else np.isin(starts, found.to_numpy())
 
     def allele_is_held_out(self, table: pa.Table) -> Bools:
-        """Tell which alleles are excluded from training.
+        """Tell which alleles are listed, or have a reference base in a held-out interval: bool, shape (n_rows,).
 
-        An allele is excluded if the allele table lists it, or if its reference bases overlap a held-out interval.
-
-        Parameters
-        ----------
-        table
-            Columns chrom, pos (1-based), ref and alt; alleles in normal form.
-
-        Returns
-        -------
-        ndarray
-            bool, shape (n_rows,).
-
-        Raises
-        ------
-        AlleleError
-            If an allele is not in normal form, because a different notation of a held-out allele would not be found.
-        UnknownContigError
-            If neither the genome nor GRCh38 has a contig of the table.
+        ``table`` has the columns chrom, pos (1-based), ref and alt. :class:`AlleleError` is raised for an allele that
+        is not in normal form, because another notation of a held-out allele would not be found.
         """
         _check_normal_form(table)
         names = pc.unique(table["chrom"]).to_pylist()
@@ -143,22 +91,8 @@ class HoldoutIndex:
         return self._in_intervals(table) | as_bools(listed)
 
     def corpus_is_held_out(self, table: pa.Table) -> Bools:
-        """Tell which corpus windows are excluded from training.
-
-        Parameters
-        ----------
-        table
-            Columns source, record_id and window_index.
-
-        Returns
-        -------
-        ndarray
-            bool, shape (n_rows,).
-        """
+        """Tell which corpus windows, by source, record_id and window_index, are excluded: bool, shape (n_rows,)."""
         return as_bools(pc.is_in(corpus_keys(table), value_set=self._corpus_keys))
-
-    def _intervals_of(self, contig: str) -> IntervalArray:
-        return self._merged.get(canonical_name(contig, self._contigs), NO_INTERVALS)
 
     def _in_intervals(self, table: pa.Table) -> Bools:
         """Tell which alleles, with canonical contig names, have a reference base in a held-out interval."""
@@ -171,10 +105,7 @@ class HoldoutIndex:
 
 
 def _check_normal_form(table: pa.Table) -> None:
-    """Raise :class:`AlleleError` for the first allele that is not trimmed and left-aligned.
-
-    First and last bases of ``ref`` and ``alt`` are enough to decide this (Tan et al. 2015); no reference is needed.
-    """
+    """Raise AlleleError for the first allele not trimmed and left-aligned, as its end bases tell (Tan et al. 2015)."""
     ref, alt = table["ref"], table["alt"]
     both_long = pc.and_(*(pc.greater(pc.binary_length(column), 1) for column in (ref, alt)))
     same_start = pc.equal(*(pc.utf8_slice_codeunits(column, 0, 1) for column in (ref, alt)))

@@ -1,7 +1,4 @@
-"""Phased genotypes of the common alleles of one contig, one bit per allele and haplotype.
-
-Not here: reading them from a VCF (``sources.haplotypes``), blocks made from them (``haplotype_blocks``).
-"""
+"""Phased genotypes of the common alleles of a contig, as bits. Not here: reading a VCF (``sources.haplotypes``)."""
 
 from __future__ import annotations
 
@@ -49,19 +46,9 @@ class PhasedGenotypes:
 
     @classmethod
     def from_bools(cls, carried: Bools, known: Bools | None = None) -> Self:
-        """Return the genotypes of a matrix; ``known`` is all True by default.
+        """Return the genotypes of a matrix, bool of shape (n_alleles, n_haplotypes); ``known`` is all True by default.
 
-        Parameters
-        ----------
-        carried
-            bool, shape (n_alleles, n_haplotypes).
-        known
-            bool, shape (n_alleles,), or None.
-
-        Raises
-        ------
-        InputError
-            If ``carried`` is not a matrix, or ``known`` has another number of alleles.
+        InputError is raised if ``carried`` is not a matrix, or ``known`` has another number of alleles.
         """
         if carried.ndim != 2:
             raise InputError("phased genotypes", "not a matrix", expected="2 dimensions", got=f"{carried.ndim}")

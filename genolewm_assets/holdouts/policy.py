@@ -115,13 +115,7 @@ class HoldoutPolicy:
             )
 
     def canonical(self, contigs: ContigSet) -> HoldoutPolicy:
-        """Return the policy with canonical contig names, looked up in ``contigs`` first and then in GRCh38.
-
-        Raises
-        ------
-        UnknownContigError
-            If neither the genome nor GRCh38 has a contig of that name.
-        """
+        """Return the policy with canonical names of contigs, those of the genome or, where it lacks one, of GRCh38."""
         return replace(
             self,
             contigs_validation=tuple(canonical_name(name, contigs) for name in self.contigs_validation),
@@ -138,15 +132,8 @@ class HoldoutPolicy:
         return draw_bits(purpose, self.seed, unit)
 
     def divide(self, units: Iterable[str]) -> dict[str, Split]:
-        """Divide units into validation and test by the hash of each unit.
+        """Divide units into validation and test by the hash of each; return the role by id.
 
-        Returns
-        -------
-        dict
-            Role of each unit, by the unit's id.
-
-        Notes
-        -----
         If one role would be empty, the unit whose hash is nearest to the threshold moves to it. A single unit goes to
         validation, which is used to monitor training.
         """

@@ -1,7 +1,4 @@
-"""Schemas of the five holdout tables, and the closed sets of names in them.
-
-Not here: building the tables (``build``), looking rows up in them (``index``).
-"""
+"""Schemas of the five holdout tables, and their closed sets of names. Not here: building them (``build``)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Sides that an earlier release gave to genes, blocks and alleles, and which a later release keeps.
-
-What a package of a root has evaluated never trains in a later one, whatever a later release says of it. Not here: which
-earlier release that is (``defs.assets.holdouts``), the choice of what a release itself holds out (``held_intervals``).
-"""
+"""Sides that an earlier release gave to genes, blocks and alleles; what it evaluated never trains in a later one."""
 
 from __future__ import annotations
 
@@ -85,11 +81,7 @@ def strictest(*roles: Split) -> Split:
 def keep_alleles(
     alleles: pa.Table, clinvar: Mapping[str, pa.Table], earlier: EarlierSides, intervals: pa.Table
 ) -> pa.Table:
-    """Add what the earlier release lists, and give listed alleles the side that it gave them.
-
-    Result: schema ``HOLDOUT_ALLELES``, not sorted. An added allele has the reason ``kept``, and the label of the
-    release; null if the release lacks the allele.
-    """
+    """Add what the earlier release lists (reason ``kept``, current labels), and give alleles the side it gave them."""
     if not earlier.alleles.num_rows:
         return alleles
     mine, theirs = _row_keys(alleles), _row_keys(earlier.alleles)
@@ -135,12 +127,10 @@ def _row_keys(alleles: pa.Table) -> pa.Array:
 
 
 def count_moves(own: pa.Table, clinvar: Mapping[str, pa.Table], earlier: EarlierSides) -> dict[str, int]:
-    """Count the alleles of both releases whose side or genes differ, as the later release by itself would have it.
+    """Count the alleles of both releases whose side or genes differ, the later side being that of ``own`` alone.
 
-    ``own``: alleles that the release holds out without keeping anything, schema ``HOLDOUT_ALLELES``. The temporal
-    holdout, which takes new labels out of training by design, does not count. Result: ``moves.persisting``; of these
-    ``moves.to_training`` (held out before, not by this release itself: they are kept), ``moves.from_training`` and
-    ``moves.genes_changed``.
+    ``own`` are the alleles that the release holds out without keeping any. The temporal holdout, which takes new labels
+    out of training by design, does not count.
     """
     counts = dict.fromkeys(("persisting", "to_training", "from_training", "genes_changed"), 0)
     sides = [_held_keys(table) for table in (earlier.alleles, own)]

@@ -1,8 +1,4 @@
-"""Find training windows that are similar to held-out sequence, and list them once per holdout.
-
-The search is an argument; ``sources.similarity`` provides it. Not here: windows that overlap held-out intervals by
-place (``corpus``, ``package_build.split``).
-"""
+"""Windows that are similar to held-out sequence, once per holdout. Not here: the search (``sources.similarity``)."""
 
 from __future__ import annotations
 
@@ -40,17 +36,7 @@ class WindowKey(NamedTuple):
 
 
 class Query(NamedTuple):
-    """Window to compare.
-
-    Attributes
-    ----------
-    key
-        The window.
-    bases
-        The bases that trainers can see of it, upper-case ASCII.
-    transcribed
-        Whether introns may be cut out of it.
-    """
+    """Window to compare: the upper-case ASCII bases that trainers can see, and whether introns may be cut out."""
 
     key: WindowKey
     bases: bytes
@@ -84,10 +70,6 @@ class Similarity:
 
     Attributes
     ----------
-    key
-        The window.
-    reason
-        Why it counts as similar.
     places
         Where, the best place first; at least one.
     share
@@ -129,10 +111,7 @@ def corpus_keys(table: pa.Table) -> pa.Array:
 
 
 def corpus_queries(tables: Iterable[pa.Table], excluded: pa.Table) -> Iterator[Query]:
-    """Yield the corpus windows of tables with :data:`SEQUENCE_COLUMNS`, each with the flank behind it.
-
-    Windows of ``excluded``, schema ``HOLDOUT_CORPUS``, are left out: they are excluded by their place.
-    """
+    """Yield the corpus windows that are not excluded by their place, each with the flank behind it."""
     known = pc.unique(corpus_keys(excluded))
     for table in tables:
         table = table.filter(pc.invert(pc.is_in(corpus_keys(table), value_set=known)))  # noqa: PLW2901

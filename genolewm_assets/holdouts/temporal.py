@@ -4,9 +4,8 @@
 
     <root>/holdouts/temporal.json   the T0 that ``months: N`` chose first, or that a person moved it to
 
-The record is made once, for the newest packaged release of the root, whichever release is built first. It is used for
-every release that is late enough for it, so T0 does not move with each new release and does not depend on the order of
-builds. Not here: which releases a root knows (``sources.clinvar``), which alleles are newly labelled (``alleles``).
+The record is made once, for the newest packaged release, and used for every release that is late enough for it, so T0
+does not move with each new release and does not depend on the order of builds.
 """
 
 from __future__ import annotations
@@ -86,11 +85,7 @@ class TemporalChoice:
 
 @dataclass(frozen=True, slots=True)
 class KeptT0:
-    """Record of a root's T0.
-
-    ``months``: the catalogue's setting that the record was made for. Another setting makes a new record, unless a
-    person moved T0: then the record stays until a person moves or forgets it.
-    """
+    """Record of a root's T0 for ``months`` of the catalogue; if a person ``moved`` it, it holds for any months."""
 
     months: int
     earlier: str
@@ -110,10 +105,8 @@ class KeptT0:
 def newest_at_age(release: str, months: int, known: Iterable[str]) -> str | None:
     """Return the newest of the known releases that is at least ``months`` calendar months older than ``release``.
 
-    Where the month has no such day, its last day counts: three months before 2026-05-31 is 2026-02-28.
+    Where the month has no such day, its last day counts:
 
-    Examples
-    --------
     >>> newest_at_age("2026-05-31", 3, ["2026-02-21", "2026-02-28", "2026-03-07"])
     '2026-02-28'
     """
@@ -128,12 +121,8 @@ def choose_t0(
 
     Parameters
     ----------
-    release
-        Key of the package's release, T1.
-    setting
-        The catalogue's setting.
-    known
-        Keys of the releases of the root.
+    release, known
+        Key of the package's release, T1, and keys of the releases of the root.
     kept
         The root's record; used if it belongs to the setting and is old enough for ``release``.
 
@@ -166,15 +155,7 @@ _NOT_BEFORE = TemporalChoice(None, TemporalRule.NOT_BEFORE)
 
 
 def describe_temporal(policy: Mapping[str, object], release: str) -> str:
-    """Return one sentence on T0 and its reason.
-
-    Parameters
-    ----------
-    policy
-        Policy as a recipe states it; ``temporal``, ``temporal_setting`` and ``temporal_rule`` are read.
-    release
-        Release of the holdouts, T1.
-    """
+    """Return one sentence on T0 and its reason, from a policy as a recipe states it, and the release T1."""
     pair, setting = policy.get("temporal"), policy.get("temporal_setting", "off")
     if isinstance(pair, list | tuple):
         return f"T0 {pair[0]}, T1 {pair[1]}: {_REASONS[TemporalRule(str(policy['temporal_rule']))].format(setting)}"
@@ -208,10 +189,8 @@ def keep_t0(root: Root, setting: TemporalSetting, newest: str, known: Iterable[s
 
     Parameters
     ----------
-    newest
-        Key of the newest release that is packaged, whichever release is being built.
-    known
-        Keys of the releases of the root.
+    newest, known
+        Keys of the newest release that is packaged, whichever is being built, and of the releases of the root.
 
     Returns
     -------
@@ -276,13 +255,7 @@ def move_t0(root: Root, setting: TemporalSetting, earlier: str | None, known: It
 
 
 def read_kept(root: Path) -> KeptT0 | None:
-    """Return the root's record of T0, or None without one.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the record cannot be read.
-    """
+    """Return the root's record of T0, or None without one; CorruptResourceError if it cannot be read."""
     path = root / KEPT_FILE
     try:
         document = read_document(path, remedy="")

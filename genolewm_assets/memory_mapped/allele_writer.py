@@ -1,15 +1,11 @@
-"""Write alleles as sorted arrays: those that edits are drawn from, and those that no edit may make.
-
-Not here: windows (``window_writer``), sampling (``training.sampler``).
-"""
+"""Write alleles as sorted arrays. Not here: windows (``window_writer``), sampling (``training.sampler``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -32,27 +28,16 @@ _PARTS: Final = "\t"
 _MOST_BYTES: Final = 2**32 - 1
 
 
-class AlleleWriter:
-    """Writes alleles that arrive in any order of holdouts and contigs; within both, best sorted by pos, ref and alt.
-
-    Memory: 64 MiB and the alleles of one holdout and contig. Others wait on disk, in ``folder``.
-    """
+class AlleleWriter(ExitStack):
+    """Writes alleles that arrive in any order of holdouts and contigs, and holds those of one pair in memory."""
 
     def __init__(self, folder: Path, *, with_classes: bool = False) -> None:
+        super().__init__()
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._with_classes = folder, with_classes
         schema = pa.schema([*_ALLELE, *(_CLASS if with_classes else ())])
-        self._spool = BatchSpool(schema, folder)
+        self._spool = self.enter_context(BatchSpool(schema, folder))
         self._keys: set[tuple[str, str]] = set()
-
-    def __enter__(self) -> Self:
-        self._spool.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._spool.__exit__(kind, error, trace)
 
     def add(self, alleles: pa.Table, *, with_holdouts: bool = True) -> None:
         """Append alleles: chrom, pos (1-based), ref, alt, holdout (null for none), and the classes that are written."""
@@ -97,28 +82,21 @@ def write_alleles(folder: Path, tables: Iterable[pa.Table]) -> AlleleIndexNames:
         return writer.finish()
 
 
-class _Columns:
+class _Columns(ExitStack):
     """The files of one folder of alleles, but ``rows``."""
 
     def __init__(self, folder: Path, *, with_classes: bool) -> None:
-        self._stack, self.n_text_bytes, self.n_genes, self._with_classes = ExitStack(), 0, 0, with_classes
+        super().__init__()
+        self.n_text_bytes, self.n_genes, self._with_classes = 0, 0, with_classes
         kinds = {**ALLELE_COLUMNS, **(CLASS_COLUMNS if with_classes else {})}
         self._files = {
-            name: self._stack.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype))
+            name: self.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype))
             for name, column in kinds.items()
             if name != "rows"
         }
         for name in ("at", "gene_at"):
             if name in self._files:
                 self._files[name].append(np.zeros(1, kinds[name].dtype))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
 
     @property
     def n_alleles(self) -> int:

@@ -1,7 +1,4 @@
-"""Arrays in NumPy's file format: written part by part, and mapped without reading them.
-
-Not here: which arrays there are (``layout``).
-"""
+"""Arrays in NumPy's file format: written part by part, and mapped. Not here: which ones there are (``layout``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Check of a written mapped form: it is what the tables of its package make.
-
-Not here: whether what is read of the form is right (``audit``, which reads the stream of a package).
-"""
+"""Check that a mapped form is what the tables of its package make. Not here: what readers make of it (``audit``)."""
 
 from __future__ import annotations
 
@@ -38,12 +35,8 @@ def check_mapped(
 
     Parameters
     ----------
-    directory
-        Folder of the package.
-    info
-        Content of its ``package.json``.
-    progress
-        Receives the number of windows compared.
+    directory, info
+        Folder of the package, and content of its ``package.json``.
     scratch
         Folder in which the new form of a split lies meanwhile, a quarter of a byte a base; None: the system's for
         temporary files.
@@ -73,13 +66,6 @@ def check_mapped(
 
 def find_mapped_faults(path: Path, *, progress: Progress = NO_PROGRESS) -> list[Finding]:
     """Compare the mapped form of a package with its tables; the files themselves are as recorded.
-
-    Parameters
-    ----------
-    path
-        Folder of the package, or a link to it.
-    progress
-        Receives the number of windows compared.
 
     Returns
     -------

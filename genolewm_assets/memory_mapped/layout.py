@@ -104,10 +104,7 @@ KMER_COLUMNS: Final = _columns(
 
 @dataclass(frozen=True, slots=True)
 class ViewIndex:
-    """Windows that are read together: those of one holdout, or with an empty name of train.
-
-    ``frozen_only`` leaves out windows that are there only to score alleles; ``all_placed``: each has a place.
-    """
+    """Windows of one holdout, or of train (empty name); ``frozen_only`` leaves out those that only score alleles."""
 
     holdout: str
     frozen_only: bool

@@ -1,7 +1,4 @@
-"""Open the mapped form of a split; nothing is read of a window or an allele until it is asked for.
-
-Not here: the windows' face (``windows``), writing the files (``writer``).
-"""
+"""Open the mapped form of a split; nothing of a window or an allele is read until it is asked for."""
 
 from __future__ import annotations
 
@@ -55,10 +52,9 @@ def open_mapped(package: Package, split: Split) -> MappedSplit:
 
 
 class MappedSplit:
-    """One split in its mapped form, of which ``index`` has the names and counts.
+    """One split in its mapped form, of which ``index`` has the names and counts; a pickle holds the path alone.
 
-    Types, shapes and sizes of all files are compared at once; a column, whose map keeps a descriptor, is mapped when it
-    is first used. A pickle holds the path alone.
+    All files are compared with the index at once; a column is mapped when it is first used.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -109,10 +105,7 @@ class MappedSplit:
         return None if view.rows is None else self.column(_VIEW_ROWS)[slice(*view.rows)]
 
     def real_alleles(self, source: VariantSource, holdout: str | None) -> AlleleIndex:
-        """Return the alleles that edits are drawn from: those of a holdout or, None, of train.
-
-        Rows are those of the files, so with a holdout the first one may not be 0.
-        """
+        """Return the alleles that edits of a holdout or, None, of train are drawn from; rows are those of the files."""
         return self._alleles(source, holdout or "")
 
     def held_out(self) -> AlleleIndex:

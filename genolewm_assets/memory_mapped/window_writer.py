@@ -1,15 +1,10 @@
-"""Write the windows of a split as arrays, batch by batch, in the order of their rows.
-
-Not here: alleles (``allele_writer``), the index of a split (``writer``).
-"""
+"""Write the windows of a split as arrays, in the order of their rows. Not here: alleles (``allele_writer``)."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +13,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.memory_mapped.array_file import REBUILD, ArrayWriter, map_array, write_array
-from genolewm_assets.memory_mapped.layout import VIEW_ROWS, VIEW_ROWS_COLUMN, WINDOW_COLUMNS, ViewIndex
+from genolewm_assets.memory_mapped.layout import VIEW_ROWS, VIEW_ROWS_COLUMN, WINDOW_COLUMNS, SplitIndex, ViewIndex
 
 #: Windows whose bases are packed at once: 13 MB of text.
 _PACKED_ROWS: Final = 1_024
@@ -30,40 +25,20 @@ READ_COLUMNS: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenWindows:
-    """Counts and names of the windows that were written, as :class:`SplitIndex` has them."""
-
-    n_windows: int
-    n_bytes: int
-    contigs: tuple[str, ...]
-    origins: tuple[str, ...]
-    caches: tuple[str, ...]
-    holdouts: tuple[str, ...]
-    views: tuple[ViewIndex, ...]
-
-
-class WindowWriter:
+class WindowWriter(ExitStack):
     """Writes the windows of one split into a folder, which is made."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._stack = folder, ExitStack()
+        super().__init__()
+        self._folder = folder
         self._names = {name: _Names() for name in ("contig", "origin", "cache", "holdout")}
         self._n_bytes = 0
         shapes = {"sizes": (3,)}
         self._columns = {
-            name: self._stack.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype, shapes.get(name, ())))
+            name: self.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype, shapes.get(name, ())))
             for name, column in WINDOW_COLUMNS.items()
             if name != "first_row"
         }
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
 
     def add(self, windows: pa.Table | pa.RecordBatch) -> None:
         """Append windows: columns of ``PACKAGE_WINDOWS``; another symbol than A, C, G and T is an error."""
@@ -72,12 +47,12 @@ class WindowWriter:
             self._add_bases(batch)
             self._add_facts(batch)
 
-    def finish(self) -> WrittenWindows:
-        """Write what needs all windows, and return their counts and names; no window can be added afterwards."""
-        self._stack.close()
+    def finish(self) -> SplitIndex:
+        """Write what needs all windows, and return an index of them alone; no window can be added afterwards."""
+        self.close()
         n = self._columns["frozen"].rows
         self._write_first_rows(n)
-        return WrittenWindows(
+        return SplitIndex(
             n_windows=n,
             n_bytes=self._n_bytes,
             contigs=self._names["contig"].names,
@@ -85,6 +60,7 @@ class WindowWriter:
             caches=self._names["cache"].names,
             holdouts=self._names["holdout"].names,
             views=self._write_views(n),
+            alleles={},
         )
 
     def _add_bases(self, batch: pa.RecordBatch) -> None:

@@ -1,7 +1,4 @@
-"""Windows of a mapped split by row, as streams and samplers take them.
-
-Not here: files (``split``), alleles, the order of an epoch (``training.sampler``).
-"""
+"""Windows of a mapped split by row, as streams and samplers take them. Not here: files (``split``)."""
 
 from __future__ import annotations
 
@@ -98,11 +95,8 @@ class MappedWindows:
     def packed(self, rows: Rows) -> PackedWindows:
         """Return the windows of some rows as arrays, their bases read into memory of their own.
 
-        Raises
-        ------
-        CorruptResourceError
-            If a row states sizes, a place in the file or a contig that cannot be: the loops over its bases and alleles
-            test no index.
+        Sizes, places and contigs that cannot be raise CorruptResourceError: the loops over bases and alleles test no
+        index.
         """
         here = self._absolute(rows)
         sizes, first_byte, contig = (self._column(name)[here] for name in ("sizes", "first_byte", "contig"))
@@ -138,17 +132,9 @@ class MappedWindows:
         return (*caches, None), code, self._column("cache_row")[here]
 
     def spans(self, first_bp: int, last_bp: int) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64], Rows]]:
-        """Yield where the inner bases of the placed windows lie on the reference, contig by contig.
+        """Yield contig, starts and ends of inner bases (0-based half-open), and rows of placed windows: int64, (n,).
 
-        Parameters
-        ----------
-        first_bp, last_bp
-            Bases at the beginning and at the end of each window, on its own strand, that are left out.
-
-        Yields
-        ------
-        tuple
-            Contig; starts and ends of the inner bases, 0-based half-open; rows of the windows. Each int64, shape (n,).
+        ``first_bp``, ``last_bp``: bases at the ends of each window, on its own strand, that are left out.
         """
         codes = self._of_all("contig")
         for code, contig in enumerate(self.contigs):

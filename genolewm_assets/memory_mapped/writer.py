@@ -1,15 +1,12 @@
-"""Write the mapped form of a split: windows, alleles, and the index that names them.
-
-The rows are those of the package's tables, given as they are written there, or read from them afterwards.
-"""
+"""Write the mapped form of a split from the rows of its tables: windows, alleles, and the index that names them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +25,6 @@ from genolewm_assets.memory_mapped.layout import (
     WINDOW_COLUMNS,
     WINDOWS,
     AlleleIndexNames,
-    SplitIndex,
 )
 from genolewm_assets.memory_mapped.window_writer import READ_COLUMNS, WindowWriter
 from genolewm_assets.packages import Package, VariantSource, read_package_info
@@ -41,46 +37,28 @@ _READ_ROWS: Final = 1_024
 VARIANT_COLUMNS: Final = ("holdout", "source", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids")
 
 
-class SplitWriter:
+class SplitWriter(ExitStack):
     """Writes the mapped form of one split; a context manager.
 
     Parameters
     ----------
     folder
         Folder of the split; it is made.
-    split
-        The split.
     min_stars
         Least review stars of the ClinVar alleles of validation and test.
     """
 
     def __init__(self, folder: Path, split: Split, *, min_stars: int) -> None:
+        super().__init__()
         self._folder, self._split, self._min_stars = folder, split, min_stars
-        self._stack = ExitStack()
-        self._windows = self._stack.enter_context(WindowWriter(folder / WINDOWS))
+        self._windows = self.enter_context(WindowWriter(folder / WINDOWS))
         self._alleles = {
-            source: self._stack.enter_context(
-                AlleleWriter(folder / source, with_classes=source is VariantSource.CLINVAR)
-            )
+            source: self.enter_context(AlleleWriter(folder / source, with_classes=source is VariantSource.CLINVAR))
             for source in VariantSource
         }
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
-
     def add_windows(self, windows: pa.Table | pa.RecordBatch) -> None:
-        """Append windows of the split, columns of ``PACKAGE_WINDOWS``, in the order of the files.
-
-        Raises
-        ------
-        CorruptResourceError
-            If a sequence or flank holds another symbol than A, C, G and T.
-        """
+        """Append windows (``PACKAGE_WINDOWS``) in the order of the files; bases other than ACGT are an error."""
         self._windows.add(windows)
 
     def add_variants(self, variants: pa.Table | pa.RecordBatch) -> None:
@@ -92,12 +70,8 @@ class SplitWriter:
     def finish(self, held_out: pa.Table, contexts: Iterable[pa.RecordBatch]) -> None:
         """Write the rest and the index; nothing can be added afterwards.
 
-        Parameters
-        ----------
-        held_out
-            Rows of ``HOLDOUT_ALLELES``, of all splits: columns role, chrom, pos, ref and alt.
-        contexts
-            Record batches of ``PACKAGE_CONTEXTS``; read only for training windows without an exact placement.
+        ``held_out`` has the columns role, chrom, pos, ref and alt of ``HOLDOUT_ALLELES``, of all splits; ``contexts``
+        (``PACKAGE_CONTEXTS``) are read only for training windows without an exact placement.
         """
         windows = self._windows.finish()
         alleles: dict[str, AlleleIndexNames] = {str(source): one.finish() for source, one in self._alleles.items()}
@@ -111,18 +85,7 @@ class SplitWriter:
             for name, array in (("keys", kmers.keys), ("seeds", kmers.seeds), ("spells_held", spells)):
                 write_array(self._folder / HELD_SEQUENCES / f"{name}.npy", array, KMER_COLUMNS[name].dtype)
             n_kmers, n_seed_words = len(kmers.keys), len(kmers.seeds)
-        index = SplitIndex(
-            n_windows=windows.n_windows,
-            n_bytes=windows.n_bytes,
-            contigs=windows.contigs,
-            origins=windows.origins,
-            caches=windows.caches,
-            holdouts=windows.holdouts,
-            views=windows.views,
-            alleles=alleles,
-            n_kmers=n_kmers,
-            n_seed_words=n_seed_words,
-        )
+        index = replace(windows, alleles=alleles, n_kmers=n_kmers, n_seed_words=n_seed_words)
         write_atomic(self._folder / INDEX, index.to_bytes())
 
 
@@ -131,12 +94,8 @@ def write_from_tables(folder: Path, directory: Path, split: Split) -> None:
 
     Parameters
     ----------
-    folder
-        Folder of the split's form; it is made.
-    directory
-        Folder of the package.
-    split
-        The split.
+    folder, directory
+        Folder of the split's form, which is made, and of the package.
 
     Raises
     ------

@@ -1,13 +1,12 @@
 """Find the bench alleles of each holdout, the windows that show them, and the reason where none does.
 
-A bench allele is a ClinVar allele of validation or test labelled P, LP, B or LB with the policy's review stars. Not
-here: the stream that shows them (``training``), division into splits (``split``).
+A bench allele is a ClinVar allele of validation or test labelled P, LP, B or LB with the policy's review stars.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import groupby
@@ -19,7 +18,9 @@ import pyarrow.compute as pc
 
 from genolewm_assets.edits import AlleleIndex, AlleleMaker, Redraw, SamplingRules, WindowRecord
 from genolewm_assets.genome import DECIDED, EVALUATION, Bases, Holdout, LengthPolicy, Split
-from genolewm_assets.package_build.split import HoldoutFilter, RoleRegions, WindowSplit, split_alleles
+from genolewm_assets.holdouts import HoldoutIndex
+from genolewm_assets.package_build.sources import PackageSources
+from genolewm_assets.package_build.split import RoleRegions, WindowSplit, split_alleles
 from genolewm_assets.packages import REFERENCE_ORIGIN, SCORED, Unscored, most_central_windows
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans, as_bools
 
@@ -30,50 +31,15 @@ _Key = tuple[str, Split]
 
 
 @dataclass(frozen=True, slots=True)
-class BenchSources:
-    """What the bench is found in.
-
-    Attributes
-    ----------
-    clinvar
-        ClinVar alleles of the package's release by contig, schema ``CLINVAR_VARIANTS``.
-    windows
-        Window index by contig.
-    reference
-        Function that returns the upper-case bases of a contig, by its name.
-    held_out
-        Held-out alleles, schema ``HOLDOUT_ALLELES``.
-    margin_bp
-        Length of each flank of a window, in bases.
-    min_stars
-        Smallest number of review stars of a bench allele.
-    """
-
-    clinvar: Mapping[str, pa.Table]
-    windows: Mapping[str, pa.Table]
-    reference: Callable[[str], Bases]
-    held_out: pa.Table
-    margin_bp: int
-    min_stars: int
-
-
-@dataclass(frozen=True, slots=True)
 class BenchPlan:
-    """The bench of every holdout and split.
+    """The bench of every holdout and split."""
 
-    Attributes
-    ----------
-    outcomes
-        By contig and (holdout, split): string, shape (n_rows of the contig's ClinVar table,): ``scored`` or the reason
-        why no window shows the allele; null if the row is not of the bench.
-    windows
-        By (holdout, split) and contig: row numbers of the windows that show an allele, int64, ascending.
-    counts
-        Number of alleles by holdout, split and outcome, such as ``scoring.holdout-chr.test.scored``.
-    """
-
+    #: By contig and (holdout, split): string, shape (n_rows of the contig's ClinVar table,): ``scored`` or the reason
+    #: why no window shows the allele; null if the row is not of the bench.
     outcomes: Mapping[str, Mapping[_Key, pa.Array]] = field(default_factory=dict)
+    #: By (holdout, split) and contig: row numbers of the windows that show an allele, int64, ascending.
     windows: Mapping[_Key, Mapping[str, Int64s]] = field(default_factory=dict)
+    #: Number of alleles by holdout, split and outcome, such as ``scoring.holdout-chr.test.scored``.
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def outcome(self, contig: str, holdout: str | None, split: Split, n_rows: int) -> pa.Array:
@@ -82,35 +48,24 @@ class BenchPlan:
 
 
 def plan_bench(
-    sources: BenchSources,
+    sources: PackageSources,
     regions: Mapping[str, RoleRegions],
     splits: Mapping[str, WindowSplit],
-    holdouts: HoldoutFilter,
+    holdouts: HoldoutIndex,
 ) -> BenchPlan:
     """Place every bench allele in the window in which it is most central, and make its edit.
 
-    Parameters
-    ----------
-    sources
-        Alleles, windows and bases.
-    regions, splits
-        Held-out regions and division of the windows, by contig.
-    holdouts
-        Holdout index.
-
-    Notes
-    -----
     A window is used only for the holdout and split that it is a candidate of, so no window of validation overlaps a
     test interval.
     """
-    makers = {split: _EditMaker(sources.held_out, split) for split in EVALUATION}
+    makers = {split: _EditMaker(sources.alleles, split) for split in EVALUATION}
     outcomes: dict[str, dict[_Key, pa.Array]] = {}
     windows: dict[_Key, dict[str, Int64s]] = {}
     counts = Counter({f"scoring.{name}.{split}.{SCORED}": 0 for name in BENCH_HOLDOUTS for split in EVALUATION})
     for contig, table in sources.clinvar.items():
         if contig not in sources.windows:
             continue
-        qualifies = _qualifies(table, sources.min_stars)
+        qualifies = _qualifies(table, sources.policy.min_stars)
         # The bases are read at the contig's first placed allele, and forgotten with the contig.
         ours = replace(sources, reference=cache(sources.reference))
         masks = split_alleles(table, regions[contig], holdouts)
@@ -153,7 +108,7 @@ class _EditMaker:
         index = AlleleIndex.of(never.select(ALLELE_KEY))
         self._makers = [AlleleMaker(index, SamplingRules(policy=policy)) for policy in get_args(LengthPolicy)]
 
-    def make(self, sources: BenchSources, contig: str, table: pa.Table, rows: Int64s, placed: Int64s) -> list[str]:
+    def make(self, sources: PackageSources, contig: str, table: pa.Table, rows: Int64s, placed: Int64s) -> list[str]:
         """Return ``scored``, or the reason why not, for each allele row."""
         states = [str(Unscored.IN_NO_WINDOW)] * len(rows)
         alleles = table.select(["pos", "ref", "alt"]).take(pa.array(rows)).to_pylist()
@@ -174,7 +129,7 @@ class _EditMaker:
         return SCORED if refused is None else str(Unscored(refused.value))
 
 
-def _record(sources: BenchSources, contig: str, row: int, bases: Bases) -> WindowRecord:
+def _record(sources: PackageSources, contig: str, row: int, bases: Bases) -> WindowRecord:
     """Return one window of the index as the package's reader will."""
     start, end = (sources.windows[contig][name][row].as_py() for name in ("start", "end"))
     margin = sources.margin_bp

@@ -1,7 +1,4 @@
-"""Render the dataset card of a package: ``README.md`` with the front matter that Hugging Face datasets reads.
-
-All figures come from ``package.json``, so card and package always agree. The text is part of the published bytes.
-"""
+"""Render ``README.md`` of a package from ``package.json`` alone; the text is part of the published bytes."""
 
 from __future__ import annotations
 
@@ -91,14 +88,10 @@ def render_card(info: PackageInfo) -> str:
         f"## Training windows\n\n{_origins(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n{_training_alleles(info)}",
         f"## Made from\n\n{_provenance(info)}",
         f"## Use\n\n{_use(info)}\n\n{_VERIFY}",
-        f"## Limits\n\n{_limits(info)}",
+        f"## Limits\n\n{_LIMITS.replace('{pretrained_on}', info.sources.get(PRETRAINED_ON, NOT_STATED))}",
         f"## Terms\n\n{_TERMS}",
     ]
     return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
-
-
-def _limits(info: PackageInfo) -> str:
-    return _LIMITS.replace("{pretrained_on}", info.sources.get(PRETRAINED_ON, NOT_STATED))
 
 
 def _front_matter(info: PackageInfo) -> dict[str, object]:
@@ -128,11 +121,8 @@ def _config(name: str, files: dict[Split, tuple[str, int]] | dict[str, tuple[str
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
-
-
-def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    cells = ((f"{value:,}" if isinstance(value, int) else str(value) for value in line) for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def _splits(info: PackageInfo) -> str:

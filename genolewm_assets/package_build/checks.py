@@ -1,13 +1,10 @@
-"""Check that a written package is well formed: schemas, bytes, counts, references to states, disjoint splits, mix.
-
-Leaks, labels and what trainers receive are measured by ``genolewm_assets.audit``.
-"""
+"""Check that a written package is well formed. Not here: leaks and what trainers receive (``audit``)."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,20 +13,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import EVALUATION, TOKEN_BP, Holdout, Split
+from genolewm_assets.genome import EVALUATION, TOKEN_BP, Holdout, IntervalArray, Split, meets
 from genolewm_assets.holdouts import (
     HOLDOUT_ALLELES,
     HOLDOUT_CORPUS,
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
     HOLDOUT_SIMILAR,
+    Buffer,
 )
 from genolewm_assets.memory_mapped import MAPPED_FORM_RIGHT, check_mapped
-from genolewm_assets.package_build.allele_checks import check_training_alleles
-from genolewm_assets.package_build.disjoint import check_disjoint
-from genolewm_assets.package_build.epoch_checks import check_mix, check_visits
-from genolewm_assets.package_build.plan import PackageSources
+from genolewm_assets.package_build.epoch_checks import check_mix, check_training_alleles, check_visits
 from genolewm_assets.package_build.rows import UNDER_STARS
+from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.packages import (
     ARRAYS,
     CONTEXTS_PATH,
@@ -49,7 +45,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import NOT_RUN, Check, CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
-from genolewm_assets.variants import Bools, as_bools
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, as_bools
 
 #: The checks, in the order of the results of :func:`check_package`.
 PACKAGE_CHECKS = (
@@ -197,6 +193,63 @@ def _add_rows(wrong: RowsAtFault, split: Split, batch: pa.RecordBatch, faults: M
         wrong.add(split=split, **batch.slice(at, 1).to_pylist()[0], fault=fault)
 
 
+_SHOWN = ["origin", "record_id", "window_index", "window_id", "contig", "start", "end"]
+
+
+def check_disjoint(package: Package) -> CheckResult:
+    """Check that splits share no window and no allele, but for the windows of a holdout with alleles only."""
+    wrong, figures = RowsAtFault(), dict[str, int]()
+    for split, fault, rows in (*_shared_windows(package), *_shared_alleles(package)):
+        figures[fault.replace(" ", "_")] = rows.num_rows
+        for row in rows.slice(0, 100).to_pylist():
+            wrong.add(split=split, **row, fault=fault)
+    return CheckResult("splits_disjoint", passed=not any(figures.values()), figures=figures, rows=tuple(wrong))
+
+
+def _shared_windows(package: Package) -> Iterator[tuple[Split, str, pa.Table]]:
+    margin, intervals = package.info.margin_bp, package.holdouts("intervals", ["holdout", "contig", "start", "end"])
+    areas = pc.unique(intervals["holdout"])
+    columns = ["holdout", "contig", "start", "end", "window_hash"]
+    held = {s: package.windows(s, columns) for s in EVALUATION}
+    held = {s: table.filter(pc.is_in(table["holdout"], value_set=areas)) for s, table in held.items()}
+    train = package.windows(Split.TRAIN, [*_SHOWN, "strand", "window_hash"])
+    hashes = pa.concat_tables([table.select(["window_hash"]) for table in held.values()])["window_hash"]
+    placed = train.filter(pc.is_valid(train["start"]))
+    reverse = as_bools(pc.fill_null(pc.equal(placed["strand"], "-"), False))
+    faults = {"in a held-out interval": _meeting(placed, [(intervals, 0)], margin * reverse, margin * ~reverse)}
+    if package.info.policy.get("buffer") == Buffer.WINDOWS:
+        flanks, evaluated = np.full(placed.num_rows, margin), [(table, margin) for table in held.values()]
+        faults["beside evaluation"] = _meeting(placed, [(intervals, 0), *evaluated], flanks, flanks)
+    for fault, found in faults.items():
+        yield Split.TRAIN, f"train windows {fault}", placed.select(_SHOWN).filter(pa.array(found))
+    equal = train.filter(pc.is_in(train["window_hash"], value_set=hashes))
+    yield Split.TRAIN, "train windows equal to evaluation", equal.select(_SHOWN)
+    validation, test = (table.select(["contig", "start"]) for table in held.values())
+    both = validation.join(test, ["contig", "start"], join_type="left semi")
+    yield Split.VALIDATION, "windows in validation and test", both
+
+
+def _shared_alleles(package: Package) -> Iterator[tuple[Split, str, pa.Table]]:
+    alleles = {split: package.variants(split, list(ALLELE_KEY)) for split in Split}
+    keys = {split: allele_keys(table) for split, table in alleles.items()}
+    for split, other in ((Split.TRAIN, Split.VALIDATION), (Split.TRAIN, Split.TEST), (Split.VALIDATION, Split.TEST)):
+        shared = alleles[split].filter(pc.is_in(keys[split], value_set=keys[other]))
+        yield split, f"alleles in {split} and {other}", shared
+
+
+def _meeting(windows: pa.Table, held: Iterable[tuple[pa.Table, int]], before: Int64s, behind: Int64s) -> Bools:
+    """Tell which windows, made longer on either side, share a base with the rows of tables, each made longer too."""
+    start, end = windows["start"].to_numpy() - before, windows["end"].to_numpy() + behind
+    found: Bools = np.zeros(windows.num_rows, bool)
+    contigs = windows["contig"].to_numpy(zero_copy_only=False)
+    for table, margin in held:
+        for contig in pc.unique(table["contig"]).to_pylist():
+            ours, at = table.filter(pc.equal(table["contig"], contig)), np.flatnonzero(contigs == contig)
+            bounds = ours["start"].to_numpy() - margin, ours["end"].to_numpy() + margin
+            found[at] |= meets(IntervalArray.from_unsorted(*bounds).merge(), start[at], end[at])
+    return found
+
+
 def check_counts(package: Package, sources: PackageSources) -> CheckResult:
     """Check that the counts agree with each other, with the rows of the files and with the rows of the inputs."""
     compared = [*_count_windows(package, sources), *_count_alleles(package, sources), *_count_evaluation(package)]
@@ -262,10 +315,7 @@ def _pairs(table: pa.Table, name: str) -> Counter[tuple[str, object]]:
 
 
 def check_caches(package: Package, sources: PackageSources) -> CheckResult:
-    """Check that every window's cache key and cache row lead to the row of a window with the same hash.
-
-    Row i of a cache belongs to row i of the input window table of its contig or corpus source.
-    """
+    """Check that every window's cache key and row lead to a row of the input window table with the same hash."""
     caches = {ref.source: ref for ref in package.info.caches}
     hashes = {name: table["window_hash"] for name, table in sources.windows.items() if name in caches}
     for name in caches.keys() & sources.corpus.keys():

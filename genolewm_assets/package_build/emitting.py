@@ -1,12 +1,8 @@
-"""Find the evaluation windows of ``holdout-haplotypes`` that can emit haplotypes, and the alleles that lie in them.
-
-Not here: the holdout's windows (``split``), the choice among them (``plan``).
-"""
+"""The windows of ``holdout-haplotypes`` that can emit haplotypes, and the alleles that lie in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -15,53 +11,14 @@ import pyarrow.compute as pc
 from genolewm_assets.edits import AlleleIndex, DrawKey, HaplotypeSampler, SamplingRules, WindowRecord
 from genolewm_assets.genome import Bases, Split
 from genolewm_assets.memory_mapped import closed_alleles
+from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.packages import EVALUATION_CONTEXT_BP, REFERENCE_ORIGIN
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
 
 
-class HaplotypeInputs(Protocol):
-    """Inputs that decide which windows emit, as in :class:`~genolewm_assets.package_build.plan.PackageSources`."""
+def windows_that_emit(sources: PackageSources, candidates: Mapping[str, Int64s], split: Split) -> dict[str, Int64s]:
+    """Return the rows, by contig, of the windows for which the stream of a split finds a haplotype by default options.
 
-    @property
-    def windows(self) -> Mapping[str, pa.Table]:
-        """Window index by contig."""
-
-    @property
-    def alleles(self) -> pa.Table:
-        """Schema ``HOLDOUT_ALLELES``."""
-
-    @property
-    def haplotypes(self) -> pa.Table:
-        """Schema ``HOLDOUT_HAPLOTYPES``."""
-
-    @property
-    def reference(self) -> Callable[[str], Bases]:
-        """Function that returns the upper-case bases of a contig."""
-
-    @property
-    def margin_bp(self) -> int:
-        """Length of each flank of a window."""
-
-
-def windows_that_emit(sources: HaplotypeInputs, candidates: Mapping[str, Int64s], split: Split) -> dict[str, Int64s]:
-    """Return the windows for which the stream of a split finds at least one haplotype, with its default options.
-
-    Parameters
-    ----------
-    sources
-        Inputs of the package.
-    candidates
-        Row numbers of the holdout's windows by contig, each int64, ascending.
-    split
-        Validation or test.
-
-    Returns
-    -------
-    dict
-        Row numbers by contig, int64, ascending; no entry for a contig without a window.
-
-    Notes
-    -----
     A window of at most twice the default minimum of left context is judged without that minimum.
     """
     rows = sources.haplotypes.filter(pc.equal(sources.haplotypes["role"], str(split)))
@@ -76,7 +33,7 @@ def windows_that_emit(sources: HaplotypeInputs, candidates: Mapping[str, Int64s]
         emitting = [
             number
             for number, start, end in zip(numbers.tolist(), starts, ends, strict=True)
-            if _emits(sampler, _window(contig, start, end, bases, sources.margin_bp))
+            if sampler.sample(_window(contig, start, end, bases, sources.margin_bp), 1, DrawKey((0, 0, 0, 0)))[0]
         ]
         if emitting:
             found[contig] = np.array(emitting, dtype=np.int64)
@@ -84,22 +41,7 @@ def windows_that_emit(sources: HaplotypeInputs, candidates: Mapping[str, Int64s]
 
 
 def alleles_inside(alleles: pa.Table, windows: pa.Table, rows: Int64s) -> Bools:
-    """Tell which alleles lie inside one of some windows, with all their reference bases.
-
-    Parameters
-    ----------
-    alleles
-        Alleles of one contig; columns pos and ref.
-    windows
-        Window index of the contig, sorted by start; the windows are of one size.
-    rows
-        Row numbers of the windows, int64, ascending.
-
-    Returns
-    -------
-    ndarray
-        bool, shape (n_alleles,).
-    """
+    """Tell which alleles have all reference bases inside one of some rows of a window index: bool, (n_alleles,)."""
     start, end = allele_spans(alleles)
     starts, ends = (windows[name].to_numpy()[rows] for name in ("start", "end"))
     # Of the windows that begin before an allele, the last one ends last.
@@ -107,11 +49,6 @@ def alleles_inside(alleles: pa.Table, windows: pa.Table, rows: Int64s) -> Bools:
     inside: Bools = last >= 0
     inside[inside] = end[inside] <= ends[last[inside]]
     return inside
-
-
-def _emits(sampler: HaplotypeSampler, window: WindowRecord) -> bool:
-    haplotypes, _ = sampler.sample(window, 1, DrawKey((0, 0, 0, 0)))
-    return bool(haplotypes)
 
 
 def _window(contig: str, start: int, end: int, bases: Bases, margin_bp: int) -> WindowRecord:

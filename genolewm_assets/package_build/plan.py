@@ -1,196 +1,52 @@
-"""Inputs of a package, and the plan of its rows.
-
-The plan needs keys, coordinates and hashes of the windows, and the sequence of held-out windows only; all sequences are
-read later, when rows are written. Not here: dividing one contig into splits (``split``), writing (``writer``).
-"""
+"""Plan the rows of a package; sequences are read later, by ``writer``. Not here: one contig (``split``)."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.genome import EVALUATION, GRCH38, Bases, ContigSet, Holdout, Split, meets, reverse_complement
-from genolewm_assets.holdouts import (
-    HOLDOUT_HAPLOTYPES,
-    HOLDOUT_SIMILAR,
-    Buffer,
-    HoldoutIndex,
-    HoldoutPolicy,
-)
-from genolewm_assets.package_build.bench import BenchPlan, BenchSources, plan_bench
+from genolewm_assets.genome import EVALUATION, Holdout, Split, meets, reverse_complement
+from genolewm_assets.holdouts import Buffer, HoldoutIndex
+from genolewm_assets.package_build.bench import BenchPlan, plan_bench
 from genolewm_assets.package_build.emitting import windows_that_emit
 from genolewm_assets.package_build.sharing import EvaluationBases, Placed, placed_corpus
-from genolewm_assets.package_build.split import (
-    RoleRegions,
-    WindowSplit,
-    choose_windows,
-    find_regions,
-    split_windows,
-)
-from genolewm_assets.packages import REFERENCE_ORIGIN, CacheRef, Knowledge, PackageMix
-from genolewm_assets.store.tables import read_batches
+from genolewm_assets.package_build.sources import PackageSources
+from genolewm_assets.package_build.split import RoleRegions, WindowSplit, choose_windows, find_regions, split_windows
+from genolewm_assets.packages import REFERENCE_ORIGIN
 from genolewm_assets.variants import Bools, Int64s
 
 #: Columns of a corpus table that decide about its windows.
 _CORPUS_COLUMNS = [
-    "source",
-    "record_id",
-    "window_index",
-    "window_hash",
-    "placed_contig",
-    "placed_start",
-    "placed_end",
-    "strand",
-]
-#: Rows per batch of a corpus table; about 25 MB with the sequences.
-_BATCH_ROWS = 2_048
-
-
-@dataclass(frozen=True, slots=True)
-class PackageSources:
-    """Inputs and settings of a package.
-
-    Attributes
-    ----------
-    release
-        ClinVar release, ISO date.
-    genome_digest
-        Digest of the reference genome.
-    windows
-        Window index (``windows.reference.WINDOWS``) by linear contig, in the genome's order.
-    corpus
-        Corpus windows (``CORPUS_WINDOWS``) by source, in memory or as the path of their Parquet file.
-    gnomad, clinvar
-        Shards by contig (``GNOMAD_VARIANTS``, ``CLINVAR_VARIANTS``), of which the columns ``SHARD_COLUMNS`` are read;
-        may be read on demand. A contig without windows is not used.
-    intervals, alleles, corpus_rows
-        The holdout tables: ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES`` and ``HOLDOUT_CORPUS``.
-    policy
-        Parameters that the holdouts were made with.
-    reference
-        Function that returns the upper-case bases of a contig, by its name: ``bytes``, or pieces read on demand.
-    similar, haplotypes
-        The holdout tables ``HOLDOUT_SIMILAR`` and ``HOLDOUT_HAPLOTYPES``.
-    holdout_counts
-        Counts of the holdouts' manifest.
-    clinvar_t0
-        Shards of T0 by contig, if training knows nothing after T0 and so uses their alleles and labels. None: training
-        uses ``clinvar``.
-    caches
-        Caches of encoder states, at most one per contig and corpus source.
-    contigs
-        Contigs of the genome.
-    margin_bp
-        Length of each flank of a window, in bases.
-    mix
-        Wanted and declared shares of the tuples of an epoch.
-    without_alleles
-        Whether to accept a package whose training windows hold no allele of a source that has some.
-    versions
-        Release of each source for the card, by name.
-
-    Raises
-    ------
-    ConfigurationError
-        If a cache belongs to no contig or source of the package, or a contig or source has two caches.
-    """
-
-    release: str
-    genome_digest: str
-    windows: Mapping[str, pa.Table]
-    corpus: Mapping[str, pa.Table | Path]
-    gnomad: Mapping[str, pa.Table]
-    clinvar: Mapping[str, pa.Table]
-    intervals: pa.Table
-    alleles: pa.Table
-    corpus_rows: pa.Table
-    policy: HoldoutPolicy
-    reference: Callable[[str], Bases]
-    similar: pa.Table = field(default_factory=HOLDOUT_SIMILAR.empty)
-    haplotypes: pa.Table = field(default_factory=HOLDOUT_HAPLOTYPES.empty)
-    holdout_counts: Mapping[str, int] = field(default_factory=dict)
-    clinvar_t0: Mapping[str, pa.Table] | None = None
-    caches: Sequence[CacheRef] = ()
-    contigs: ContigSet = GRCH38
-    margin_bp: int = 256
-    mix: PackageMix = field(default_factory=PackageMix)
-    without_alleles: bool = False
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        named = [cache.source for cache in self.caches]
-        unknown = set(named) - {*self.windows, *self.corpus}
-        if unknown or len(set(named)) != len(named):
-            raise ConfigurationError(
-                f"package {self.release}",
-                "a cache belongs to no contig or corpus source of the package, or a source has two caches",
-                expected=f"at most one for each of {[*self.windows, *self.corpus]}",
-                got=str(named),
-            )
-
-    @property
-    def knowledge(self) -> Knowledge:
-        """The release whose labels training uses."""
-        return Knowledge.NEWEST if self.clinvar_t0 is None else Knowledge.T0
-
-    def cache_of(self, source: str) -> CacheRef | None:
-        """Return the cache of a contig or corpus source, or None."""
-        return next((cache for cache in self.caches if cache.source == source), None)
-
-    def corpus_batches(self, source: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
-        """Read a corpus table in row order; yield batches of at most 2,048 rows, each with its first row's number."""
-        table, row = self.corpus[source], 0
-        batches = (
-            read_batches(table, _BATCH_ROWS, columns)
-            if isinstance(table, Path)
-            else table.select(columns or table.column_names).to_batches(_BATCH_ROWS)
-        )
-        for batch in batches:
-            yield row, pa.table(batch)
-            row += batch.num_rows
+    "source", "record_id", "window_index", "window_hash", "placed_contig", "placed_start", "placed_end", "strand",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class PackagePlan:
-    """Rows of the package, as row numbers in its input tables; every array is int64, 1-D and ascending.
+    """Rows of the package, as row numbers in its input tables; every array is int64, 1-D and ascending."""
 
-    Attributes
-    ----------
-    train, beside
-        Reference windows of train, and those that ``holdouts.buffer`` removes from it, by contig.
-    evaluation
-        Reference windows of validation and test, by (holdout, split), then by contig.
-    bench
-        Bench alleles, and the windows that show them; these windows are in ``evaluation`` too.
-    frozen
-        Subset of ``evaluation`` that is in the stream of windows, by the same keys.
-    controls
-        Subset of ``frozen`` for which control windows are written, by the same keys.
-    corpus
-        Corpus windows of train, by corpus source.
-    regions
-        Held-out intervals and alleles, by contig.
-    counts
-        Numbers of windows by source and outcome, by name.
-    """
-
+    #: ``train``, ``beside``: reference windows of train, and those that ``holdouts.buffer`` removes from it, by contig.
     train: Mapping[str, Int64s]
     beside: Mapping[str, Int64s]
+    #: Reference windows of validation and test, by (holdout, split), then by contig.
     evaluation: Mapping[tuple[str, Split], Mapping[str, Int64s]]
+    #: Bench alleles, and the windows that show them; these windows are in ``evaluation`` too.
     bench: BenchPlan
+    #: Subset of ``evaluation`` that is in the stream of windows.
     frozen: Mapping[tuple[str, Split], Mapping[str, Int64s]]
+    #: Subset of ``frozen`` for which control windows are written.
     controls: Mapping[tuple[str, Split], Mapping[str, Int64s]]
+    #: Corpus windows of train, by corpus source.
     corpus: Mapping[str, Int64s]
     regions: Mapping[str, RoleRegions]
+    #: Numbers of windows by source and outcome, by name.
     counts: Mapping[str, int]
 
     def windows_in(self, split: Split) -> int:
@@ -211,7 +67,7 @@ def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan
         for contig, table in sources.windows.items()
     }
     held = held_out_hashes(sources, splits)
-    bench = plan_bench(_bench_sources(sources), regions, splits, holdouts)
+    bench = plan_bench(sources, regions, splits, holdouts)
     frozen, controls = _choose_evaluation(sources, splits, counts)
     evaluation = {key: _with_bench(rows, bench.windows.get(key, {})) for key, rows in frozen.items()}
     for (holdout, split), rows in evaluation.items():
@@ -309,17 +165,6 @@ def _count_outcomes(origin: str, held_out: Bools, copies: Bools, beside: Bools, 
     return np.flatnonzero(left).astype(np.int64)
 
 
-def _bench_sources(sources: PackageSources) -> BenchSources:
-    return BenchSources(
-        clinvar=sources.clinvar,
-        windows=sources.windows,
-        reference=sources.reference,
-        held_out=sources.alleles,
-        margin_bp=sources.margin_bp,
-        min_stars=sources.policy.min_stars,
-    )
-
-
 def _with_bench(frozen: Mapping[str, Int64s], bench: Mapping[str, Int64s]) -> dict[str, Int64s]:
     """Return the windows of a stream and those that show bench alleles: row numbers by contig, ascending."""
     none = np.zeros(0, np.int64)
@@ -336,8 +181,7 @@ def _choose_evaluation(
 ) -> tuple[dict[tuple[str, Split], Mapping[str, Int64s]], dict[tuple[str, Split], Mapping[str, Int64s]]]:
     """Choose the windows of the streams of validation and test, and those for which control windows are written.
 
-    Validation gets at most ``validation_windows`` windows per holdout, test all candidates; in both, the windows chosen
-    by hash get controls.
+    Validation gets at most ``validation_windows`` per holdout, chosen by hash, test all; those chosen have controls.
     """
     limit, seed = sources.policy.validation_windows, sources.policy.seed
     starts = {contig: table["start"].to_numpy() for contig, table in sources.windows.items()}

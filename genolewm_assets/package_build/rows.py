@@ -1,12 +1,9 @@
-"""Make the rows of a package's tables from the rows of its input tables.
-
-Not here: the choice of rows (``split``, ``plan``), writing files (``packages.files``).
-"""
+"""Rows of a package's tables from the rows of its inputs. Not here: the choice of rows (``split``, ``plan``)."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +13,8 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import TOKEN_BP, Bases, Split
 from genolewm_assets.packages import (
+    CONTEXT_BP,
+    PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
@@ -25,7 +24,7 @@ from genolewm_assets.packages import (
     VariantSource,
 )
 from genolewm_assets.store.tables import TableSchema
-from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
 
 #: Shifts of the control windows in bases: 1 to 5, every 6-mer frame except the window's own.
 CONTROL_SHIFTS: tuple[int, ...] = tuple(range(1, TOKEN_BP))
@@ -65,34 +64,9 @@ def reference_rows(
     cache: CacheRef | None,
     frozen: Bools | None = None,
 ) -> pa.Table:
-    """Make package rows, with sequences and flanks, from rows of a contig's window table.
+    """Make package rows (``PACKAGE_WINDOWS``) from rows of a contig's window table and the contig's bases.
 
-    Parameters
-    ----------
-    windows
-        Window table of one contig, schema ``windows.reference.schema.WINDOWS``.
-    rows
-        Row numbers in ``windows``, int64, in the order of the result.
-    sequence
-        The whole contig, upper-case ASCII, or pieces of it read on demand.
-    margin_bp
-        Length of each flank, in bases.
-    member
-        Split and holdout of the rows.
-    cache
-        Cache of encoder states of the contig's windows, or None.
-    frozen
-        Rows that are in the stream of windows: bool, shape (n_rows,); None: all.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``PACKAGE_WINDOWS``.
-
-    Raises
-    ------
-    CorruptResourceError
-        If a window with its flanks extends beyond the contig: window index and genome do not match.
+    ``frozen``: bool, shape (n_rows,), the rows in the stream of windows; None: all.
     """
     picked = windows.take(pa.array(rows))
     n, starts, ends = len(rows), picked["start"].to_pylist(), picked["end"].to_pylist()
@@ -124,19 +98,7 @@ def reference_rows(
 
 
 def corpus_rows(batch: pa.Table, rows: Int64s, *, member: Membership, cache: CacheRef | None) -> pa.Table:
-    """Make package rows, schema ``PACKAGE_WINDOWS``, from corpus windows.
-
-    Parameters
-    ----------
-    batch
-        Corpus windows to include, schema ``CORPUS_WINDOWS``.
-    rows
-        Row numbers of these windows in the whole table of the source: int64, shape (n_rows,).
-    member
-        Split and holdout of the rows.
-    cache
-        Cache of encoder states of the source's windows, or None.
-    """
+    """Make package rows (``PACKAGE_WINDOWS``) from corpus windows and their row numbers in the whole table."""
     n = batch.num_rows
     columns: dict[str, object] = {
         "origin": batch["source"],
@@ -177,10 +139,7 @@ def control_rows(windows: pa.Table) -> pa.Table:
 def variant_rows(
     source: VariantSource, table: pa.Table, member: Membership, scoring: pa.Array | None = None
 ) -> pa.Table:
-    """Make package rows, schema ``PACKAGE_VARIANTS``, from rows of a gnomAD or ClinVar shard.
-
-    ``scoring`` is the column of that name, string, shape (n_rows,); None: all null.
-    """
+    """Make package rows (``PACKAGE_VARIANTS``) from a shard; ``scoring`` is the column of that name, None: all null."""
     n = table.num_rows
     columns: dict[str, object] = {"source": [str(source)] * n, **member.columns(n)}
     for name in ("af", "label", "stars", "clinvar_id"):
@@ -214,3 +173,22 @@ def _table(columns: Mapping[str, object], rest: pa.Table, schema: TableSchema) -
         for field, values in zip(schema.arrow, arrays, strict=True)
     }
     return pa.table(typed).cast(schema.arrow)
+
+
+#: Alleles per table.
+_ROWS = 65_536
+
+
+def context_tables(alleles: pa.Table, reference: Callable[[str], Bases]) -> Iterator[pa.Table]:
+    """Yield tables of schema ``PACKAGE_CONTEXTS``, sorted by allele."""
+    different = alleles.select(ALLELE_KEY).group_by(list(ALLELE_KEY)).aggregate([])
+    ordered = different.sort_by([(name, "ascending") for name in ALLELE_KEY])
+    for contig in pc.unique(ordered["chrom"]).to_pylist():
+        bases, ours = reference(contig), ordered.filter(pc.equal(ordered["chrom"], contig))
+        for first in range(0, ours.num_rows, _ROWS):
+            rows = ours.slice(first, _ROWS)
+            starts, ends = (bounds.tolist() for bounds in allele_spans(rows))
+            left = [bases[max(0, start - CONTEXT_BP) : start].decode("ascii") for start in starts]
+            right = [bases[end : end + CONTEXT_BP].decode("ascii") for end in ends]
+            columns = [*(rows[name] for name in ALLELE_KEY), pa.array(left), pa.array(right)]
+            yield pa.table(columns, schema=PACKAGE_CONTEXTS.arrow)

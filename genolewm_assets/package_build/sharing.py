@@ -1,8 +1,7 @@
 """Bases that training windows share with evaluation windows and held-out intervals beside them.
 
 A training window meets no held-out interval, but may overlap the rest of an evaluation window, and its left flank may
-have held-out bases. ``holdouts.buffer: windows`` removes such windows, ``none`` keeps and counts them. Not here: what
-is held out (``split``), the choice of evaluation windows (``plan``).
+have held-out bases. ``holdouts.buffer: windows`` removes such windows, ``none`` keeps and counts them.
 """
 
 from __future__ import annotations
@@ -30,21 +29,13 @@ TRAINING_WINDOWS = "training_windows."
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Placed windows of one contig.
-
-    Attributes
-    ----------
-    contig
-        Canonical name.
-    start, end
-        0-based half-open: int64, shape (n_windows,).
-    reverse
-        Windows on strand ``-``, whose right flank is left of them: bool, shape (n_windows,).
-    """
+    """Placed windows of one contig."""
 
     contig: str
+    #: ``start``, ``end``: 0-based half-open, int64, shape (n_windows,).
     start: Int64s
     end: Int64s
+    #: Windows on strand ``-``, whose right flank is left of them: bool, shape (n_windows,).
     reverse: Bools
 
     @classmethod
@@ -67,30 +58,14 @@ class Placed:
 
 @dataclass(slots=True)
 class EvaluationBases:
-    """The bases of evaluation windows and of held-out intervals, by contig.
-
-    Parameters
-    ----------
-    windows
-        Window index by contig.
-    evaluation
-        Rows of the evaluation windows by (holdout, split), then by contig. A holdout without intervals holds out
-        alleles only: its windows train by design, and do not count.
-    intervals
-        Schema ``HOLDOUT_INTERVALS``.
-    margin_bp
-        Length of each flank of a window, in bases.
-
-    Attributes
-    ----------
-    counts
-        What :meth:`measure` found so far, by name.
-    """
+    """The bases of evaluation windows and of held-out intervals, by contig."""
 
     windows: Mapping[str, pa.Table]
+    #: By (holdout, split), then by contig. A holdout without intervals does not count: its windows train by design.
     evaluation: Mapping[tuple[str, Split], Mapping[str, Int64s]]
     intervals: pa.Table
     margin_bp: int
+    #: What :meth:`measure` found so far, by name.
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys((SHARED_WINDOWS, SHARED_MOST_BP, FLANKS, FLANKS_MOST_BP), 0)
     )
@@ -109,10 +84,7 @@ class EvaluationBases:
         self._held = merge_intervals(self.intervals)
 
     def beside(self, placed: Placed) -> Bools:
-        """Tell which windows share a base, flanks included on both sides, with what is evaluated or held out.
-
-        Returns bool, shape (n_windows,).
-        """
+        """Tell which windows, flanks included, share a base with what is evaluated or held out: bool, (n_windows,)."""
         evaluated, held = self._of(placed.contig)
         start, end = placed.start - self.margin_bp, placed.end + self.margin_bp
         # The left flanks of the evaluation windows are not in their union.
@@ -124,10 +96,7 @@ class EvaluationBases:
         return meets(self._of(placed.contig)[1], placed.start, placed.end + self.margin_bp)
 
     def measure(self, placed: Placed) -> None:
-        """Count the windows that share bases as trainers see them with the default ``length_policy``, and left flanks.
-
-        These are the figures that the audit measures by other code.
-        """
+        """Count windows that share bases, as trainers see them by default, and left flanks; the audit measures both."""
         evaluated, held = self._of(placed.contig)
         shared = evaluated.overlap_bases(placed.emitted(self.margin_bp))
         flanks = held.overlap_bases(placed.left_flanks(self.margin_bp))

@@ -1,8 +1,7 @@
 """Divide the windows and alleles of a contig into the splits of a package; results are row numbers and masks.
 
-A holdout with intervals excludes windows and alleles from training. A holdout with alleles only (the temporal one)
-excludes these alleles, and is evaluated on the windows that contain them. If two holdouts disagree, ``test`` has
-precedence over ``validation``. Not here: what is held out (``holdouts``), the rows to be written (``rows``).
+A holdout with alleles only (the temporal one) excludes these alleles, and is evaluated on the windows that contain
+them. If two holdouts disagree, ``test`` has precedence over ``validation``. Not here: rows (``rows``).
 """
 
 from __future__ import annotations
@@ -10,62 +9,33 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import INSET_BP, IntervalArray, Split, meets
+from genolewm_assets.holdouts import HoldoutIndex
 from genolewm_assets.variants import Bools, Int64s, allele_keys, allele_spans, as_bools
-
-
-class HoldoutFilter(Protocol):
-    """Queries about held-out windows and alleles, as in :class:`genolewm_assets.holdouts.index.HoldoutIndex`."""
-
-    def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
-        """Return whether each footprint on ``contig`` is excluded from training: bool, shape (len(footprints),)."""
-
-    def window_is_similar(self, contig: str, starts: Int64s) -> Bools:
-        """Return whether each reference window is similar to held-out sequence: bool, shape (n_windows,)."""
-
-    def allele_is_held_out(self, table: pa.Table) -> Bools:
-        """Return whether each allele is excluded from training: bool, shape (n_rows,); needs chrom, pos, ref, alt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleRegions:
-    """Held-out intervals and alleles of one contig, by (holdout, split).
-
-    Attributes
-    ----------
-    intervals
-        Merged intervals, 0-based half-open.
-    alleles
-        Reference spans ``[pos - 1, pos - 1 + len(ref))`` of held-out alleles, for holdouts without intervals only.
-    keys
-        Keys of all held-out alleles (see :func:`genolewm_assets.variants.spans.allele_keys`).
-    """
+    """Held-out regions of one contig by (holdout, split): merged intervals, and keys of alleles (``allele_keys``)."""
 
     intervals: Mapping[tuple[str, Split], IntervalArray]
+    #: Reference spans ``[pos - 1, pos - 1 + len(ref))`` of held-out alleles, for holdouts without intervals only.
     alleles: Mapping[tuple[str, Split], IntervalArray]
     keys: Mapping[tuple[str, Split], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSplit:
-    """Split of the windows of one contig.
+    """Windows of a contig that training excludes, and rows of all candidates of evaluation by (holdout, split)."""
 
-    Attributes
-    ----------
-    held_out
-        bool, shape (n_windows,): True if the window is excluded from training.
-    evaluation
-        By (holdout, split), the row numbers of all candidate windows in the contig's table: int64, shape
-        (n_candidates,), ascending. ``choose_windows`` reduces them to the size of the validation split.
-    """
-
+    #: bool, shape (n_windows,).
     held_out: Bools
+    #: int64, shape (n_candidates,), ascending; ``choose_windows`` reduces them to the size of the validation split.
     evaluation: Mapping[tuple[str, Split], Int64s]
 
 
@@ -91,27 +61,9 @@ def find_regions(contig: str, intervals: pa.Table, alleles: pa.Table) -> RoleReg
 
 
 def split_windows(
-    contig: str, windows: pa.Table, *, margin_bp: int, regions: RoleRegions, holdouts: HoldoutFilter
+    contig: str, windows: pa.Table, *, margin_bp: int, regions: RoleRegions, holdouts: HoldoutIndex
 ) -> WindowSplit:
-    """Divide the windows of one contig into training, validation and test.
-
-    Parameters
-    ----------
-    contig
-        Canonical name.
-    windows
-        Schema ``windows.reference.schema.WINDOWS``, sorted by start.
-    margin_bp
-        Bases after a window that belong to its footprint.
-    regions
-        Held-out intervals and alleles of the contig.
-    holdouts
-        Holdout index.
-
-    Notes
-    -----
-    A window that overlaps a ``test`` interval of any holdout is not used for validation.
-    """
+    """Divide a contig's windows, sorted by start; validation uses none that overlaps a test interval of any holdout."""
     start, end = windows["start"].to_numpy(), windows["end"].to_numpy()
     footprints = IntervalArray(start, end + margin_bp)
     met = {key: meets(region, footprints.start, footprints.end) for key, region in regions.intervals.items()}
@@ -129,26 +81,10 @@ def split_windows(
 
 
 def split_alleles(
-    table: pa.Table, regions: RoleRegions, holdouts: HoldoutFilter
+    table: pa.Table, regions: RoleRegions, holdouts: HoldoutIndex
 ) -> dict[str | None, dict[Split, Bools]]:
-    """Divide the alleles of one contig and source into training, validation and test.
+    """Return masks, bool of shape (n_rows,), of a contig's alleles by holdout and split; train's is under None.
 
-    Parameters
-    ----------
-    table
-        Alleles of one contig, with the columns chrom, pos, ref and alt.
-    regions
-        Held-out intervals and alleles of the contig.
-    holdouts
-        Holdout index.
-
-    Returns
-    -------
-    dict
-        Masks by holdout and split, each bool, shape (n_rows,); the mask of train is under the holdout None.
-
-    Notes
-    -----
     An allele in ``test`` of any holdout is not used for validation; a held-out allele is never in train.
     """
     keys, (start, end) = allele_keys(table), allele_spans(table)
@@ -170,28 +106,9 @@ def split_alleles(
 def choose_windows(
     candidates: Mapping[str, Int64s], starts: Mapping[str, Int64s], *, holdout: str, limit: int, seed: int
 ) -> dict[str, Int64s]:
-    """Choose at most ``limit`` windows by hash.
+    """Choose the rows, by contig, of at most ``limit`` windows by hash of seed, holdout and 0-based start.
 
-    The result does not depend on the order of the candidates; a smaller ``limit`` gives a subset of the windows of a
-    larger one.
-
-    Parameters
-    ----------
-    candidates
-        Row numbers by contig, each int64, shape (n_candidates,).
-    starts
-        First base of every window of the contig's table, 0-based: int64, shape (n_windows,).
-    holdout
-        Name of the holdout; part of the hash.
-    limit
-        Largest number of windows over all contigs.
-    seed
-        Seed of the hash.
-
-    Returns
-    -------
-    dict
-        Chosen row numbers by contig, int64, ascending; no entry for a contig without a chosen window.
+    The order of the candidates does not matter; a smaller ``limit`` gives a subset of the windows of a larger one.
     """
     ranked = sorted(
         (hashlib.sha256(f"{seed}\t{holdout}\t{contig}\t{starts[contig][row]}".encode()).digest(), contig, int(row))
@@ -218,10 +135,7 @@ def _in_test(met: Mapping[tuple[str, Split], Bools], keys: set[tuple[str, Split]
 
 
 def _contains_allele(start: Int64s, end: Int64s, alleles: IntervalArray) -> Bools:
-    """Tell which windows contain an allele outside their insets, where it can be an edit.
-
-    Windows are of one size and sorted by start; the result is bool, shape (len(start),).
-    """
+    """Tell which sorted windows of one size contain an allele outside their insets, where it can be an edit."""
     first = np.searchsorted(end - INSET_BP, alleles.end, side="left")
     last = np.searchsorted(start + INSET_BP, alleles.start, side="right")
     found, steps = last > first, np.zeros(len(start) + 1, np.int64)

@@ -1,8 +1,4 @@
-"""Write a package into a folder: windows, alleles, holdouts, controls, ``package.json``, card, checksums.
-
-Not here: which row goes into which split (``plan``, ``split``), the content of a row (``rows``), publication
-(``store``).
-"""
+"""Write a package into a folder. Not here: which row goes where (``plan``, ``split``), publication (``store``)."""
 
 from __future__ import annotations
 
@@ -17,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from genolewm_assets.edits import SamplingRules
+from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import EVALUATION, HARMFUL, Holdout, IntervalArray, Split, meets
 from genolewm_assets.holdouts import (
     HOLDOUT_ALLELES,
@@ -26,23 +24,23 @@ from genolewm_assets.holdouts import (
     HOLDOUT_SIMILAR,
     HoldoutIndex,
 )
-from genolewm_assets.memory_mapped import SplitWriter
+from genolewm_assets.memory_mapped import MappedWindows, SplitWriter, open_mapped
 from genolewm_assets.package_build.card import render_card
 from genolewm_assets.package_build.checks import check_package
-from genolewm_assets.package_build.contexts import context_tables
 from genolewm_assets.package_build.emitting import alleles_inside
-from genolewm_assets.package_build.epoch import plan_of_epoch
-from genolewm_assets.package_build.plan import PackagePlan, PackageSources, plan_package
+from genolewm_assets.package_build.plan import PackagePlan, plan_package
 from genolewm_assets.package_build.rows import (
     HARMFUL_UNDER_STARS,
     UNDER_STARS,
     Membership,
+    context_tables,
     control_rows,
     corpus_rows,
     reference_rows,
     sort_variants,
     variant_rows,
 )
+from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.split import split_alleles
 from genolewm_assets.packages import (
     ARRAYS,
@@ -50,21 +48,27 @@ from genolewm_assets.packages import (
     CONTEXTS_PATH,
     GROUP_ROWS,
     HOLDOUT_PATHS,
+    N_EDITS,
     PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
     POSSIBLE,
+    EpochFigures,
     Package,
     PackageInfo,
     PackageMix,
     PackageTableWriter,
+    Shares,
     SplitInfo,
     VariantSource,
+    WindowAlleles,
     WindowShardWriter,
     arrays_path,
     controls_path,
+    figures_of_visits,
     measure_tables,
+    plan_epoch,
     split_digest,
     variants_path,
     write_package_table,
@@ -86,8 +90,6 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
     ----------
     work_dir
         Empty folder; the store publishes it later and adds ``manifest.json``.
-    sources
-        Inputs and settings of the package.
     progress
         Receives the numbers of windows written, bytes hashed and windows checked.
 
@@ -187,16 +189,9 @@ def _with_epoch(work_dir: Path, info: PackageInfo) -> PackageInfo:
 
 
 def _write_windows(
-    work_dir: Path,
-    sources: PackageSources,
-    plan: PackagePlan,
-    arrays: Mapping[Split, SplitWriter],
-    progress: Progress,
+    work_dir: Path, sources: PackageSources, plan: PackagePlan, arrays: Mapping[Split, SplitWriter], progress: Progress
 ) -> dict[str, int]:
-    """Write the windows and controls of all splits, reading the genome once, then the corpus.
-
-    Returns the number of rows by path.
-    """
+    """Write windows and controls, reading the genome once, then the corpus; return the number of rows by path."""
     total, done = sum(plan.windows_in(split) for split in Split), 0
     with ExitStack() as stack:
         controls = {
@@ -316,10 +311,7 @@ def _variants_of(
 
 
 def _shards(sources: PackageSources, contig: str) -> Iterator[tuple[VariantSource, pa.Table, frozenset[Split]]]:
-    """Yield the allele tables of one contig, each with its source and the splits that it provides alleles for.
-
-    If training knows nothing after T0, T0 provides train, and the package's release validation and test.
-    """
+    """Yield a contig's allele tables, each with its source and splits; T0 provides train if training knows no more."""
     evaluation, everything = frozenset(EVALUATION), frozenset(Split)
     if contig in sources.gnomad:
         yield VariantSource.GNOMAD, sources.gnomad[contig], everything
@@ -333,10 +325,7 @@ def _shards(sources: PackageSources, contig: str) -> Iterator[tuple[VariantSourc
 def _count_alleles(
     source: VariantSource, table: pa.Table, train: Bools, covered: IntervalArray, unbuffered: IntervalArray
 ) -> dict[str, int]:
-    """Count all alleles, those in train, and those in train that overlap no training window.
-
-    Of the last, ``train_beside_evaluation`` are in windows that the buffer removes.
-    """
+    """Count all alleles, those in train, those of them in no training window, and those beside evaluation alone."""
     start, end = allele_spans(table)
     lost = train & ~meets(covered, start, end)
     outcomes = {
@@ -360,3 +349,28 @@ def _under_stars(clinvar: pa.Table, train: Bools, mix: PackageMix, counts: Count
 
 def _union(windows: pa.Table, rows: Int64s) -> IntervalArray:
     return IntervalArray(windows["start"].to_numpy()[rows], windows["end"].to_numpy()[rows]).merge()
+
+
+def plan_of_epoch(package: Package) -> EpochFigures:
+    """Return the figures of epoch 0; without a training window that the mix asks for, ``error`` says why."""
+    rules, windows_with = SamplingRules(), dict[str, int]()
+    try:
+        mapped = open_mapped(package, Split.TRAIN)
+        real = {str(source): mapped.real_alleles(source, None) for source in VariantSource}
+        alleles = WindowAlleles.count(MappedWindows(mapped), real, rules.first_bp, rules.inset_bp)
+        windows_with = {name: int(np.count_nonzero(getattr(alleles, name))) for name in real}
+        plan = plan_epoch(alleles, package.info.mix, n_edits=N_EDITS)
+    except GenoLeWMError as err:
+        return EpochFigures(0, Shares({}, {}), {}, windows_with, error=str(err))
+    names, code = alleles.strata()
+    windows = dict(zip(names, np.bincount(code, minlength=len(names)).tolist(), strict=True))
+    return EpochFigures(
+        tuples=max(1, round(sum(plan.visits.values()))) * N_EDITS,
+        planned=Shares(_rounded(plan.shares.windows), _rounded(plan.shares.edits)),
+        visits=figures_of_visits(plan.visits, windows),
+        windows_with=windows_with,
+    )
+
+
+def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(float(share), 6) for name, share in shares.items()}

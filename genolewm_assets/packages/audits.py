@@ -5,8 +5,7 @@
     <root>/audits/<release>/manifest.json            the audit that passed, and the package that it audited
     <root>/rejected/audits/<release>/manifest.json   the latest audit of the release, if it failed
 
-Whoever copies a package copies ``audits/<release>`` too, to a folder that the package is in. Not here: the audit itself
- (``genolewm_assets.audit``).
+Whoever copies a package copies ``audits/<release>`` too, to a folder that the package is in.
 """
 
 from __future__ import annotations
@@ -14,12 +13,7 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from genolewm_assets.errors import (
-    CorruptResourceError,
-    GenoLeWMError,
-    MissingResourceError,
-    RejectedResourceError,
-)
+from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError, RejectedResourceError
 from genolewm_assets.store.artefacts import Check, Manifest, Root, read_manifest
 from genolewm_assets.store.files import generations_of, resolve_generation
 

@@ -28,10 +28,7 @@ _REMEDY = "Name the root that the package was built in (cache_root), or build th
 
 
 def check_root(root: Path, info: PackageInfo) -> None:
-    """Raise :class:`RootError` if a root belongs to another genome than the package, or its record cannot be read.
-
-    A root without ``root.json`` is accepted.
-    """
+    """Raise :class:`RootError` if a root states another genome than the package, or its record cannot be read."""
     path = root / ROOT_FILE
     if not path.is_file():
         return
@@ -50,11 +47,7 @@ def check_root(root: Path, info: PackageInfo) -> None:
 
 
 def find_cache(root: Path, ref: CacheRef) -> Path:
-    """Return the folder of a cache that a package refers to, after comparing its manifest and file sizes.
-
-    The generation is found by its digest, even if a newer generation is now current. Otherwise the current generation,
-    or a plain copy of the folder, is used if its manifest has the recorded digest.
-    """
+    """Return the folder of a cache of the recorded manifest and sizes: its own generation, else the current one."""
     where = f"{root}/{ref.path} (cache of {ref.source})"
     directory = _directory(root, ref)
     if directory is None:

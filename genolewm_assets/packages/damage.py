@@ -1,23 +1,26 @@
-"""Find damaged, missing and added files of a package, or of a cache that the package refers to.
+"""Find damaged, missing and added files of a package or cache, and false statements of ``package.json``.
 
-A package must be verifiable outside a root too, for example on a trainer's disk. Its ``manifest.json`` has the digest
-of every file, and ``package.json`` that of every table and array. If the two differ, the digest computed from the file
-shows which of them was altered.
+``manifest.json`` has the digest of every file, and ``package.json`` that of every table and array. If the two differ,
+the digest computed from the file shows which of them was altered; no root is needed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
 from typing import Literal, TypeAlias
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
-from genolewm_assets.packages.info import read_package_info
-from genolewm_assets.packages.schema import ARRAYS, PACKAGE_FILE, CacheRef
+from genolewm_assets.genome import Split
+from genolewm_assets.packages.files import GROUP_ROWS
+from genolewm_assets.packages.info import PackageInfo, SplitInfo, read_package_info, split_digest
+from genolewm_assets.packages.schema import ARRAYS, PACKAGE_FILE, CacheRef, controls_path, variants_path
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import (
     MANIFEST,
@@ -40,20 +43,11 @@ Hashed: TypeAlias = Literal["all", "modified"]
 
 
 @dataclass(frozen=True, slots=True)
-class _FileRecord:
-    """Digest, size and rows that one record file states for one file; ``rows`` None: not stated."""
-
-    sha256: str
-    size_bytes: int
-    rows: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class _RecordFile:
     """Content of one record file: ``manifest.json`` or ``package.json``."""
 
     name: str
-    files: Mapping[str, _FileRecord]
+    files: Mapping[str, FileEntry]
     counts: Mapping[str, int]
 
     def covers(self, path: str) -> bool:
@@ -62,11 +56,10 @@ class _RecordFile:
 
 
 def find_package_damage(directory: Path, count: ByteCount, hashed: Hashed = "all") -> Iterator[Damage]:
-    """Compare every file of a package with the package's own records; at most one finding per file.
+    """Compare every file of a package with the package's own records; at most one finding per altered file.
 
-    ``file`` of a finding is the file that was altered, which may be a record; ``count`` is progress over the bytes that
-    are hashed. The name of the published folder contains the digest of ``manifest.json``: in a copy with another name,
-    a change of its recipe or of the figures of its checks is not detected.
+    In a copy with another name, a change of the recipe or of the figures of checks in ``manifest.json`` is not
+    detected.
     """
     seen: set[str] = set()
     for damage in _damages(directory, count, hashed):
@@ -135,7 +128,7 @@ def _damages(directory: Path, count: ByteCount, hashed: Hashed) -> Iterator[Dama
     if isinstance(manifest, Damage):
         yield manifest
         return
-    records = [_RecordFile(MANIFEST, _file_records(manifest.files), manifest.counts)]
+    records = [_RecordFile(MANIFEST, {entry.path: entry for entry in manifest.files}, manifest.counts)]
     if isinstance(info, Damage):
         yield info
     else:
@@ -174,7 +167,7 @@ def _compare_file(directory: Path, path: str, records: list[_RecordFile], found:
                 yield from _compare_figures(directory / path, path, name, record)
 
 
-def _compare_figures(file: Path, path: str, name: str, record: _FileRecord) -> Iterator[Damage]:
+def _compare_figures(file: Path, path: str, name: str, record: FileEntry) -> Iterator[Damage]:
     """Compare size and rows that a record file states with those of a file whose digest is right."""
     size = file.stat().st_size
     if record.size_bytes != size:
@@ -220,8 +213,61 @@ def _read_info(directory: Path) -> _RecordFile | Damage:
         info = read_package_info(directory)
     except (CorruptResourceError, MissingResourceError) as err:
         return Damage(PACKAGE_FILE, err.problem, err.expected, err.got)
-    return _RecordFile(PACKAGE_FILE, _file_records(info.files), info.counts)
+    return _RecordFile(PACKAGE_FILE, {entry.path: entry for entry in info.files}, info.counts)
 
 
-def _file_records(entries: Iterable[FileEntry]) -> dict[str, _FileRecord]:
-    return {entry.path: _FileRecord(entry.sha256, entry.size_bytes, entry.rows) for entry in entries}
+#: What must not be in a column of bases, in every table that has the column.
+_FOREIGN = {
+    **dict.fromkeys(("sequence", "ref", "alt"), "[^ACGT]|^$"),
+    **dict.fromkeys(("left_flank", "right_flank"), "[^ACGT]"),
+    **dict.fromkeys(("left_context", "right_context"), "[^ACGTN]"),
+}
+#: Columns by which the rows of train are counted.
+_COUNTED = {"origin": "windows.{}.train", "source": "alleles.{}.train"}
+_ROWS_OF_TRAIN = (["windows", "train"], ["alleles", "train"])
+
+
+def find_false_claims(directory: Path, info: PackageInfo, count: ByteCount) -> Iterator[Damage]:
+    """Read every table of a package whose files are undamaged; yield what ``package.json`` states falsely of them."""
+    trained: Counter[str] = Counter()
+    tables = [entry for entry in info.files if entry.path.endswith(".parquet")]
+    count.expect(sum(entry.size_bytes for entry in tables))
+    for entry in tables:
+        try:
+            yield from _find_foreign_bases(directory, entry.path, trained)
+        except CorruptResourceError as err:
+            yield Damage(entry.path, err.problem)
+            return
+        count.add(entry.size_bytes)
+    for split in Split:
+        stated, found = info.splits.get(split), _split_of(info, split)
+        if stated != found:
+            yield Damage(PACKAGE_FILE, f"states other figures of {split} than its files have", f"{found}", f"{stated}")
+    rows_of_train = {name: n for name, n in info.counts.items() if name.split(".")[::2] in _ROWS_OF_TRAIN}
+    for name in sorted(trained.keys() | rows_of_train):
+        if trained[name] != rows_of_train.get(name, 0):
+            yield Damage(PACKAGE_FILE, f"states another {name!r}", f"{trained[name]}", f"{rows_of_train.get(name, 0)}")
+
+
+def _find_foreign_bases(directory: Path, path: str, trained: Counter[str]) -> Iterator[Damage]:
+    """Yield the first value of each column of a table that is no sequence of bases; count the rows of train."""
+    is_train = path.startswith((f"data/{Split.TRAIN}-", variants_path(Split.TRAIN)))
+    with reading_parquet(directory / path), pq.ParquetFile(directory / path) as file:
+        columns = [name for name in file.schema_arrow.names if name in _FOREIGN or (is_train and name in _COUNTED)]
+        for batch in file.iter_batches(GROUP_ROWS, columns=columns):
+            for name in columns:
+                if name in _COUNTED:
+                    for value in pc.value_counts(batch[name]).to_pylist():
+                        trained[_COUNTED[name].format(value["values"])] += value["counts"]
+                elif len(foreign := batch[name].filter(pc.match_substring_regex(batch[name], _FOREIGN[name]))):
+                    yield Damage(path, f"column {name!r} has other letters than bases: {foreign[0].as_py()[:40]!r}")
+                    return
+
+
+def _split_of(info: PackageInfo, split: Split) -> SplitInfo:
+    """Return what the files of a split have."""
+    names = (f"data/{split}-", variants_path(split), controls_path(split))
+    windows, variants, controls = (
+        sum(entry.rows or 0 for entry in info.files if entry.path.startswith(name)) for name in names
+    )
+    return SplitInfo(windows, variants, controls, split_digest(info.files, split))

@@ -19,10 +19,11 @@ from genolewm_assets.packages.label_diff import (
     compare_benches,
     count_in_train,
     find_allele_changes,
+    row_texts,
 )
 from genolewm_assets.packages.reader import HoldoutNoun, Package, open_tables
 from genolewm_assets.packages.schema import VariantSource
-from genolewm_assets.variants import ALLELE_KEY, join_columns
+from genolewm_assets.variants import ALLELE_KEY
 
 _PLACE = ("origin", "contig", "start", "record_id", "window_index")
 _ALLELE = ("source", *ALLELE_KEY)
@@ -124,15 +125,7 @@ class PackageDiff:
 def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
     """Verify two packages and compare them.
 
-    Parameters
-    ----------
-    before, after
-        Folder of the first and second package, or a link to it. Their caches are not read.
-
-    Raises
-    ------
-    MissingResourceError, CorruptResourceError
-        As :func:`genolewm_assets.packages.reader.open_tables`.
+    Their caches are not read; errors are those of :func:`genolewm_assets.packages.reader.open_tables`.
     """
     return compare_packages(
         open_tables(before, allow_unaudited=True), open_tables(after, allow_unaudited=True), list_alleles=True
@@ -142,12 +135,7 @@ def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
 def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) -> PackageDiff:
     """Compare two open packages, one source and contig of their alleles at a time.
 
-    Parameters
-    ----------
-    old, new
-        The first and the second package; their caches are not read.
-    list_alleles
-        Whether ``PackageDiff.alleles`` lists every ClinVar allele that differs. Otherwise it is empty.
+    Their caches are not read. ``list_alleles`` fills ``PackageDiff.alleles``, which is empty otherwise.
     """
     names = [f"{noun}, {split}" for noun in ("windows", "alleles") for split in Split]
     tables = {name: TableDiff(name, 0, 0, 0) for name in names}
@@ -156,12 +144,12 @@ def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) 
         for split, pair in rows.items():
             found = _diff(f"{noun}, {split}", pair, ("holdout", *key), (value,))
             tables[found.table] += found
-        keys = {(split, i): pc.unique(_keys(pair[i], key)) for split, pair in rows.items() for i in (0, 1)}
+        keys = {(split, i): pc.unique(row_texts(pair[i], key)) for split, pair in rows.items() for i in (0, 1)}
         for name, n in _moved(noun, keys):
             moved[name] += n
-    for noun, columns in _HOLDOUT_KEYS.items():
-        pair = [package.holdouts(noun, _named(columns)) for package in (old, new)]
-        tables[noun] = _diff(f"holdouts, {noun}", pair, *columns)
+    for noun, (key, compared) in _HOLDOUT_KEYS.items():
+        pair = [package.holdouts(noun, [*key, *compared]) for package in (old, new)]
+        tables[noun] = _diff(f"holdouts, {noun}", pair, key, compared)
     train, relabelled, listed = TrainDiff({}, {}, {}), Counter[str](), list[AlleleChange]()
     for contig in sorted({contig for source, contig in _sources(old, new) if source == VariantSource.CLINVAR}):
         changes = find_allele_changes(old, new, contig)
@@ -185,7 +173,9 @@ def _parts(
     old: Package, new: Package
 ) -> Iterator[tuple[str, tuple[str, ...], str, Mapping[Split, Sequence[pa.Table]]]]:
     """Yield noun, key, compared column and, by split, the rows of both packages: all windows, then alleles in parts."""
-    yield "windows", _PLACE, "window_hash", {split: [_windows(each, split) for each in (old, new)] for split in Split}
+    columns = ["holdout", *_PLACE, "window_hash"]
+    windows = {split: [package.windows(split, columns) for package in (old, new)] for split in Split}
+    yield "windows", _PLACE, "window_hash", windows
     for source, contig in _sources(old, new):
         here = (pc.field("source") == source) & (pc.field("chrom") == contig)
         rows = {
@@ -205,17 +195,9 @@ def _sources(old: Package, new: Package) -> list[tuple[str, str]]:
     return sorted(found)
 
 
-def _named(columns: tuple[tuple[str, ...], tuple[str, ...]]) -> list[str]:
-    return [*columns[0], *columns[1]]
-
-
-def _windows(package: Package, split: Split) -> pa.Table:
-    return package.windows(split, ["holdout", *_PLACE, "window_hash"])
-
-
 def _diff(name: str, pair: Sequence[pa.Table], key: Sequence[str], value: Sequence[str]) -> TableDiff:
-    old, new = (_keys(table, key) for table in pair)
-    old_full, new_full = (_keys(table, (*key, *value)) for table in pair)
+    old, new = (row_texts(table, key) for table in pair)
+    old_full, new_full = (row_texts(table, (*key, *value)) for table in pair)
     kept = pc.is_in(new, value_set=old)
     return TableDiff(
         name,
@@ -223,17 +205,6 @@ def _diff(name: str, pair: Sequence[pa.Table], key: Sequence[str], value: Sequen
         removed=_count(pc.invert(pc.is_in(old, value_set=new))),
         changed=_count(pc.and_not(kept, pc.is_in(new_full, value_set=old_full))),
     )
-
-
-def _keys(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    """Return one text per row, equal for rows with equal values; a null equals a null."""
-    return join_columns(*(_texts(table[name]) for name in names))
-
-
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_fixed_size_binary(column.type):
-        column = pa.chunked_array([[value.hex() for value in column.to_pylist()]], pa.string())
-    return pc.fill_null(pc.cast(column, pa.string()), "\0")
 
 
 def _moved(noun: str, keys: Mapping[tuple[Split, int], pa.Array]) -> Iterator[tuple[str, int]]:

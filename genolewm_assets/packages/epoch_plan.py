@@ -1,9 +1,8 @@
-"""Plan an epoch so that the tuples it serves have the shares of a mix, as nearly as windows and alleles allow.
+"""Plan an epoch so that its tuples have the shares of a mix, as nearly as windows and alleles allow.
 
-Two things are planned: how often a window is visited, by its *stratum* (the origin; reference windows are divided into
-those with training alleles of ClinVar, those with gnomAD alleles only, and the others), and how many of a visit's slots
-take real alleles. A slot takes a real allele only if the window has one left for it, so hardly any slot falls back to a
-synthetic SNV. Not here: the order of the visits (``training``), sampling of edits (``edits``).
+Planned are the visits of each *stratum* (an origin; reference windows are divided into those with training alleles of
+ClinVar, with gnomAD alleles only, and others), and the slots of a visit that take real alleles, as far as the window
+has some left. Not here: the order of the visits (``training``), sampling of edits (``edits``).
 """
 
 from __future__ import annotations
@@ -111,34 +110,18 @@ class WindowAlleles:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SlotPlan:
-    """Source of every slot of a visit.
-
-    A visit takes up to ``clinvar_level`` ClinVar and ``gnomad_level`` gnomAD alleles; a level between two integers is
-    rounded up in as many visits as its fraction says. The other slots are synthetic.
-
-    Attributes
-    ----------
-    alleles
-        Alleles of the windows.
-    n_edits
-        Slots per visit.
-    clinvar_level, gnomad_level
-        Most slots of a visit that take an allele of the source; rounded to six decimals.
-    indel_share
-        Share of the synthetic slots that take an indel, 0 to 1.
-    """
+    """Source of every slot of a visit; a level of 2.3 is 3 in three of ten visits, and 2 in the others."""
 
     alleles: WindowAlleles
     n_edits: int
+    #: ``clinvar_level``, ``gnomad_level``: most slots of a visit that take an allele of the source, to six decimals.
     clinvar_level: float
     gnomad_level: float
+    #: Share of the other slots, which are synthetic, that take an indel, 0 to 1.
     indel_share: float
 
     def plans(self, ordinals: Counts, rows: Counts) -> NDArray[np.int8]:
-        """Return the source of every slot of some visits: int8, shape (n_visits, n_edits), by ``_SLOT_ORDER``.
-
-        ``ordinals`` and ``rows``, int64, are the number of each visit in the epoch, from 0, and the row of its window.
-        """
+        """Return the source of every slot of visits, by ``_SLOT_ORDER``: int8, shape (n_visits, n_edits)."""
         dither = ordinals * _GOLDEN % 1
         level = np.minimum(self.alleles.clinvar[rows].astype(np.float64), self.clinvar_level)
         other = np.minimum(self.gnomad_level, self.n_edits - level)
@@ -176,10 +159,6 @@ def plan_epoch(alleles: WindowAlleles, mix: PackageMix, *, n_edits: int, n_visit
 
     Parameters
     ----------
-    alleles
-        Alleles of the windows.
-    mix
-        Wanted shares and the bound on visits.
     n_edits
         Slots per visit.
     n_visits
@@ -215,11 +194,7 @@ def plan_epoch(alleles: WindowAlleles, mix: PackageMix, *, n_edits: int, n_visit
 
 
 class _Solver:
-    """Visits and levels for wanted shares of real edits.
-
-    Windows of equal stratum and numbers of alleles form a group. ``_density`` is the number of visits of each window of
-    a stratum.
-    """
+    """Visits and levels for wanted shares of real edits; windows with equal stratum and allele numbers form a group."""
 
     def __init__(self, alleles: WindowAlleles, visits: Mapping[str, float], n_edits: int, max_visits: int) -> None:
         self._alleles, self._visits, self._n = alleles, visits, n_edits
@@ -256,12 +231,7 @@ class _Solver:
         rest = 1 - sum(real)
         shares = Shares(
             {name: n * self._n / self._total for name, n in self._visits.items()},
-            {
-                GNOMAD: real[1],
-                SNV: rest * (1 - indels),
-                INDEL: rest * indels,
-                CLINVAR: real[0],
-            },
+            {GNOMAD: real[1], SNV: rest * (1 - indels), INDEL: rest * indels, CLINVAR: real[0]},
         )
         visits = {name: float(n) for name, n in zip(self._names, density * self._windows, strict=True) if n > 0}
         return EpochPlan(visits, SlotPlan(self._alleles, self._n, levels[0], levels[1], round(indels, 6)), shares)
@@ -302,10 +272,9 @@ class _Solver:
         wanted: float,
         levels: tuple[float, float],
     ) -> None:
-        """Visit a stratum of the reference more often until a source's share is served; change ``density`` in place.
+        """Visit a stratum more often until a source (0: ClinVar, 1: gnomAD) has its share; change ``density`` in place.
 
-        ``source`` is 0 for ClinVar and 1 for gnomAD. The visits are taken from the strata whose windows give less of
-        it, first from windows without a real allele.
+        The visits are taken from the strata whose windows give less of it, first from windows without a real allele.
         """
         at, least = here[name], self._even() * _LEAST
         yields = [self._served(one, *levels)[source] for one in np.eye(len(density))]

@@ -1,11 +1,9 @@
-"""Write the Parquet files of a package with reproducible bytes, and measure them.
-
-Not here: finding damaged files (``damage``).
-"""
+"""Write the Parquet files of a package with reproducible bytes, and measure them. Not here: damage (``damage``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -34,10 +32,6 @@ class WindowShardWriter:
 
     Parameters
     ----------
-    directory
-        Folder of the package.
-    split
-        Split whose windows are written.
     n_rows
         Total number of rows; it decides the number of files and their names.
 
@@ -99,34 +93,16 @@ class WindowShardWriter:
             self._left = self._sizes[f"data/{path.name}"]
 
 
-class PackageTableWriter:
+class PackageTableWriter(ExitStack):
     """Writer of one Parquet file with reproducible bytes; each table written begins a row group.
 
     Without rows the file has no row group, because Hugging Face datasets cannot read an empty row group.
-
-    Parameters
-    ----------
-    path
-        The file.
-    schema
-        Schema of the tables.
-
-    Attributes
-    ----------
-    rows
-        Number of rows written so far.
+    ``rows`` is the number of rows written so far.
     """
 
     def __init__(self, path: Path, schema: TableSchema) -> None:
-        self._writer, self._schema, self.rows = _open(path, schema), schema, 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.close()
+        super().__init__()
+        self._writer, self._schema, self.rows = self.enter_context(_open(path, schema)), schema, 0
 
     def write(self, table: pa.Table) -> None:
         """Append a table of the schema."""
@@ -151,13 +127,6 @@ def _open(path: Path, schema: TableSchema) -> pq.ParquetWriter:
 def measure_tables(directory: Path, rows: Mapping[str, int | None], count: ByteCount) -> tuple[FileEntry, ...]:
     """Return size, SHA-256 and number of rows of every table file or array, sorted by path.
 
-    Parameters
-    ----------
-    directory
-        Folder of the package.
-    rows
-        Number of rows by path relative to the package; None for an array.
-    count
-        Progress over the bytes that are hashed.
+    ``rows`` are numbers by path relative to the package, None for an array; ``count`` is that of bytes hashed.
     """
     return tuple(FileEntry(path, *measure_file(directory / path, count), rows[path]) for path in sorted(rows))

@@ -1,7 +1,4 @@
-"""``package.json``: release, settings, row counts and file digests of a package, for trainers and other readers.
-
-The file is canonical JSON, like ``manifest.json``; the manifest lists ``package.json`` with its digest.
-"""
+"""``package.json``: release, settings, row counts and file digests of a package, as canonical JSON."""
 
 from __future__ import annotations
 
@@ -17,13 +14,7 @@ from typing import TYPE_CHECKING
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.packages.mix import PackageMix, Shares, VisitFigures
-from genolewm_assets.packages.schema import (
-    PACKAGE_FILE,
-    PACKAGE_FORMAT,
-    PACKAGE_FORMAT_VERSION,
-    CacheRef,
-    Knowledge,
-)
+from genolewm_assets.packages.schema import PACKAGE_FILE, PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION, CacheRef, Knowledge
 from genolewm_assets.store.artefacts import FileEntry, check_file_path
 from genolewm_assets.store.files import canonical_json, read_record
 

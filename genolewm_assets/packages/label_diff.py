@@ -83,20 +83,17 @@ class TrainDiff:
 
 @dataclass(frozen=True, slots=True)
 class BenchDiff:
-    """Comparison of one bench: the labelled alleles of a holdout and split that are to be scored.
-
-    ``added``, ``removed``, ``changed``: number of alleles that only the second has, only the first has, or that have
-    another label, other stars, or another outcome in ``scoring``. ``units``: gene components of these alleles, or
-    contigs of those that are held out by their place alone, sorted; empty if the benches are equal.
-    """
+    """Comparison of one bench: the labelled alleles of a holdout and split that are to be scored."""
 
     holdout: str
     split: str
     alleles: int
     added: int
     removed: int
+    #: Alleles with another label, other stars, or another outcome in ``scoring``.
     changed: int
     relabelled: int
+    #: Gene components of these alleles, or contigs of those held out by their place alone; empty if nothing differs.
     units: tuple[str, ...]
 
     @property
@@ -117,8 +114,8 @@ class BenchDiff:
 def find_allele_changes(old: Package, new: Package, contig: str) -> tuple[AlleleChange, ...]:
     """Return the ClinVar alleles of a contig whose class, stars or places differ, sorted by position and bases."""
     pair = [pa.concat_tables(list(_placed(package, contig))) for package in (old, new)]
-    full = [_texts(table, (*ALLELE_KEY, *_SAID)) for table in pair]
-    keys = [_texts(table, ALLELE_KEY) for table in pair]
+    full = [row_texts(table, (*ALLELE_KEY, *_SAID)) for table in pair]
+    keys = [row_texts(table, ALLELE_KEY) for table in pair]
     touched = pa.concat_arrays([keys[i].filter(pc.invert(pc.is_in(full[i], value_set=full[1 - i]))) for i in (0, 1)])
     before, after = (
         _states(table.filter(pc.is_in(key, value_set=touched))) for table, key in zip(pair, keys, strict=True)
@@ -140,33 +137,24 @@ def count_in_train(changes: Sequence[AlleleChange]) -> TrainDiff:
 
 
 def compare_benches(old: Package, new: Package) -> tuple[BenchDiff, ...]:
-    """Compare every bench that one of the packages has, by split and holdout.
-
-    A bench is the rows of ``variants`` of a holdout and split whose ``scoring`` is not null.
-    """
+    """Compare every bench of a package, by split and holdout: the rows of ``variants`` with a ``scoring``."""
     held = [package.holdouts("alleles") for package in (old, new)]
     found: list[BenchDiff] = []
     for split in EVALUATION:
-        scored = [_scored(package, split) for package in (old, new)]
+        columns = ["holdout", *ALLELE_KEY, "label", "stars", "scoring"]
+        has_outcome = pc.field("scoring").is_valid()
+        scored = [package.variants(split, columns, where=has_outcome) for package in (old, new)]
         for holdout in sorted({name for table in scored for name in pc.unique(table["holdout"]).to_pylist()}):
             pair = [table.filter(pc.equal(table["holdout"], holdout)) for table in scored]
-            ours = [_of_bench(table, holdout, split) for table in held]
+            here = (pc.field("holdout") == holdout) & (pc.field("role") == str(split))
+            ours = [table.filter(here) for table in held]
             found.append(_compare_bench(pair, ours, holdout, split))
     return tuple(found)
 
 
-def _scored(package: Package, split: Split) -> pa.Table:
-    columns = ["holdout", *ALLELE_KEY, "label", "stars", "scoring"]
-    return package.variants(split, columns, where=pc.field("scoring").is_valid())
-
-
-def _of_bench(alleles: pa.Table, holdout: str, split: Split) -> pa.Table:
-    return alleles.filter(pc.and_(pc.equal(alleles["holdout"], holdout), pc.equal(alleles["role"], str(split))))
-
-
 def _compare_bench(pair: Sequence[pa.Table], held: Sequence[pa.Table], holdout: str, split: Split) -> BenchDiff:
     (old, new), (old_label, new_label), (old_full, new_full) = (
-        [_texts(table, (*ALLELE_KEY, *more)) for table in pair]
+        [row_texts(table, (*ALLELE_KEY, *more)) for table in pair]
         for more in ((), ("label",), ("label", "stars", "scoring"))
     )
     kept = pc.is_in(new, value_set=old)
@@ -186,7 +174,7 @@ def _compare_bench(pair: Sequence[pa.Table], held: Sequence[pa.Table], holdout: 
 
 def _units(alleles: pa.Table, held: pa.Table) -> Iterator[str]:
     """Yield the unit of each allele that is held out by its key, and the contig of each that is not."""
-    keys, listed = _texts(alleles, ALLELE_KEY), _texts(held, ALLELE_KEY)
+    keys, listed = row_texts(alleles, ALLELE_KEY), row_texts(held, ALLELE_KEY)
     yield from held["unit"].filter(pc.is_in(listed, value_set=keys)).to_pylist()
     yield from alleles["chrom"].filter(pc.invert(pc.is_in(keys, value_set=listed))).to_pylist()
 
@@ -212,8 +200,13 @@ def _states(table: pa.Table) -> dict[tuple[str, int, str, str], AlleleState]:
     return {key: AlleleState(*said[key], tuple(sorted(found))) for key, found in places.items()}
 
 
-def _texts(table: pa.Table, names: Sequence[str]) -> pa.Array:
+def row_texts(table: pa.Table, names: Sequence[str]) -> pa.Array:
     """Return one text per row, equal for rows with equal values; a null equals a null."""
-    columns = (pc.fill_null(pc.cast(table[name], pa.string()), "\0") for name in names)
-    joined = join_columns(*columns)
+    joined = join_columns(*(_texts(table[name]) for name in names))
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_fixed_size_binary(column.type):
+        column = pa.chunked_array([[value.hex() for value in column.to_pylist()]], pa.string())
+    return pc.fill_null(pc.cast(column, pa.string()), "\0")

@@ -1,7 +1,4 @@
-"""The mix of a package: shares of windows by origin and of edits by source over an epoch, and visits that give them.
-
-Not here: the plan that realises a mix with the alleles of windows (``epoch_plan``).
-"""
+"""Shares of windows and edits over an epoch, and visits that give them. Not here: the plan (``epoch_plan``)."""
 
 from __future__ import annotations
 
@@ -75,42 +72,30 @@ class Shares:
     def farthest(self, other: Shares) -> float:
         """Return the largest absolute difference between two shares of the same name; an absent share is 0."""
         pairs = ((self.windows, other.windows), (self.edits, other.edits))
-        return max(
-            (abs(a.get(name, 0.0) - b.get(name, 0.0)) for a, b in pairs for name in {*a, *b}),
-            default=0.0,
-        )
+        return max((abs(a.get(name, 0.0) - b.get(name, 0.0)) for a, b in pairs for name in {*a, *b}), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class VisitFigures:
-    """Visits of the training windows of one stratum.
-
-    Attributes
-    ----------
-    windows
-        Number of windows.
-    visits, unseen, median, high
-        Of epoch 0: visits of the windows, windows that are not visited, visits per window (median, 99th percentile).
-    most
-        Most visits that a window can have in one of the first eight epochs.
-    later
-        Visits in all of these epochs.
-    """
+    """Visits of the training windows of one stratum."""
 
     windows: int
+    #: ``visits``, ``unseen``, ``median``, ``high``: of epoch 0: visits, windows not visited, visits per window (median,
+    #: 99th percentile).
     visits: int
     unseen: int
     median: float
     high: float
+    #: Most visits that a window can have in one of the first eight epochs.
     most: int
+    #: Visits in all of these epochs.
     later: int
 
 
 #: Shares that the specification states: of windows (RFC-0006 §3.1; reference windows are eukaryotes') and of edits
 #: (§3.3), of which :data:`EDIT_SHARES` are what eight slots can hold.
 SPECIFICATION = Shares(
-    SOURCE_MIX,
-    MappingProxyType({"gnomad": 0.40, "synthetic_snv": 0.30, "synthetic_indel": 0.20, "clinvar": 0.10}),
+    SOURCE_MIX, MappingProxyType({"gnomad": 0.40, "synthetic_snv": 0.30, "synthetic_indel": 0.20, "clinvar": 0.10})
 )
 
 
@@ -213,12 +198,7 @@ def present_shares(shares: Mapping[str, float], present: set[str]) -> dict[str, 
 def epoch_visits(shares: Mapping[str, float], windows: Mapping[str, int]) -> int:
     """Return the visits of an epoch: those that visit each reference window once on average, else all windows.
 
-    Parameters
-    ----------
-    shares
-        Share by origin, as :func:`present_shares` returns them.
-    windows
-        Number of windows by origin.
+    ``shares`` are those of :func:`present_shares`; ``windows`` are numbers by origin.
     """
     if REFERENCE_ORIGIN in shares:
         return max(1, round(windows[REFERENCE_ORIGIN] / shares[REFERENCE_ORIGIN]))

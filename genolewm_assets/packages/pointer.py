@@ -132,17 +132,12 @@ def read_pin(root: Path) -> str | None:
     return pointer.pin if pointer else None
 
 
-def was_moved(root: Path) -> bool:
-    """Return whether a package was ever in use, whatever became of the record."""
-    return (root / REPORTS).exists()
-
-
 def _pointer_if_used(root: Path) -> Pointer | None:
     """Return the record; None before a package was ever in use. Raises as :func:`read_pin`."""
     try:
         return read_pointer(root)
     except MissingResourceError as err:
-        if not was_moved(root):
+        if not (root / REPORTS).exists():
             return None
         raise MissingResourceError(
             str(root / _CURRENT), "the record of the package in use was removed, its pin too", remedy=_PIN_AGAIN
@@ -188,11 +183,7 @@ def current_folder(root: Path | str) -> Path:
 
 
 def open_current(root: Path | str, *, contents: Contents = "once") -> Package:
-    """Open the current package of a root, such as ``data``.
-
-    ``contents`` is that of :func:`genolewm_assets.packages.reader.open_package`; errors are those of this function
-    and of :func:`current_folder`. The pointer moves to audited packages only.
-    """
+    """Open the current package of a root, such as ``data``; the pointer moves to audited packages only."""
     return open_package(current_folder(root), cache_root=root, contents=contents, allow_unaudited=True)
 
 
@@ -342,9 +333,9 @@ def _moved(old: Pointer | None, ref: PackageRef, pin: str | None, *, reported: b
 
 
 def _change(root: Path, change: Callable[[Pointer | None], Pointer | None], *, anew: bool = False) -> bool:
-    """Write what ``change`` makes of the record, unless that is None, while others that change it wait.
+    """Write, under the lock, what ``change`` makes of the record, and return whether it makes one.
 
-    Returns whether it made a record. With ``anew`` a record that cannot be read counts as missing.
+    With ``anew`` a record that cannot be read counts as missing.
     """
     owner, old = Root(root), None
     with owner.storage_errors(_CURRENT), owner.lock(_CURRENT) as lease, lease.fenced():

@@ -1,8 +1,4 @@
-"""Open and verify a package, then read its tables.
-
-A package contains windows, alleles and holdouts, and refers to caches of encoder states. Not here: building a package
-(``package_build``), publishing it (``store``).
-"""
+"""Open and verify a package, then read its tables. Not here: building a package (``package_build``)."""
 
 from __future__ import annotations
 
@@ -19,17 +15,16 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.packages.audits import check_opened
 from genolewm_assets.packages.caches import as_finding, cache_exists, check_root, find_cache, verify_caches
-from genolewm_assets.packages.claims import find_false_claims
-from genolewm_assets.packages.damage import Hashed, bytes_to_hash, find_package_damage, find_size_damage
+from genolewm_assets.packages.damage import (
+    Hashed,
+    bytes_to_hash,
+    find_false_claims,
+    find_package_damage,
+    find_size_damage,
+)
 from genolewm_assets.packages.files import GROUP_ROWS
 from genolewm_assets.packages.info import PackageInfo, read_package_info
-from genolewm_assets.packages.schema import (
-    CONTEXTS_PATH,
-    HOLDOUT_PATHS,
-    PACKAGE_FILE,
-    controls_path,
-    variants_path,
-)
+from genolewm_assets.packages.schema import CONTEXTS_PATH, HOLDOUT_PATHS, PACKAGE_FILE, controls_path, variants_path
 from genolewm_assets.packages.verified import find_damage_once
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import MANIFEST, Finding, enclosing_root
@@ -65,8 +60,7 @@ class Package:
     def window_batches(self, split: Split, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read a split's windows (schema ``PACKAGE_WINDOWS``) in file order, at most 1,024 rows per batch."""
         for path in self.window_files(split):
-            with reading_parquet(path), pq.ParquetFile(path) as file:
-                yield from file.iter_batches(GROUP_ROWS, columns=columns)
+            yield from _batches(path, GROUP_ROWS, columns)
 
     def windows(self, split: Split, columns: Sequence[str] | None = None) -> pa.Table:
         """Read all windows of a split (schema ``PACKAGE_WINDOWS``) into memory; all columns take about 13 kB a row."""
@@ -83,9 +77,7 @@ class Package:
 
     def variant_batches(self, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read columns of a split's alleles (schema ``PACKAGE_VARIANTS``) in file order, 65,536 rows at a time."""
-        path = self.directory / variants_path(split)
-        with reading_parquet(path), pq.ParquetFile(path) as file:
-            yield from file.iter_batches(65_536, columns=list(columns))
+        yield from _batches(self.directory / variants_path(split), 65_536, columns)
 
     def controls(self, split: Split) -> pa.Table:
         """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""
@@ -97,9 +89,12 @@ class Package:
 
     def context_batches(self) -> Iterator[pa.RecordBatch]:
         """Read the held-out alleles with the reference around them (``PACKAGE_CONTEXTS``), 65,536 rows at a time."""
-        path = self.directory / CONTEXTS_PATH
-        with reading_parquet(path), pq.ParquetFile(path) as file:
-            yield from file.iter_batches(65_536)
+        yield from _batches(self.directory / CONTEXTS_PATH, 65_536)
+
+
+def _batches(path: Path, n_rows: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    with reading_parquet(path), pq.ParquetFile(path) as file:
+        yield from file.iter_batches(n_rows, columns=columns and list(columns))
 
 
 def open_package(
@@ -138,7 +133,14 @@ def open_package(
         If the root belongs to another genome, or ``root.json`` cannot be read.
     """
     package = open_tables(path, cache_root=cache_root, contents=contents, allow_unaudited=allow_unaudited)
-    return replace(package, caches=_open_caches(package.directory, package.info, cache_root))
+    root = _root_of(package.directory, package.info, cache_root)
+    if root is None and package.info.caches:
+        raise MissingResourceError(
+            str(package.directory),
+            "the package refers to caches of encoder states, but no root contains the package",
+            remedy="Name the root that contains the caches (cache_root)",
+        )
+    return replace(package, caches={} if root is None else {r.source: find_cache(root, r) for r in package.info.caches})
 
 
 def open_available(
@@ -154,10 +156,9 @@ def open_available(
     not in ``Package.caches``.
     """
     package = open_tables(path, cache_root=cache_root, contents=contents, allow_unaudited=allow_unaudited)
-    root = enclosing_root(package.directory) if cache_root is None else Path(cache_root)
+    root = _root_of(package.directory, package.info, cache_root)
     if root is None:
         return package
-    check_root(root, package.info)
     refs = [ref for ref in package.info.caches if cache_exists(root, ref)]
     return replace(package, caches={ref.source: find_cache(root, ref) for ref in refs})
 
@@ -193,11 +194,7 @@ def open_tables(
 
 
 def verify_package(
-    path: Path | str,
-    *,
-    cache_root: Path | str | None = None,
-    hashed: Hashed = "all",
-    progress: Progress = NO_PROGRESS,
+    path: Path | str, *, cache_root: Path | str | None = None, hashed: Hashed = "all", progress: Progress = NO_PROGRESS
 ) -> list[Finding]:
     """Compare every file of a package and of the caches that it refers to with what is recorded of them.
 
@@ -241,20 +238,12 @@ def verify_package(
     info = read_package_info(directory)
     if not findings and hashed == "all":
         findings = [as_finding(directory.name, claim) for claim in find_false_claims(directory, info, count)]
+    return [*findings, *verify_caches(_root_of(directory, info, cache_root), info, count, hashed)]
+
+
+def _root_of(directory: Path, info: PackageInfo, cache_root: Path | str | None) -> Path | None:
+    """Return the named root, or the one that contains a package, after comparing its genome with the package's."""
     root = enclosing_root(directory) if cache_root is None else Path(cache_root)
     if root is not None:
         check_root(root, info)
-    return [*findings, *verify_caches(root, info, count, hashed)]
-
-
-def _open_caches(directory: Path, info: PackageInfo, cache_root: Path | str | None) -> dict[str, Path]:
-    root = enclosing_root(directory) if cache_root is None else Path(cache_root)
-    if root is not None:
-        check_root(root, info)
-    elif info.caches:
-        raise MissingResourceError(
-            str(directory),
-            "the package refers to caches of encoder states, but no root contains the package",
-            remedy="Name the root that contains the caches (cache_root)",
-        )
-    return {ref.source: find_cache(root, ref) for ref in info.caches} if root is not None else {}
+    return root

@@ -4,7 +4,7 @@
 
     <root>/packages/<release>/latest.json   the most recently built package of a release
 
-The folder of a release does not say which of its packages is the latest: an earlier one that is built again is reused.
+The folder of a release does not say which package is the latest: an earlier one that is built again is reused.
 """
 
 from __future__ import annotations

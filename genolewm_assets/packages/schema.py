@@ -1,7 +1,4 @@
-"""Format of a package: file names, table schemas, and the record of a referenced cache.
-
-Not here: deciding which row goes into which split (``package_build.split``), reading (``reader``), writing (``files``).
-"""
+"""Format of a package: file names, table schemas, the record of a cache. Not here: reading (``reader``)."""
 
 from __future__ import annotations
 
@@ -165,12 +162,7 @@ PACKAGE_VARIANTS = TableSchema(
         ]
     ),
     ("holdout", "source", *ALLELE_KEY),
-    closed={
-        **_CLOSED,
-        "source": tuple(VariantSource),
-        "label": tuple(Label),
-        "scoring": (SCORED, *Unscored),
-    },
+    closed={**_CLOSED, "source": tuple(VariantSource), "label": tuple(Label), "scoring": (SCORED, *Unscored)},
 )
 
 PACKAGE_CONTROLS = TableSchema(

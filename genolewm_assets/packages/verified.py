@@ -4,9 +4,8 @@
 
     <cache folder>/verified/<digest of the package's path>.json    {"directory", "files"}
 
-A record holds while the package has the same files, each with the same device, inode, size, modification and change
-time. It is a shortcut: no digest covers it, so it counts only if nobody but the user can have written it
-(``own_caches``), and without it the package is hashed. Not here: what is compared (``damage``).
+A record holds while every file has its device, inode, size, modification and change time. No digest covers it, so it
+counts only if nobody but the user can have written it (``own_caches``).
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Final, TypeAlias
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.own_caches import is_own, own_cache
 from genolewm_assets.packages.damage import find_package_damage
-from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.progress import NO_PROGRESS, ByteCount
 from genolewm_assets.store.artefacts import MANIFEST, Damage, list_files
 from genolewm_assets.store.files import canonical_json, read_document, write_atomic
 from genolewm_assets.store.locks import guarded
@@ -37,25 +36,10 @@ _SETTLED_NS: Final = 2_000_000_000
 _WAIT_S: Final = 3_600.0
 
 
-def find_damage_once(directory: Path, *, again: bool = False, progress: Progress = NO_PROGRESS) -> list[Damage]:
+def find_damage_once(directory: Path, *, again: bool = False) -> list[Damage]:
     """Compare every file of a package with its records, unless that was done and no file has changed since.
 
-    Processes that open the same package at once, such as the ranks of a training, hash it one after another: the first
-    one does, the others find its record.
-
-    Parameters
-    ----------
-    directory
-        Folder of the package, links resolved.
-    again
-        Hash every file whatever is recorded.
-    progress
-        Receives the bytes hashed.
-
-    Returns
-    -------
-    list of Damage
-        As :func:`~genolewm_assets.packages.damage.find_package_damage` yields; empty if all files are unchanged.
+    Of processes that open it at once the first one hashes it, the others find its record. ``again`` hashes it always.
     """
     record = _Record(directory)
     if not again and record.holds(_stamps(directory)):
@@ -64,7 +48,7 @@ def find_damage_once(directory: Path, *, again: bool = False, progress: Progress
         stamps, now_ns = _stamps(directory), time.time_ns()
         if not again and record.holds(stamps):
             return []
-        damages = list(find_package_damage(directory, ByteCount(progress, 0)))
+        damages = list(find_package_damage(directory, ByteCount(NO_PROGRESS, 0)))
         settled = all(now_ns - max(stamp[-2:]) > _SETTLED_NS for stamp in stamps.values())
         if not damages and settled and _stamps(directory) == stamps:
             record.write(stamps)

@@ -1,7 +1,4 @@
-"""States of edited windows: the interface of an encoder that computes only what an edit changes, and the choice of it.
-
-Not here: encoders (``encoders``), training tuples (``training``).
-"""
+"""The encoder that computes only what an edit changes, and the choice of it. Not here: encoders (``encoders``)."""
 
 from __future__ import annotations
 
@@ -29,14 +26,10 @@ class EditEncoder(Protocol):
     def encode_edits(
         self, sources: Sequence[str], edited: Sequence[str], source_of: NDArray[np.int64], spans: NDArray[np.int64]
     ) -> NDArray[Any]:
-        """Compute the states of the pooled blocks of edited windows.
+        """Return states of the blocks in spans, int64 (n_edits, 2): floating, (n_edits, n_blocks, hidden); others NaN.
 
-        ``source_of``: int64, shape (n_edits,): index in ``sources`` of the window that each was made from. Any window
-        may stand there: the more tokens both begin with, the less is computed. ``spans``: int64, shape (n_edits, 2):
-        first block and block after the last one that are wanted, 0-based half-open.
-
-        Floating, shape (n_edits, n_blocks of the longest edited window, hidden), the form of ``encode_windows``, so
-        that the same pooling reads both. Blocks outside of the span are NaN.
+        ``source_of``: int64, shape (n_edits,): index in ``sources`` of the window that each was made from, or of any
+        other: the more tokens both begin with, the less is computed.
         """
         ...
 

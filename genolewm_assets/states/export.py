@@ -1,7 +1,6 @@
 """Export a cache of states as a Parquet shard of RFC-0002, for programs that read that layout.
 
 The layout stores one float16 vector per window, so the blocks of a row are averaged over the whole window.
-``store.arrays.export_array_store`` exports the blocks in the cache's own precision.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Index from window hashes to cached rows, ``<root>/embeddings.sqlite``, over all published caches of states of a root.
+"""Index from window hashes to cached rows, ``<root>/embeddings.sqlite``, over all published caches of a root.
 
-The index is derived from the manifests and window tables of the caches and is rebuilt as a whole whenever a cache is
-published; no manifest covers it. Windows of equal sequence have equal hashes, so one hash can have several rows.
+It is rebuilt as a whole whenever a cache is published; no manifest covers it. One hash can have several rows.
 """
 
 from __future__ import annotations
@@ -56,10 +55,6 @@ class _Caches:
     covered: dict[str, tuple[IndexedStore, WindowTable]] = field(default_factory=dict)
     omitted: dict[str, str] = field(default_factory=dict)
 
-    def any(self) -> bool:
-        """Return whether any cache is published."""
-        return bool(self.covered or self.omitted)
-
     def differences(self, index: RowIndex) -> Iterator[str]:
         """Yield one line per difference between an index and these caches."""
         known, omitted = {store.location: store for store in index.stores}, index.omitted
@@ -86,13 +81,7 @@ class _Caches:
 
 
 def parse_window_hash(text: str) -> bytes:
-    """Return the bytes of a ``window_hash`` (32) or of a ``window_id`` (16, its first half), given in hexadecimal.
-
-    Raises
-    ------
-    InputError
-        If the text is neither.
-    """
+    """Return the bytes of a hexadecimal ``window_hash`` (32) or ``window_id`` (16); InputError for other texts."""
     if not re.fullmatch(r"[0-9a-fA-F]{32}([0-9a-fA-F]{32})?", text):
         raise InputError(
             repr(text),
@@ -184,7 +173,7 @@ def find_index_faults(root: Root) -> list[Finding]:
         check_cache_index(root)
     except (MissingResourceError, CorruptResourceError) as err:
         missing = isinstance(err, MissingResourceError)
-        if missing and not _find_caches(root).any():
+        if missing and not (found := _find_caches(root)).covered and not found.omitted:
             return []
         kind = FindingKind.MISSING if missing else FindingKind.CORRUPT
         return [Finding(kind, CACHE_INDEX, None, err.problem, err.expected, err.got)]

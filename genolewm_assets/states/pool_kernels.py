@@ -1,7 +1,4 @@
-"""Compiled pooling of cached states. Import inside functions only: importing numba is slow.
-
-Sums are float64, block after block, so that results equal those of ``pooling.pool_blocks`` bit for bit.
-"""
+"""Compiled pooling, bit for bit that of ``pooling.pool_blocks``: sums are float64. Import inside functions only."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
 """Pooling of encoder states: block means, the blocks around an edit, and the mean of blocks.
 
-A cached row holds, for one window, the means of consecutive blocks of DNA tokens: special tokens are excluded, block 0
-starts at the first DNA token, the last block may be shorter. DNA tokens are counted in 6-mers, for models of single
-bases too: a block of 64 tokens is 384 bases, and the mean of the states of all tokens that the model has there. The
-same functions pool the source state, from the cache, and the target state, from the encoder. Not here: encoding
-(``encoders``), reading caches (``store.arrays``).
+A cached row holds the means of consecutive blocks of DNA tokens, special tokens excluded; the last block may be
+shorter. DNA tokens are counted in 6-mers for every model: a block of 64 tokens is 384 bases. Not here: encoding.
 """
 
 from __future__ import annotations
@@ -47,8 +44,6 @@ def block_means(states: NDArray[np.float32], block_tokens: int = BLOCK_TOKENS) -
     ----------
     states
         float32, shape (n_tokens, hidden): DNA tokens only, tags excluded.
-    block_tokens
-        DNA tokens per block.
 
     Returns
     -------
@@ -80,13 +75,11 @@ def locus_blocks(
     ----------
     token
         0-based index, among the DNA tokens, of the first token that changes.
-    n_tokens
-        DNA tokens of the window.
+    n_tokens, block_tokens
+        DNA tokens of the window, and of a block.
     radius_tokens
         Tokens ``token - radius_tokens`` to ``token + radius_tokens``, both included and clipped to the window, are
         covered; every block that contains one of them is returned.
-    block_tokens
-        DNA tokens per block.
     side
         ``right`` covers tokens from ``token`` on only.
 
@@ -203,15 +196,7 @@ class Pooling:
 
     @classmethod
     def named(cls, kind: str, radius_tokens: int, side: PoolSide) -> Pooling:
-        """Return the pooling of a kind given by name.
-
-        Raises
-        ------
-        ConfigurationError
-            If ``kind`` is unknown.
-        InputError
-            If the radius or the side is out of range.
-        """
+        """Return the pooling of a kind given by name; an unknown one is a ConfigurationError."""
         if kind not in set(TupleKind):
             raise ConfigurationError(
                 "kind", "unknown kind of tuple", expected=f"one of {sorted(TupleKind)}", got=repr(kind)
@@ -232,17 +217,9 @@ class Pooling:
     def reach(self, first_token: int, last_token: int, n_tokens: int) -> tuple[int, int]:
         """Return the tokens, 0-based half-open, at which a further edit can lie in one pooled span with the others.
 
-        Parameters
-        ----------
-        first_token, last_token
-            Tokens of the first and the last edit so far, both in the pooled span of the first.
-        n_tokens
-            DNA tokens of the window.
-
-        Notes
-        -----
-        The locus is the first edit. A further edit right of it lies in its span; a further edit left of it becomes the
-        locus, and its span must hold the last edit.
+        ``first_token`` and ``last_token`` are those of the first and the last edit so far, both in the pooled span of
+        the first, which is the locus. A further edit right of it lies in its span; one left of it becomes the locus,
+        and its span must hold the last edit.
         """
         low = bisect_left(range(first_token + 1), last_token + 1, key=lambda token: self.tokens(token, n_tokens)[1])
         return low, self.tokens(first_token, n_tokens)[1]
@@ -262,28 +239,11 @@ class TuplePooler:
         block_tokens: int,
         out: NDArray[np.float32],
     ) -> bool:
-        """Write the mean state of every tuple of one window, as :func:`pool_blocks` returns it.
+        """Write to ``out``, float32 (n, hidden), the means of :func:`pool_blocks` for every tuple of one window.
 
-        Parameters
-        ----------
-        states
-            Floating, shape (n_blocks, hidden): the window's own blocks, without padding.
-        blocks
-            int64, shape (n, 2): first block and block behind the last of each tuple.
-        n_tokens, block_tokens
-            DNA tokens of the window, and of a block.
-        out
-            float32, shape (n, hidden): receives the means.
-
-        Returns
-        -------
-        bool
-            Whether all states of the window are finite; if not, ``out`` holds nothing of use.
-
-        Raises
-        ------
-        InputError
-            If a tuple's blocks are not in the window, or a shape is another.
+        ``states``: floating, shape (n_blocks, hidden), without padding. ``blocks``: int64, shape (n, 2), half-open.
+        Result: whether all states are finite; if not, ``out`` holds nothing of use. Blocks outside of the window, or
+        another shape, raise InputError.
         """
         from genolewm_assets.states.pool_kernels import pool_window, widen_halves
 

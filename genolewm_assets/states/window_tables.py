@@ -1,8 +1,4 @@
-"""Find the window table that the rows of a cache of states belong to, by the SHA-256 of its file.
-
-Row i of a cache belongs to row i of the table whose SHA-256 the cache's recipe states, even if another table has been
-published at the same location since.
-"""
+"""The window table that the rows of a cache belong to: row i to row i of the table whose SHA-256 its recipe states."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Batches of training tuples as arrays, with the published tables of codes, and the states of edited windows.
-
-Not here: the order of windows (``schedule``), tuples as objects (``tuples``), PyTorch (``dataset``, ``tensors``).
-"""
+"""Batches of training tuples as arrays, and their tables of codes. Not here: the order of windows (``schedule``)."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ from numpy.typing import NDArray
 
 from genolewm_assets.edits import Classification, EditSource, PackedWindows, Redraw
 from genolewm_assets.errors import InputError
-from genolewm_assets.genome import GRCH38, TOKEN_BP, EditType, decode_sequence
+from genolewm_assets.genome import CLASSES, GRCH38, TOKEN_BP, EditSpec, EditType, decode_sequence, start_from_pos
 from genolewm_assets.states import TupleKind, WindowEncoder, encode_edited_windows, pool_blocks
 from genolewm_assets.training.sampler import EditBatch, WindowArrays
-from genolewm_assets.training.tuples import TrainingTuple, make_tuples
+from genolewm_assets.training.tuples import TrainingTuple, known_value, phase_of, pooled_share, read_alt, read_edits
 
 Integers = NDArray[np.int64]
 
@@ -51,46 +48,31 @@ _SAME_NAME: Final = (
 
 @dataclass(frozen=True, eq=False)
 class TrainingBatch:
-    """Tuples as arrays; row i of every array belongs to tuple i. Tuples are window by window, slot by slot.
-
-    Attributes
-    ----------
-    epoch, position
-        Epoch, and number of the batch in it. A run that stopped after this batch resumes at ``position + 1``.
-    kind
-        ``local`` or ``global``; the same for all tuples, and for unedited and edited windows.
-    block_tokens
-        DNA tokens per block.
-    windows
-        The unedited windows; a window that is visited twice is there twice.
-    visits
-        int64, shape (n_windows, 2): epoch and number of the batch of each window's visit.
-    edits
-        Edits, tokens and blocks of the n tuples.
-    stated
-        What ClinVar states of the single ClinVar alleles.
-    source_states
-        float32, shape (n, hidden): pooled states of the unedited windows; None if the stream reads no cache.
-    target_states
-        float32, shape (n, hidden): pooled states of the edited windows, of a frozen epoch; else None, and
-        :func:`encode_targets` computes them. Source and target states of a frozen epoch cannot be written.
-    counts
-        Slots planned for each source (``planned_*``), tuples of each source (``served_*``), slots planned for a source
-        that had no edit left, so that a synthetic SNV fills them (``fallback_*``), tuples with several edits
-        (``multi_edit``), slots without an edit (``unfilled``), rejected proposals by reason (``redrawn_*``), and
-        windows whose states were computed because no cache holds them (``encoded_windows``).
-    """
+    """Tuples as arrays, window by window, slot by slot; row i of every array belongs to tuple i of n."""
 
     epoch: int
+    #: Number of the batch in the epoch; a run that stopped after it resumes at ``position + 1``.
     position: int
+    #: The same for all tuples, and for unedited and edited windows.
     kind: TupleKind
+    #: DNA tokens per block.
     block_tokens: int
+    #: The unedited windows; a window that is visited twice is there twice.
     windows: PackedWindows
+    #: int64, shape (n_windows, 2): epoch and number of the batch of each window's visit.
     visits: Integers
     edits: EditBatch
+    #: What ClinVar states of the single ClinVar alleles.
     stated: Classification
+    #: float32, shape (n, hidden): pooled states of the unedited windows; None if the stream reads no cache.
     source_states: NDArray[np.float32] | None = None
+    #: float32, shape (n, hidden): pooled states of the edited windows, of a frozen epoch; else None, and
+    #: :func:`encode_targets` computes them. Source and target states of a frozen epoch cannot be written.
     target_states: NDArray[np.float32] | None = None
+    #: Slots planned for each source (``planned_*``), tuples of each source (``served_*``), slots planned for a source
+    #: that had no edit left, so that a synthetic SNV fills them (``fallback_*``), tuples with several edits
+    #: (``multi_edit``), slots without an edit (``unfilled``), rejected proposals by reason (``redrawn_*``), and windows
+    #: whose states were computed because no cache holds them (``encoded_windows``).
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -103,11 +85,7 @@ class TrainingBatch:
 
     @property
     def target_tokens(self) -> NDArray[np.int16]:
-        """6-mers of the edited windows as lexicographic indices 0 to 4095: int16, shape (n, tokens of the longest).
-
-        -1 past the end of a shorter window. These are not ids of the encoder's vocabulary: they are the same for every
-        model, also one of single bases.
-        """
+        """The edited windows' 6-mers as lexicographic indices 0 to 4095, -1 past the end: int16, shape (n, longest)."""
         return self.edits.target_tokens
 
     @property
@@ -159,13 +137,82 @@ class TrainingBatch:
         return make_tuples(self)
 
 
+def make_tuples(batch: TrainingBatch) -> tuple[TrainingTuple, ...]:
+    """Make the tuples of a batch as objects; raise EditError if an edit lies outside of its pooled blocks."""
+    edits, windows, stated = batch.edits, batch.windows, batch.stated
+    ids, origins = [name.decode() for name in windows.window_ids.tolist()], windows.origins.tolist()
+    flanks, slots = _right_flanks(batch.unpacked), edits.slot.tolist()
+    visits, codes = batch.visits.tolist(), list(EditSource)
+    tuples = []
+    for row, window in enumerate(edits.window.tolist()):
+        source, is_placed = batch.source_windows[window], bool(windows.contig[window] >= 0)
+        rel_edits = read_edits(edits, row, source)
+        blocks = range(int(edits.block_start[row]), int(edits.block_stop[row]))
+        genes = slice(int(stated.gene_at[row]), int(stated.gene_at[row + 1]))
+        tuples.append(
+            TrainingTuple(
+                window_id=ids[window],
+                rel_edits=rel_edits,
+                source_window=source,
+                target_window=batch.target_windows[row],
+                edit_source=codes[edits.edit_source[row]],
+                planned_source=codes[edits.planned_source[row]],
+                frame_shift=int(edits.length_change[row]) % TOKEN_BP,
+                length_change=int(edits.length_change[row]),
+                left_context_bp=int(edits.locus_bp[row]),
+                locus_token=int(edits.locus_bp[row]) // TOKEN_BP,
+                block_start=blocks.start,
+                block_stop=blocks.stop,
+                n_pooled=int(edits.n_pooled[row]),
+                n_changed=int(edits.n_changed[row]),
+                n_changed_blocks=int(edits.n_changed_blocks[row]),
+                pooled_edits=pooled_share(ids[window], source + flanks[window], rel_edits, blocks, batch.block_tokens),
+                kind=batch.kind,
+                phase=phase_of(len(rel_edits), bool(edits.phased[row])),
+                label=known_value(stated.label[row], CLASSES),
+                stars=known_value(stated.stars[row]),
+                clinvar_id=known_value(stated.clinvar_id[row]),
+                gene_ids=tuple(stated.gene_ids[genes].tolist()),
+                origin=origins[window],
+                contig=windows.contigs[windows.contig[window]] if is_placed else None,
+                window_start=int(windows.start[window]) if is_placed else None,
+                strand="+-"[int(windows.is_reverse[window])] if is_placed else None,
+                alleles=_alleles(batch, row, window) if is_placed else (),
+                epoch=visits[window][0],
+                position=visits[window][1],
+                slot=slots[row],
+            )
+        )
+    return tuple(tuples)
+
+
+def _right_flanks(windows: WindowArrays) -> list[str]:
+    return [
+        decode_sequence(windows.codes[end - right : end])
+        for end, right in zip(windows.at[1:].tolist(), windows.sizes[:, 2].tolist(), strict=True)
+    ]
+
+
+def _alleles(batch: TrainingBatch, row: int, window: int) -> tuple[EditSpec, ...]:
+    """Return the edits of a tuple as reference alleles in the reference's normal form."""
+    edits, windows, found = batch.edits, batch.windows, []
+    contig = windows.contigs[windows.contig[window]]
+    left, size, right = windows.sizes[window].tolist()
+    codes = batch.unpacked.codes[batch.unpacked.at[window] + left :][: size + right]
+    if windows.is_reverse[window]:
+        codes = 3 - codes[:size][::-1]
+    for place in range(edits.n_edits[row]):
+        pos, ref_bp = int(edits.edit_pos[row, place]), int(edits.edit_ref_length[row, place])
+        at = start_from_pos(pos) - int(windows.start[window])
+        alt = read_alt(edits, row, place, edits.allele_alt_at)
+        found.append(EditSpec(contig, pos, decode_sequence(codes[at : at + ref_bp]), alt))
+    return tuple(found)
+
+
 def count_slots(
     edits: EditBatch, *, kept: EditBatch | None = None, unfilled: int = 0, encoded_windows: int = 0
 ) -> dict[str, int]:
-    """Return the counts of a batch, by the names of :class:`TrainingBatch`; those that are 0 are left out.
-
-    ``edits`` are those of all slots, ``kept`` those of the batch's tuples; None: all.
-    """
+    """Return the counts of a batch that are not 0, from the edits of all slots and those ``kept`` (None: all)."""
     counts: Counter[str] = Counter({"unfilled": unfilled, "encoded_windows": encoded_windows})
     tuples = edits if kept is None else kept
     fallbacks = edits.planned_source[edits.fell_back]
@@ -179,29 +226,7 @@ def count_slots(
 
 
 def pool_states(states: NDArray[Any], blocks: Integers, n_tokens: Integers, block_tokens: int) -> NDArray[np.float32]:
-    """Average block states over the blocks of every tuple.
-
-    Parameters
-    ----------
-    states
-        Floating, shape (n, n_blocks, hidden), row i for tuple i.
-    blocks
-        int64, shape (n, 2): blocks of each tuple, 0-based half-open.
-    n_tokens
-        int64, shape (n,): DNA tokens of each tuple's window.
-    block_tokens
-        DNA tokens per block.
-
-    Returns
-    -------
-    ndarray
-        float32, shape (n, hidden).
-
-    Raises
-    ------
-    InputError
-        If the states do not have one row per tuple, or fewer blocks than a window.
-    """
+    """Average states, (n, n_blocks, hidden), over blocks, int64 (n, 2), 0-based half-open: float32, (n, hidden)."""
     if states.ndim != 3 or len(states) != len(blocks):
         raise InputError("states", "wrong shape", expected=f"({len(blocks)}, n_blocks, hidden)", got=f"{states.shape}")
     pooled = np.empty((len(blocks), states.shape[-1]), dtype=np.float32)
@@ -235,13 +260,7 @@ def encode_targets(batch: TrainingBatch, encoder: WindowEncoder) -> NDArray[np.f
 
 
 def merge_batches(batches: Sequence[TrainingBatch]) -> TrainingBatch:
-    """Concatenate batches in the order given; the result has the epoch and position of the latest batch.
-
-    Raises
-    ------
-    InputError
-        If there is no batch, the batches differ in kind or block size, or only some have states.
-    """
+    """Concatenate batches of one kind and block size; the result has the epoch and position of the latest one."""
     if not batches:
         raise InputError("batches", "cannot be merged", expected="at least one")
     kinds = {(batch.kind, batch.block_tokens) for batch in batches}
@@ -280,22 +299,17 @@ def edit_arrays(batch: TrainingBatch) -> dict[str, NDArray[np.generic]]:
 
     Edits are in the order of ``TrainingTuple.rel_edits``; places behind the last edit hold -1, lengths 0.
 
-    Returns
-    -------
-    dict
-        Of shape (n, 3): ``edit_mask`` bool, True where there is an edit; ``edit_type`` int8, see
-        :data:`EDIT_TYPE_CODES`; ``edit_rel_pos`` int64, first base of ``ref`` in the unedited window, 0-based;
-        ``edit_pos`` int64, the same edit in the reference's normal form, 1-based as in VCF, -1 in a window without an
-        exact placement; ``edit_ref_length``, ``edit_alt_length`` int64, bases of the alleles; ``edit_truncated`` bool,
-        True if an allele is longer than 16 bases.
+    Of shape (n, 3): ``edit_mask`` bool, True where there is an edit; ``edit_type`` int8, see :data:`EDIT_TYPE_CODES`;
+    ``edit_rel_pos`` int64, first base of ``ref`` in the unedited window, 0-based; ``edit_pos`` int64, the same edit in
+    the reference's normal form, 1-based as in VCF, -1 in a window without an exact placement; ``edit_ref_length``,
+    ``edit_alt_length`` int64, bases of the alleles; ``edit_truncated`` bool, True if an allele is longer than 16 bases.
 
-        Of shape (n, 3, 16): ``edit_ref``, ``edit_alt`` int8, the alleles in the window's normal form and on its strand:
-        A 0, C 1, G 2, T 3, another base 4; -1 behind the end. Of a longer allele the first 16 bases are given.
+    Of shape (n, 3, 16): ``edit_ref``, ``edit_alt`` int8, the alleles in the window's normal form and on its strand: A
+    0, C 1, G 2, T 3, another base 4; -1 behind the end. Of a longer allele the first 16 bases are given.
 
-        Of shape (n,): ``n_edits`` int64; ``label`` int8, place in ``genome.CLASSES``, -1 without; ``edit_source``,
-        ``planned_source`` int8, see ``edits.EDIT_SOURCE_CODES``; ``frame_shift`` int8, 0 to 5; ``length_change``
-        int64, in bases; ``contig`` int8, see :data:`CONTIG_CODES`, -1 without an exact placement or on a contig not
-        listed.
+    Of shape (n,): ``n_edits`` int64; ``label`` int8, place in ``genome.CLASSES``, -1 without; ``edit_source``,
+    ``planned_source`` int8, see ``edits.EDIT_SOURCE_CODES``; ``frame_shift`` int8, 0 to 5; ``length_change`` int64, in
+    bases; ``contig`` int8, see :data:`CONTIG_CODES`, -1 without an exact placement or on a contig not listed.
     """
     edits, windows = batch.edits, batch.windows
     lengths = edits.edit_ref_length, edits.edit_alt_length

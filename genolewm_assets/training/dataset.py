@@ -1,8 +1,4 @@
-"""PyTorch datasets over a split package; only this module, ``tensors`` and ``transport`` import torch.
-
-A batch depends on (package, parameters, epoch, position) alone. The number of workers and an interruption change
-neither the batches nor their order.
-"""
+"""PyTorch datasets over a package; a batch depends on package, options, epoch and position, never on the workers."""
 
 from __future__ import annotations
 
@@ -25,19 +21,20 @@ from genolewm_assets.packages import Package, WindowAlleles, current_folder, pla
 from genolewm_assets.training.batches import TrainingBatch, merge_batches
 from genolewm_assets.training.epoch_batches import EpochBatches, Ranks, restored_place, saved_state, unknown_place
 from genolewm_assets.training.opening import (
+    SplitSources,
     check_room,
     open_caches,
     open_for,
     open_stream,
     open_with_frozen,
     read_options,
+    read_split,
     stated_options,
 )
 from genolewm_assets.training.options import Coverage, StreamOptions, at_least, check_names, evaluation_of
 from genolewm_assets.training.precomputed_epochs import FrozenEpochs
-from genolewm_assets.training.schedule import EditMix, FileOrder, Schedule, WindowSchedule
+from genolewm_assets.training.schedule import EditCycle, FileOrder, Schedule, WindowSchedule
 from genolewm_assets.training.scoring import Bench, ScoringStream
-from genolewm_assets.training.split import SplitSources, read_split
 from genolewm_assets.training.stream import FrozenStream, TupleStream, Visits
 from genolewm_assets.training.tensors import process_of_group, share_batches
 from genolewm_assets.training.transport import open_blocks, send_through
@@ -123,11 +120,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         self._newest: EpochBatches | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the place after the last batch of the newest iterator, or where the first one begins, as JSON values.
-
-        In a worker it is where iterators begin, which say themselves how far they are. A ConfigurationError is raised
-        where workers of a loader read the batches, because only they know their places.
-        """
+        """Return where the newest iterator is, or the first one begins, as JSON values; raise if only workers know."""
         if self._newest is not None:
             return saved_state(self._name, *self._newest.place(self._ranks.world_size))
         if self._cursor[2] and get_worker_info() is None:
@@ -135,13 +128,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         return saved_state(self._name, self.epoch, self.position)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next iterator begin where a saved state says.
-
-        Raises
-        ------
-        ConfigurationError
-            If the state is of another package, or was saved with other options that change the batches.
-        """
+        """Let the next iterator begin at a saved place; raise ConfigurationError if its batches would be others."""
         self.resume(*restored_place(self._name, state_dict))
 
     def __iter__(self) -> EpochBatches:
@@ -180,7 +167,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         return hashlib.sha256(repr((of_package, *of_stream, *parts)).encode()).hexdigest()
 
     def _schedule(self, sources: SplitSources, mix: str | None) -> Schedule:  # noqa: ARG002 - training needs them
-        return FileOrder(len(self._stream()), EditMix.named(mix or "exact").slots(self._settings.n_edits))
+        return FileOrder(len(self._stream()), EditCycle.named(mix or "exact", self._settings.n_edits))
 
     def without_states(self) -> Self:
         """Return a dataset of the same batches without states, with a place of its own; windows are shared."""
@@ -310,7 +297,7 @@ class GenoLeWMDataset(_PackageDataset):
         if self._source_mix is not None:
             wanted = replace(wanted, wanted=replace(wanted.wanted, windows=window_shares(self._source_mix)))
         plan = plan_epoch(alleles, wanted, n_edits=n_edits, n_visits=self._windows_per_epoch)
-        slots = plan.slots if mix is None else EditMix.named(mix).slots(n_edits)
+        slots = plan.slots if mix is None else EditCycle.named(mix, n_edits)
         return WindowSchedule.of(plan, slots, seed=self._settings.seed)
 
 

@@ -1,8 +1,4 @@
-"""Iterator over the batches of an epoch whose place can be saved and restored, and how ranks share an epoch.
-
-``state_dict`` and ``load_state_dict`` are the methods that torchdata's ``StatefulDataLoader`` calls in each worker. Not
-here: what a batch holds (``stream``), which batches there are (``dataset``).
-"""
+"""Iterator over an epoch whose place can be saved, as torchdata does in each worker, and how ranks share an epoch."""
 
 from __future__ import annotations
 
@@ -24,9 +20,9 @@ _LAST: Final = ("repeat", "drop")
 class Ranks(NamedTuple):
     """The processes that share an epoch, and this one.
 
-    In training every rank reads the same number of batches: where one has more, the ranks wait for each other for ever,
-    or their epochs mix. ``last`` is what makes the numbers equal: ``repeat``, ``drop``, or nothing (empty). Evaluation
-    shows every batch once, so that ranks may differ by one.
+    In training every rank reads the same number of batches: otherwise the ranks wait for each other for ever, or their
+    epochs mix. ``last`` makes the numbers equal by ``repeat`` or ``drop``; it is empty in an evaluation, which shows
+    every batch once.
     """
 
     rank: int
@@ -78,10 +74,8 @@ class Ranks(NamedTuple):
 class EpochBatches(Iterator[TrainingBatch]):
     """The batches of an epoch that fall to one process, in order.
 
-    ``read`` yields the batches of an epoch, given the epoch, the position that it begins at, and how many of the
-    batches of this process are left out. All processes together leave out ``position`` batches. ``stream`` names
-    package and settings, and ``processes`` is the number of processes that share the epoch (workers of all ranks): a
-    state with others is refused.
+    ``read`` yields them, given epoch, position, and how many of this process are left out. A saved state is refused if
+    ``stream``, the name of package and settings, or ``processes``, the number of workers of all ranks, is another.
     """
 
     def __init__(

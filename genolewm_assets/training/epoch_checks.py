@@ -1,7 +1,4 @@
-"""Checks of frozen epochs: complete, finite, and equal to what is drawn and encoded once more.
-
-Not here: writing them (``writer``).
-"""
+"""Checks of frozen epochs. Not here: writing them (``epoch_writer``)."""
 
 from __future__ import annotations
 
@@ -103,10 +100,7 @@ def _sweep(frozen: FrozenEpochs, n_rows: int, progress: Progress) -> CheckResult
 def _recompute(
     frozen: FrozenEpochs, dataset: GenoLeWMDataset, encoder: FreezingEncoder, batch_rows: int
 ) -> tuple[CheckResult, int]:
-    """Draw and encode some batches again, the last one first; return the result and the number of their tuples.
-
-    Edits and source states have equal bits. Targets have equal bits on a CPU and close values on an accelerator.
-    """
+    """Draw and encode some batches again, the last one first; return the result and the number of their tuples."""
     n_batches = dataset.n_batches
     last = frozen.n_epochs * n_batches - 1
     chosen = np.unique(np.linspace(0, last, RECOMPUTED_BATCHES).round().astype(int)).tolist() if last >= 0 else []

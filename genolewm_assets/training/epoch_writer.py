@@ -1,7 +1,4 @@
-"""Write frozen epochs into an array store, one row per visit of a window, continuing an interrupted run.
-
-Not here: what a row holds (``training.precomputed_epochs``), checks of the finished store (``checks``).
-"""
+"""Write frozen epochs, continuing an interrupted run. Not here: what a row holds (``precomputed_epochs``)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The edits of windows as arrays, from haplotypes that were chosen one by one: bench alleles, phased haplotypes.
-
-Not here: choosing haplotypes (``edits``), edits drawn in compiled loops (``training.sampler``).
-"""
+"""Edits of bench alleles and phased haplotypes as arrays. Not here: edits that are drawn (``sampler``)."""
 
 from __future__ import annotations
 
@@ -24,20 +21,7 @@ Filled = Sequence[tuple[WindowRecord, Sequence[Haplotype], Mapping[str, int]]]
 
 
 def edits_of(filled: Filled, pooling: Pooling) -> EditBatch:
-    """Return the edits and edited tokens of haplotypes, one tuple each.
-
-    Parameters
-    ----------
-    filled
-        Windows with any number of haplotypes.
-    pooling
-        Blocks over which states are averaged.
-
-    Raises
-    ------
-    EditError
-        If the pooled tokens of a haplotype equal those of the unedited window.
-    """
+    """Return edits and edited tokens of haplotypes, one tuple each; raise EditError if one changes no pooled token."""
     window = np.repeat(np.arange(len(filled)), [len(own) for _, own, _ in filled])
     haplotypes = [one for _, own, _ in filled for one in own]
     sources = [encode_tokens(record.sequence) for record, _, _ in filled]
@@ -81,10 +65,6 @@ def _facts(one: Haplotype, source: Tokens, target: Tokens, pooling: Pooling) -> 
     edited, n_blocks = one.edited, len(np.unique(changed // pooling.block_tokens))
     own = len(edited.edits), one.allele_row, one.locus_bp, edited.length_change, edited.origin_shift
     return (*own, start, stop, pooled.stop - pooled.start, len(changed), n_blocks)
-
-
-def _refusals(by_reason: Mapping[str, int]) -> list[int]:
-    return [by_reason.get(reason, 0) for reason in Redraw]
 
 
 def _edit_places(haplotypes: Sequence[Haplotype]) -> dict[str, Any]:

@@ -1,49 +1,40 @@
-"""Open what a dataset reads: its package, the state caches, and the stream of its batches.
-
-Not here: reading windows and alleles of a split (``split``), PyTorch (``dataset``).
-"""
+"""Open what a dataset reads: its package, its split, the state caches, and the stream of its batches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
-from genolewm_assets.edits import EditSource, HaplotypeSampler, SamplingRules, seed_words
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.edits import AlleleIndex, EditSource, HaplotypeSampler, HeldSequences, SamplingRules, seed_words
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.packages import Contents, Package, open_available, open_package, open_tables
+from genolewm_assets.genome import Holdout, Split
+from genolewm_assets.memory_mapped import MappedWindows, open_mapped
+from genolewm_assets.packages import Package, VariantSource, open_available, open_package, open_tables
 from genolewm_assets.states import Pooling
 from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.training.options import StreamOptions, at_least
+from genolewm_assets.training.options import Coverage, StreamOptions, at_least
 from genolewm_assets.training.precomputed_epochs import FrozenEpochs, open_frozen
 from genolewm_assets.training.sampler import BatchSampler
-from genolewm_assets.training.split import SplitSources
 from genolewm_assets.training.stream import HaplotypeStream, RandomStream, StreamSettings, TupleStream
-from genolewm_assets.training.window_states import LiveEncoder, StateReader, check_same_encoder
-
-
-class _HowOpened(TypedDict):
-    contents: Contents
-    allow_unaudited: bool
+from genolewm_assets.training.window_states import LiveEncoder, check_same_encoder
 
 
 def open_for(package: Path | str | Package, cache_root: Path | str | None, options: StreamOptions) -> Package:
     """Open a package unless it is open already; raise if states are needed and can be neither read nor computed."""
     with_states, encoder = options.get("with_states", True), options.get("encoder")
-    how: _HowOpened = {
-        "contents": options.get("contents", "once"),
-        "allow_unaudited": options.get("allow_unaudited", False),
-    }
     if encoder is not None and not with_states:
         raise ConfigurationError(
             "encoder", "of no use with with_states=False", remedy="Leave one of the two out, or encode the batches"
         )
     if not isinstance(package, Package):
-        if not with_states:
-            return open_tables(package, cache_root=cache_root, **how)
-        open_it = open_package if encoder is None else open_available
-        package = open_it(package, cache_root=cache_root, **how)
+        open_it = open_tables if not with_states else open_package if encoder is None else open_available
+        contents, unaudited = options.get("contents", "once"), options.get("allow_unaudited", False)
+        package = open_it(package, cache_root=cache_root, contents=contents, allow_unaudited=unaudited)
     if with_states and encoder is None and not package.caches:
         raise ConfigurationError(
             f"package {package.directory.name}",
@@ -52,6 +43,38 @@ def open_for(package: Path | str | Package, cache_root: Path | str | None, optio
             "both windows",
         )
     return package
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSources:
+    """Windows and alleles of one split."""
+
+    windows: MappedWindows
+    #: Alleles of the split to sample edits from, by source.
+    real: Mapping[EditSource, AlleleIndex]
+    #: Alleles that no edit may make.
+    held_out: AlleleIndex
+    #: Rows of ``HOLDOUT_HAPLOTYPES`` of the split; None unless the holdout is ``holdout-haplotypes``.
+    haplotypes: pa.Table | None = None
+    #: The bases that the alleles of ``held_out`` make; None unless a training window has no exact placement.
+    held_sequences: HeldSequences | None = None
+
+
+def read_split(
+    package: Package, split: Split, holdout: str | None, coverage: Coverage = Coverage.WINDOWS
+) -> SplitSources:
+    """Open the windows and alleles of a split, of a holdout or (None) of training; none of them is read."""
+    mapped, haplotypes = open_mapped(package, split), None
+    if holdout == Holdout.HAPLOTYPES:
+        haplotypes = package.holdouts("haplotypes").filter(pc.field("role") == str(split))
+    sources = {EditSource.GNOMAD: VariantSource.GNOMAD, EditSource.CLINVAR: VariantSource.CLINVAR}
+    return SplitSources(
+        windows=MappedWindows(mapped, holdout, frozen_only=coverage is Coverage.WINDOWS),
+        real={edits: mapped.real_alleles(source, holdout) for edits, source in sources.items()},
+        held_out=mapped.held_out(),
+        haplotypes=haplotypes,
+        held_sequences=mapped.held_sequences(),
+    )
 
 
 def open_with_frozen(
@@ -69,13 +92,7 @@ def open_with_frozen(
 
 
 def read_options(options: StreamOptions) -> tuple[StreamSettings, SamplingRules]:
-    """Return the settings and rules that options state.
-
-    Raises
-    ------
-    ConfigurationError
-        If an option is invalid.
-    """
+    """Return the settings and rules that options state."""
     settings, rules = StreamSettings(), SamplingRules()
     seed_words(seed := options.get("seed", settings.seed))
     pooling = Pooling.named(
@@ -137,7 +154,7 @@ def open_stream(
     sources: SplitSources,
     rules: SamplingRules,
     settings: StreamSettings,
-    readers: Mapping[str, StateReader] | None = None,
+    readers: Mapping[str, ArrayStoreReader] | None = None,
     encoder: LiveEncoder | None = None,
 ) -> TupleStream:
     """Return the stream of a split: of haplotypes of real alleles only, where the holdout is one of haplotypes."""

@@ -17,10 +17,7 @@ _NOT_OF_ALLELES = ("mix", "multi_edit_share", "min_left_context_bp", "without_fa
 
 
 class Coverage(StrEnum):
-    """What one epoch of an evaluation covers.
-
-    ``windows``: every window of the running loss, with sampled edits. ``alleles``: every bench allele once, alone.
-    """
+    """What an epoch of an evaluation covers: every window, with sampled edits, or every bench allele once, alone."""
 
     WINDOWS = "windows"
     ALLELES = "alleles"
@@ -107,14 +104,8 @@ def check_names(options: Mapping[str, object]) -> None:
         )
 
 
-def check_coverage(coverage: str, holdout: str, options: Mapping[str, object]) -> Coverage:
-    """Return the coverage of an evaluation.
-
-    Raises
-    ------
-    ConfigurationError
-        If the coverage is unknown, the holdout has no bench of ClinVar alleles, or an option does not apply to it.
-    """
+def evaluation_of(coverage: str, holdout: str, options: StreamOptions) -> Coverage:
+    """Return the coverage of an evaluation, and set the left context that its sampled edits have in ``options``."""
     if coverage not in set(Coverage):
         raise ConfigurationError("coverage", "unknown", expected=f"one of {sorted(Coverage)}", got=repr(coverage))
     if coverage == Coverage.ALLELES:
@@ -134,21 +125,9 @@ def check_coverage(coverage: str, holdout: str, options: Mapping[str, object]) -
                 remedy="Leave the option out",
             )
         _check_pooled(options)
-    return Coverage(coverage)
-
-
-def evaluation_of(coverage: str, holdout: str, options: StreamOptions) -> Coverage:
-    """Return the coverage of an evaluation, and set the left context that its sampled edits have in ``options``.
-
-    Raises
-    ------
-    ConfigurationError
-        As :func:`check_coverage`.
-    """
-    covers = check_coverage(coverage, holdout, options)
-    if covers is Coverage.WINDOWS:
+    else:
         options.setdefault("min_left_context_bp", EVALUATION_CONTEXT_BP)
-    return covers
+    return Coverage(coverage)
 
 
 def _check_pooled(options: Mapping[str, object]) -> None:

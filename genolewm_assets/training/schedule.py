@@ -1,8 +1,4 @@
-"""Order of the windows of an epoch, and fixed cycles of edit sources.
-
-Not here: visits and slots that realise the mix of a package (``packages``), sampling of edits (``edits``),
-tuples made from a window (``stream``).
-"""
+"""Order of the windows of an epoch, and fixed cycles of edit sources. Not here: the mix of a package (``packages``)."""
 
 from __future__ import annotations
 
@@ -25,11 +21,7 @@ class SlotPlan(Protocol):
     """Source of every slot of a visit."""
 
     def plans(self, ordinals: Rows, rows: Rows) -> NDArray[np.int8]:
-        """Return the source of every slot of some visits.
-
-        ``ordinals`` are their numbers in the epoch, from 0, and ``rows`` the rows of their windows: int64, shape
-        (n_visits,). int8, shape (n_visits, n_slots); see :data:`~genolewm_assets.edits.EDIT_SOURCE_CODES`.
-        """
+        """Return the source codes of the slots of visits, by number in the epoch and row: int8, (n_visits, n_slots)."""
         ...
 
 
@@ -46,10 +38,7 @@ class Schedule(Protocol):
         ...
 
     def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:
-        """Return the rows of some visits, and how often each row is visited in earlier rounds of the epoch.
-
-        ``ordinals`` are numbers of visits in the epoch, from 0. All are int64, shape (n_visits,).
-        """
+        """Return the rows of visits of an epoch, and how often each was visited before: int64, (n_visits,) each."""
         ...
 
 
@@ -72,26 +61,16 @@ class FileOrder:
 class WindowSchedule:
     """Schedule that visits the windows of each stratum in given numbers, in random order.
 
-    Nothing is kept of an epoch: a visit's window is computed from its number. Within a stratum, a window is visited
-    again only after all others were visited; this holds across epochs too.
-
-    Attributes
-    ----------
-    rows_by_stratum
-        Rows of the split, stratum after stratum: int32, shape (n_windows,).
-    starts
-        Where each stratum begins in them, and the end: int64, shape (n_strata + 1,).
-    mean_visits
-        Mean visits per epoch of each stratum, of which the sum is an integer. Epochs differ by at most one visit of a
-        stratum from their mean, so that small strata are visited in some epochs.
-    slots
-        Source of every slot of a visit.
-    seed
-        Seed of the run, from 0 to 2**64 - 1.
+    A visit's window is computed from its number. Within a stratum, a window is visited again only after all others
+    were, across epochs too.
     """
 
+    #: Rows of the split, stratum after stratum: int32, shape (n_windows,).
     rows_by_stratum: NDArray[np.int32]
+    #: Where each stratum begins in them, and the end: int64, shape (n_strata + 1,).
     starts: Rows
+    #: Mean visits per epoch of each stratum, with an integer sum. An epoch has at most one visit of a stratum more or
+    #: less, so that small strata are visited in some epochs.
     mean_visits: tuple[float, ...]
     slots: SlotPlan
     seed: int
@@ -109,10 +88,7 @@ class WindowSchedule:
         return round(sum(self.mean_visits))
 
     def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:
-        """Return the rows of some visits of an epoch, and how often each was visited in earlier rounds of its stratum.
-
-        A round visits every window of a stratum once; those of an epoch are counted.
-        """
+        """Return the rows of visits, and how often each was visited in earlier rounds of its stratum in the epoch."""
         firsts, ends = _spans(self.mean_visits, epoch)
         strata = ends, firsts, self.starts, self.rows_by_stratum
         return find_visits(seed_words(self.seed), epoch, strata, ordinals)
@@ -130,10 +106,7 @@ def _spans(visits: tuple[float, ...], epoch: int) -> tuple[Rows, Rows]:
 
 
 def count_visits(windows: Rows) -> Rows:
-    """Return the number of earlier visits of the same window for every visit: int64, shape (n_visits,).
-
-    ``windows`` are numbers that are equal for equal windows, such as ``MappedWindows.first_rows``.
-    """
+    """Return, for every visit, how many earlier ones are of the same window number: int64, shape (n_visits,)."""
     order = np.argsort(windows, kind="stable")
     ordered = windows[order]
     is_first = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else np.zeros(0, bool)
@@ -144,51 +117,21 @@ def count_visits(windows: Rows) -> Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class EditMix:
-    """A cycle of edit sources, assigned in turn to the slots of successive windows.
-
-    Parameters
-    ----------
-    name
-        Name of the mix in configurations.
-    cycle
-        Source of each slot of one cycle.
-    """
-
-    name: str
-    cycle: tuple[EditSource, ...]
-
-    @classmethod
-    def named(cls, name: str) -> EditMix:
-        """Return a built-in mix.
-
-        Raises
-        ------
-        ConfigurationError
-            If no mix has that name.
-        """
-        if name not in EDIT_MIXES:
-            raise ConfigurationError("mix", "unknown edit mix", expected=f"one of {sorted(EDIT_MIXES)}", got=repr(name))
-        return EDIT_MIXES[name]
-
-    def slots(self, n_edits: int) -> EditCycle:
-        """Return the plan of the slots of visits with ``n_edits`` slots."""
-        return EditCycle(self.cycle, n_edits)
-
-
-@dataclass(frozen=True, slots=True)
 class EditCycle:
     """The same cycle of sources for all windows, whatever alleles they have; ``n_edits`` slots per visit."""
 
     cycle: tuple[EditSource, ...]
     n_edits: int
 
-    def plans(self, ordinals: Rows, rows: Rows) -> NDArray[np.int8]:  # noqa: ARG002 - all windows are equal
-        """Return the source of every slot of the windows visited at ``ordinals`` (from 0) of the epoch.
+    @classmethod
+    def named(cls, mix: str, n_edits: int) -> EditCycle:
+        """Return the cycle of a built-in mix."""
+        if mix not in EDIT_MIXES:
+            raise ConfigurationError("mix", "unknown edit mix", expected=f"one of {sorted(EDIT_MIXES)}", got=repr(mix))
+        return cls(EDIT_MIXES[mix], n_edits)
 
-        The cycle continues from one window to the next, so that shares are exact over every whole number of cycles.
-        int8, shape (n_visits, n_edits); see :data:`~genolewm_assets.edits.EDIT_SOURCE_CODES`.
-        """
+    def plans(self, ordinals: Rows, rows: Rows) -> NDArray[np.int8]:  # noqa: ARG002 - all windows are equal
+        """Return the source codes: int8, shape (n_visits, n_edits); the cycle continues from window to window."""
         cycle = np.array([EDIT_SOURCE_CODES[source] for source in self.cycle], dtype=np.int8)
         codes: NDArray[np.int8] = cycle[(ordinals[:, None] * self.n_edits + np.arange(self.n_edits)) % len(cycle)]
         return codes
@@ -199,7 +142,7 @@ _G, _S, _I, _C = EditSource.GNOMAD, EditSource.SYNTHETIC_SNV, EditSource.SYNTHET
 #: Built-in mixes. ``exact``: with 8 edits per window, every window has 3 gnomAD alleles, 3 synthetic SNVs, 1 synthetic
 #: indel and 1 ClinVar allele (RFC-0006 §3.3). ``rotating``: 40 %, 30 %, 20 % and 10 %, which 8 slots cannot represent;
 #: any five successive windows of 8 edits have 16, 12, 8 and 4.
-EDIT_MIXES: dict[str, EditMix] = {
-    "exact": EditMix("exact", (_G, _S, _G, _I, _S, _G, _S, _C)),
-    "rotating": EditMix("rotating", (_G, _S, _G, _I, _S, _G, _C, _S, _G, _I)),
+EDIT_MIXES: dict[str, tuple[EditSource, ...]] = {
+    "exact": (_G, _S, _G, _I, _S, _G, _S, _C),
+    "rotating": (_G, _S, _G, _I, _S, _G, _C, _S, _G, _I),
 }

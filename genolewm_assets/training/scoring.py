@@ -1,8 +1,4 @@
-"""Show every bench allele of a holdout and split once, alone, in the window in which it is most central.
-
-Not here: which alleles are of the bench, and which of them no window shows (``package_build``); windows with
-sampled edits (``stream``).
-"""
+"""Show every bench allele once, in its most central window. Not here: which alleles those are (``package_build``)."""
 
 from __future__ import annotations
 
@@ -14,20 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from genolewm_assets.edits import (
-    AlleleIndex,
-    AlleleMaker,
-    Classification,
-    Haplotype,
-    WindowRecord,
-)
+from genolewm_assets.edits import AlleleIndex, AlleleMaker, Classification, Haplotype, WindowRecord
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.memory_mapped import MappedWindows
 from genolewm_assets.packages import SCORED, Package, most_central_windows
+from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.training.haplotype_edits import edits_of
 from genolewm_assets.training.stream import Drawn, StreamSettings, TupleStream, Visits
-from genolewm_assets.training.window_states import LiveEncoder, StateReader
+from genolewm_assets.training.window_states import LiveEncoder
 from genolewm_assets.variants import ALLELE_KEY, allele_spans
 
 Int64s = NDArray[np.int64]
@@ -37,20 +28,7 @@ _ALLELES = ["holdout", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids", 
 
 
 class Bench:
-    """The bench alleles that windows show, in the order of an epoch: by window, then by position.
-
-    Parameters
-    ----------
-    alleles
-        Rows of ``PACKAGE_VARIANTS`` to score.
-    windows
-        Columns contig, start and end of the windows, sorted by start in each contig; rows are those of the stream.
-
-    Raises
-    ------
-    CorruptResourceError
-        If no window contains an allele.
-    """
+    """The bench alleles (``PACKAGE_VARIANTS``) that windows show, in the order of an epoch: by window, by position."""
 
     def __init__(self, alleles: pa.Table, windows: pa.Table) -> None:
         self.alleles = AlleleIndex.of(alleles)
@@ -60,15 +38,7 @@ class Bench:
 
     @classmethod
     def read(cls, package: Package, split: Split, holdout: str) -> Bench:
-        """Read the bench of a holdout and split.
-
-        Raises
-        ------
-        ConfigurationError
-            If the bench is empty.
-        CorruptResourceError
-            If no window contains an allele that the package states as scored.
-        """
+        """Read the bench of a holdout and split; an empty one is a ConfigurationError."""
         variants = package.variants(split, _ALLELES)
         ours = pc.and_(pc.equal(variants["holdout"], holdout), pc.equal(variants["scoring"], SCORED))
         alleles = variants.filter(pc.fill_null(ours, False))
@@ -109,24 +79,14 @@ def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
 
 
 class ScoringStream(TupleStream):
-    """Makes batches of bench alleles; a visit's row is a place in ``bench.order``.
-
-    Parameters
-    ----------
-    windows, settings, readers, encoder
-        As for :class:`TupleStream`.
-    maker
-        Makes alleles the edits of windows; its rules ask for no left context.
-    bench
-        Alleles to show, in rows of ``windows``.
-    """
+    """Makes batches of bench alleles, by rules without left context; a row of a visit is a place in ``bench.order``."""
 
     def __init__(
         self,
         windows: MappedWindows,
         maker: AlleleMaker,
         settings: StreamSettings,
-        readers: Mapping[str, StateReader] | None = None,
+        readers: Mapping[str, ArrayStoreReader] | None = None,
         encoder: LiveEncoder | None = None,
         *,
         bench: Bench,

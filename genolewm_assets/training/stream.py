@@ -1,7 +1,4 @@
-"""Make batches of tuples, with the states of the unedited windows, from rows of a split.
-
-Not here: package files (``packages``), PyTorch and its workers (``dataset``).
-"""
+"""Batches of tuples with the states of unedited windows, from rows of a split. Not here: PyTorch (``dataset``)."""
 
 from __future__ import annotations
 
@@ -27,58 +24,39 @@ from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.memory_mapped import MappedWindows
 from genolewm_assets.packages import N_EDITS
 from genolewm_assets.states import Pooling
+from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.training.batches import TrainingBatch, count_slots
 from genolewm_assets.training.haplotype_edits import edits_of
 from genolewm_assets.training.precomputed_epochs import FrozenEpochs
 from genolewm_assets.training.sampler import BatchSampler, EditBatch, WindowArrays
 from genolewm_assets.training.schedule import count_visits
-from genolewm_assets.training.window_states import LiveEncoder, StateReader, WindowStates
+from genolewm_assets.training.window_states import LiveEncoder, WindowStates
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings:
-    """Settings that determine the tuples of a window.
-
-    Attributes
-    ----------
-    seed
-        Seed of the run.
-    n_edits
-        Tuples per window.
-    pooling
-        Blocks over which states are averaged.
-    without_fallback
-        Leave out the tuples whose slot was planned for another source than the edit has.
-    """
+    """Settings that determine the ``n_edits`` tuples of a window."""
 
     seed: int = 0
     n_edits: int = N_EDITS
     pooling: Pooling = field(default_factory=Pooling)
-    # Saved states name it only where it is set.
+    #: Leave out the tuples whose slot was planned for another source. Saved states name it only where it is set.
     without_fallback: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Visits:
-    """Visits of windows in an epoch.
+    """Visits of windows in an epoch."""
 
-    Attributes
-    ----------
-    rows
-        int64, shape (n_visits,): row of each window in the split.
-    plan
-        int8, shape (n_visits, n_slots): source of every slot, as a code of ``EDIT_SOURCE_CODES``.
-    again
-        int64, shape (n_visits,): visits of the same row in earlier rounds of the epoch; each visit gets other edits.
-    first
-        Place of the first visit in the epoch; the others follow it.
-    """
-
+    #: int64, shape (n_visits,): row of each window in the split.
     rows: Integers
+    #: int8, shape (n_visits, n_slots): source of every slot, as a code of ``EDIT_SOURCE_CODES``.
     plan: NDArray[np.int8]
+    #: int64, shape (n_visits,): visits of the same row in earlier rounds of the epoch; each visit gets other edits.
     again: Integers
+    #: Place of the first visit in the epoch; the others follow it.
     first: int = 0
 
     @classmethod
@@ -90,10 +68,7 @@ class Visits:
 
 
 class Drawn(NamedTuple):
-    """Slots to fill, rows and windows of a batch, the edits of its tuples, and what ClinVar states of them.
-
-    ``states`` are the source and the target states, where they are known already.
-    """
+    """Slots to fill, rows, windows, edits, what ClinVar states of them, and source and target states if known."""
 
     n_slots: int
     rows: Integers
@@ -110,17 +85,16 @@ class Drawn(NamedTuple):
 
 
 class TupleStream(ABC):
-    """Makes batches; a batch depends on the settings, its epoch and its visits alone.
+    """Makes batches that depend on settings, epoch and visits alone.
 
-    ``readers`` has a reader of every state cache by key; without it batches have no source states. ``encoder`` encodes
-    the windows that no reader holds; without it such a window is an error.
+    Without ``readers`` of state caches batches have no source states; ``encoder`` encodes windows that no reader holds.
     """
 
     def __init__(
         self,
         windows: MappedWindows,
         settings: StreamSettings,
-        readers: Mapping[str, StateReader] | None = None,
+        readers: Mapping[str, ArrayStoreReader] | None = None,
         encoder: LiveEncoder | None = None,
     ) -> None:
         self.windows, self.settings = windows, settings
@@ -139,15 +113,7 @@ class TupleStream(ABC):
         return other
 
     def batch(self, visits: Visits, *, epoch: int, position: int) -> TrainingBatch:
-        """Return the batch of visits: at most one tuple per slot, with the pooled states of the unedited windows.
-
-        Raises
-        ------
-        CorruptResourceError
-            If a window's states are missing, or their blocks do not match the window.
-        EditError
-            If a window has no further allowed edit, or an edit changes no pooled token.
-        """
+        """Return the batch of visits: at most one tuple per slot, with the pooled states of the unedited windows."""
         pooling, drawn = self.settings.pooling, self._draw(visits, epoch)
         kept = drawn.without_fallback() if self.settings.without_fallback else drawn
         n_slots, rows, windows, edits, stated, (pooled, targets) = kept
@@ -187,18 +153,14 @@ class TupleStream(ABC):
 
 
 class RandomStream(TupleStream):
-    """Makes batches of random edits: real alleles in a window and synthetic ones.
-
-    ``clinvar`` are the alleles that ``sampler`` draws ClinVar's edits from; they state the labels. Without them no edit
-    has one.
-    """
+    """Makes batches of random edits: real alleles and synthetic ones; ``clinvar`` states the labels, if it is given."""
 
     def __init__(
         self,
         windows: MappedWindows,
         sampler: BatchSampler,
         settings: StreamSettings,
-        readers: Mapping[str, StateReader] | None = None,
+        readers: Mapping[str, ArrayStoreReader] | None = None,
         encoder: LiveEncoder | None = None,
         *,
         clinvar: AlleleIndex | None = None,
@@ -224,7 +186,7 @@ class HaplotypeStream(TupleStream):
         windows: MappedWindows,
         sampler: HaplotypeSampler,
         settings: StreamSettings,
-        readers: Mapping[str, StateReader] | None = None,
+        readers: Mapping[str, ArrayStoreReader] | None = None,
         encoder: LiveEncoder | None = None,
     ) -> None:
         super().__init__(windows, settings, readers, encoder)

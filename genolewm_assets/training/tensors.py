@@ -27,11 +27,8 @@ def as_tensors(batch: TrainingBatch) -> TensorBatch:
         :class:`~genolewm_assets.training.batches.TrainingBatch`. Tensors share the memory of the batch's arrays,
         as far as the batch holds them and they can be written; the states of a frozen epoch are copied.
 
-        What is known of the edits: see :func:`~genolewm_assets.training.batches.edit_arrays`, where names,
-        shapes, dtypes and codes are listed. Of shape (n, 3): ``edit_mask``, ``edit_type``, ``edit_rel_pos``,
-        ``edit_pos``, ``edit_ref_length``, ``edit_alt_length``, ``edit_truncated``; (n, 3, 16): ``edit_ref``,
-        ``edit_alt``; (n,): ``n_edits``, ``label``, ``edit_source``, ``planned_source``, ``frame_shift``,
-        ``length_change``, ``contig``.
+        What is known of the edits: names, shapes, dtypes and codes of
+        :func:`~genolewm_assets.training.batches.edit_arrays`.
     """
     arrays = {
         "target_tokens": batch.target_tokens,

@@ -1,7 +1,6 @@
-"""How a batch travels from a worker of a loader to its parent: in blocks of memory that both map, used again and again.
+"""How a batch travels from a worker of a loader to its parent: in blocks of memory that both map and use again.
 
-Pickled as they are, the arrays of a batch would be copied through a pipe, 64 KiB at a time. With a new block of shared
-memory for every batch, passing its descriptor and its page faults would take longer than making the batch.
+A pipe would copy the arrays 64 KiB at a time; new shared memory for every batch takes longer than making the batch.
 """
 
 from __future__ import annotations
@@ -98,11 +97,10 @@ def unpack(record: Any, block: NDArray[np.uint8]) -> Any:
 
 
 class SharedBlocks:
-    """Memory in which the workers of a data set send batches to the process that made it.
+    """Memory in which the workers of a data set send batches to the process that made it: a file without a name.
 
-    It is a file without a name, so that it is gone with the last of its processes. Every worker locks a lane of slots;
-    the kernel unlocks the lane when the worker ends, however it ends. A slot is free again when the receiver has
-    dropped every array of its batch.
+    Every worker locks a lane of slots; the kernel unlocks it when the worker ends, however it ends. A slot is free
+    again when the receiver has dropped every array of its batch.
     """
 
     def __init__(self, name: str = "", descriptor: int = -1) -> None:
@@ -127,10 +125,7 @@ class SharedBlocks:
         return _attach, (self.name, DupFd(self._descriptor))
 
     def send(self, packing: Packing) -> tuple[int, int, int, int] | None:
-        """Write a batch to a free slot; return what :meth:`receive` needs, None if it cannot be sent in this way.
-
-        No slot may be free or large enough. Of blocks that this process made itself, its parent knows nothing.
-        """
+        """Write a batch to a free slot; return what :meth:`receive` needs, None if it cannot be sent in this way."""
         if packing.n_bytes > _SLOT_BYTES or self._maker == os.getpid() or not self._claim():
             return None
         free = np.flatnonzero(self._states[self._lane] == 0)
@@ -147,10 +142,7 @@ class SharedBlocks:
         return self._lane, slot, self._ticket, packing.n_bytes
 
     def receive(self, lane: int, slot: int, ticket: int, n_bytes: int) -> NDArray[np.uint8]:
-        """Return the block of a batch that was sent; the slot is free once no array refers to the block.
-
-        ResourceError: the worker ended and another took its lane before, or this process may not map the lane.
-        """
+        """Return the block of a batch that was sent; the slot is free once no array refers to the block."""
         if int(self._states[lane, slot]) != 2 * ticket:
             raise ResourceError(
                 "a batch of a worker", "was replaced before it was received", remedy="Begin the epoch again"
@@ -226,10 +218,7 @@ def send_through(blocks: SharedBlocks | None) -> None:
 
 
 def share(kind: type[Any], to_record: Callable[[Any], Any], from_record: Callable[[Any], Any]) -> None:
-    """Let objects of a type, not of its subclasses, travel in shared memory between processes of ``multiprocessing``.
-
-    ``to_record`` returns an object as a dataclass or dictionary with arrays, ``from_record`` the object again.
-    """
+    """Let objects of a type, not of its subclasses, travel in shared memory, converted to records and back."""
 
     def reduce(value: Any) -> tuple[Any, ...]:
         packing = Packing(to_record(value))

@@ -1,42 +1,33 @@
-"""Training tuples as objects: an unedited window, its edits, the edited window, and the blocks that are compared.
-
-Not here: the arrays that they are made from (``batches``), sampling of edits (``training.sampler``).
-"""
+"""Training tuples as objects. Not here: the arrays that they are made from (``batches``)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.edits import Classification, EditSource, PackedWindows
+from genolewm_assets.edits import EditSource
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import (
-    CLASSES,
     TOKEN_BP,
     EditSpec,
     RelEdit,
     decode_sequence,
     encode_kmers,
     encode_sequence,
-    start_from_pos,
 )
 from genolewm_assets.states import TupleKind
-from genolewm_assets.training.sampler import EditBatch, WindowArrays
+from genolewm_assets.training.sampler import EditBatch
 
 Tokens = NDArray[np.int16]
 
 
 class Phase(StrEnum):
-    """Phase of a tuple's edits: a single edit, several edits that one haplotype carries, or several of unknown phase.
-
-    ``phased``: phased genotypes show all edits on one haplotype of a person. ``unphased``: the edits are not known to
-    occur together.
-    """
+    """Whether a tuple has one edit, several that phased genotypes show on one haplotype, or others of unknown phase."""
 
     SINGLE = "single"
     PHASED = "phased"
@@ -125,13 +116,7 @@ class TrainingTuple:
 
     @property
     def rel_edit(self) -> RelEdit:
-        """The edit of a tuple with one edit.
-
-        Raises
-        ------
-        EditError
-            If the tuple has several edits.
-        """
+        """The edit of a tuple with one edit; several raise EditError."""
         if len(self.rel_edits) > 1:
             raise EditError(
                 f"window {self.window_id}",
@@ -149,170 +134,46 @@ class TrainingTuple:
 
 
 def encode_tokens(sequence: str) -> Tokens:
-    """Return the 6-mers of a window as lexicographic indices 0 to 4095: int16, shape (n_bases // 6,).
-
-    A 6-mer that contains a base other than A, C, G and T has index -1. The indices do not depend on a model; a model's
-    own ids are those of ``encoders``.
-    """
+    """Return the 6-mers of a window as lexicographic indices: int16, (n_bases // 6,); -1 with other bases than ACGT."""
     codes = encode_sequence(sequence)
     return encode_kmers(codes, k=TOKEN_BP, stride=TOKEN_BP).astype(np.int16)
 
 
-class TupleArrays(Protocol):
-    """What tuples are made from; see :class:`~genolewm_assets.training.batches.TrainingBatch`."""
-
-    @property
-    def kind(self) -> TupleKind:
-        """``local`` or ``global``."""
-
-    @property
-    def block_tokens(self) -> int:
-        """DNA tokens per block."""
-
-    @property
-    def windows(self) -> PackedWindows:
-        """The unedited windows."""
-
-    @property
-    def visits(self) -> NDArray[np.int64]:
-        """Epoch and number of the batch of each window."""
-
-    @property
-    def edits(self) -> EditBatch:
-        """Edits, tokens and blocks of the tuples."""
-
-    @property
-    def stated(self) -> Classification:
-        """What ClinVar states of single ClinVar alleles."""
-
-    @property
-    def unpacked(self) -> WindowArrays:
-        """The unedited windows with their bases."""
-
-    @property
-    def source_windows(self) -> Sequence[str]:
-        """Bases of the unedited windows."""
-
-    @property
-    def target_windows(self) -> Sequence[str]:
-        """Bases of the edited windows, one text per tuple."""
-
-
-def make_tuples(batch: TupleArrays) -> tuple[TrainingTuple, ...]:
-    """Make the tuples of a batch as objects.
-
-    Raises
-    ------
-    EditError
-        If an edit lies outside of the blocks that its tuple is pooled over.
-    """
-    edits, windows, stated = batch.edits, batch.windows, batch.stated
-    ids, origins = [name.decode() for name in windows.window_ids.tolist()], windows.origins.tolist()
-    flanks, slots = _right_flanks(batch.unpacked), edits.slot.tolist()
-    visits, codes = batch.visits.tolist(), list(EditSource)
-    tuples = []
-    for row, window in enumerate(edits.window.tolist()):
-        source, is_placed = batch.source_windows[window], bool(windows.contig[window] >= 0)
-        rel_edits = _rel_edits(edits, row, source)
-        blocks = range(int(edits.block_start[row]), int(edits.block_stop[row]))
-        genes = slice(int(stated.gene_at[row]), int(stated.gene_at[row + 1]))
-        tuples.append(
-            TrainingTuple(
-                window_id=ids[window],
-                rel_edits=rel_edits,
-                source_window=source,
-                target_window=batch.target_windows[row],
-                edit_source=codes[edits.edit_source[row]],
-                planned_source=codes[edits.planned_source[row]],
-                frame_shift=int(edits.length_change[row]) % TOKEN_BP,
-                length_change=int(edits.length_change[row]),
-                left_context_bp=int(edits.locus_bp[row]),
-                locus_token=int(edits.locus_bp[row]) // TOKEN_BP,
-                block_start=blocks.start,
-                block_stop=blocks.stop,
-                n_pooled=int(edits.n_pooled[row]),
-                n_changed=int(edits.n_changed[row]),
-                n_changed_blocks=int(edits.n_changed_blocks[row]),
-                pooled_edits=_pooled_share(ids[window], source + flanks[window], rel_edits, blocks, batch.block_tokens),
-                kind=batch.kind,
-                phase=_phase(len(rel_edits), bool(edits.phased[row])),
-                label=_known(stated.label[row], CLASSES),
-                stars=_known(stated.stars[row]),
-                clinvar_id=_known(stated.clinvar_id[row]),
-                gene_ids=tuple(stated.gene_ids[genes].tolist()),
-                origin=origins[window],
-                contig=windows.contigs[windows.contig[window]] if is_placed else None,
-                window_start=int(windows.start[window]) if is_placed else None,
-                strand="+-"[int(windows.is_reverse[window])] if is_placed else None,
-                alleles=_alleles(batch, row, window) if is_placed else (),
-                epoch=visits[window][0],
-                position=visits[window][1],
-                slot=slots[row],
-            )
-        )
-    return tuple(tuples)
-
-
 @overload
-def _known(value: np.integer[Any]) -> int | None: ...
+def known_value(value: np.integer[Any]) -> int | None: ...
 @overload
-def _known(value: np.integer[Any], names: Sequence[str]) -> str | None: ...
-def _known(value: np.integer[Any], names: Sequence[str] | None = None) -> int | str | None:
+def known_value(value: np.integer[Any], names: Sequence[str]) -> str | None: ...
+def known_value(value: np.integer[Any], names: Sequence[str] | None = None) -> int | str | None:
     """Return a number, or the name with this number, or None for a value that is not known (-1)."""
     if value < 0:
         return None
     return int(value) if names is None else names[int(value)]
 
 
-def _right_flanks(windows: WindowArrays) -> list[str]:
-    return [
-        decode_sequence(windows.codes[end - right : end])
-        for end, right in zip(windows.at[1:].tolist(), windows.sizes[:, 2].tolist(), strict=True)
-    ]
-
-
-def _rel_edits(edits: EditBatch, row: int, window: str) -> tuple[RelEdit, ...]:
+def read_edits(edits: EditBatch, row: int, window: str) -> tuple[RelEdit, ...]:
     """Return the edits of a tuple with whole alleles, in the window's normal form."""
     found = []
     for place in range(edits.n_edits[row]):
         pos, ref_bp = int(edits.edit_rel_pos[row, place]), int(edits.edit_ref_length[row, place])
-        found.append(RelEdit(pos, window[pos : pos + ref_bp], _alt(edits, row, place, edits.alt_at)))
+        found.append(RelEdit(pos, window[pos : pos + ref_bp], read_alt(edits, row, place, edits.alt_at)))
     return tuple(found)
 
 
-def _alleles(batch: TupleArrays, row: int, window: int) -> tuple[EditSpec, ...]:
-    """Return the edits of a tuple as reference alleles in the reference's normal form."""
-    edits, windows, found = batch.edits, batch.windows, []
-    contig = windows.contigs[windows.contig[window]]
-    left, size, right = windows.sizes[window].tolist()
-    codes = batch.unpacked.codes[batch.unpacked.at[window] + left :][: size + right]
-    if windows.is_reverse[window]:
-        codes = 3 - codes[:size][::-1]
-    for place in range(edits.n_edits[row]):
-        pos, ref_bp = int(edits.edit_pos[row, place]), int(edits.edit_ref_length[row, place])
-        at = start_from_pos(pos) - int(windows.start[window])
-        alt = _alt(edits, row, place, edits.allele_alt_at)
-        found.append(EditSpec(contig, pos, decode_sequence(codes[at : at + ref_bp]), alt))
-    return tuple(found)
-
-
-def _alt(edits: EditBatch, row: int, place: int, first: NDArray[np.int64]) -> str:
+def read_alt(edits: EditBatch, row: int, place: int, first: NDArray[np.int64]) -> str:
+    """Return the whole alt of an edit; ``first`` says where alts begin in the pool: int64, shape (n, 3)."""
     at = int(first[row, place])
     return decode_sequence(edits.pool[at : at + int(edits.edit_alt_length[row, place])])
 
 
-def _phase(n_edits: int, phased: bool) -> Phase:
+def phase_of(n_edits: int, phased: bool) -> Phase:
+    """Return ``single`` for one edit, else whether several are phased."""
     if n_edits == 1:
         return Phase.SINGLE
     return Phase.PHASED if phased else Phase.UNPHASED
 
 
-def _pooled_share(window_id: str, bases: str, edits: Sequence[RelEdit], blocks: range, block_tokens: int) -> float:
-    """Return the share of edits that lie in the pooled blocks, 1.0; raise EditError if it is less.
-
-    The sampler rejects such haplotypes by arrays and token numbers; this compares texts and block numbers. ``bases``
-    are those of the window and its right flank.
-    """
+def pooled_share(window_id: str, bases: str, edits: Sequence[RelEdit], blocks: range, block_tokens: int) -> float:
+    """Return the share of edits in the pooled blocks, by other arithmetic than the sampler; raise unless it is 1.0."""
     end = blocks.stop * block_tokens * TOKEN_BP if len(edits) > 1 else len(bases)
     inside = [
         _first_difference(bases, edit) // TOKEN_BP // block_tokens in blocks and edit.rel_end <= end for edit in edits

@@ -1,8 +1,4 @@
-"""States of unedited windows, pooled over the blocks of their tuples: from the caches, or from a live encoder.
-
-A live encoder must be that of the caches. Not here: the encoders (``encoders``), how blocks are averaged
-(``states``).
-"""
+"""Pooled states of unedited windows, from the caches or a live encoder. Not here: encoders (``encoders``)."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import TOKEN_BP, Split
@@ -49,32 +45,11 @@ class LiveEncoder(Protocol):
         ...
 
 
-class StateReader(Protocol):
-    """Interface of a reader of a state cache, such as :class:`~genolewm_assets.store.arrays.ArrayStoreReader`."""
-
-    def checked(self, indices: ArrayLike, array: str | None = None) -> NDArray[Any]:
-        """Return the states of all rows, after a check of some: floating, shape (n_rows, n_blocks, hidden).
-
-        Blocks past a row's end are NaN.
-        """
-        ...
-
-
 class WindowStates:
-    """Block states of the windows of a split.
-
-    Parameters
-    ----------
-    windows
-        Windows of the split; they name the caches and rows of their states.
-    readers
-        Reader of every state cache by key.
-    encoder
-        Encoder of the windows that no reader holds; None: such a window is an error.
-    """
+    """Block states of the windows of a split: from readers by key, else from the encoder, else an error."""
 
     def __init__(
-        self, windows: MappedWindows, readers: Mapping[str, StateReader], encoder: LiveEncoder | None = None
+        self, windows: MappedWindows, readers: Mapping[str, ArrayStoreReader], encoder: LiveEncoder | None = None
     ) -> None:
         self._windows, self._readers, self._encoder = windows, readers, encoder
         self._pooler = TuplePooler()
@@ -82,29 +57,7 @@ class WindowStates:
     def pool(
         self, rows: Integers, n_tokens: Integers, edits: EditBatch, block_tokens: int
     ) -> tuple[NDArray[np.float32], int]:
-        """Pool the states of some windows over the blocks of their tuples.
-
-        Parameters
-        ----------
-        rows, n_tokens
-            int64, shape (n_windows,): rows and DNA tokens of the windows that ``edits`` numbers.
-        edits
-            Edits of the n tuples.
-        block_tokens
-            DNA tokens per block.
-
-        Returns
-        -------
-        ndarray
-            float32, shape (n, hidden).
-        int
-            Number of windows whose states were encoded.
-
-        Raises
-        ------
-        CorruptResourceError
-            If a window's states are missing, or their blocks do not match the window.
-        """
+        """Pool states over the blocks of n tuples: float32, shape (n, hidden), and the number of windows encoded."""
         states, at, encoded = self._find(rows)
         blocks = np.stack((edits.block_start, edits.block_stop), axis=1)
         ends = np.searchsorted(edits.window, np.arange(len(rows) + 1))
@@ -151,10 +104,7 @@ class WindowStates:
         )
 
     def _unfit(self, row: int, states: NDArray[Any], n_blocks: int) -> CorruptResourceError:
-        """Return the error of a window of which not exactly the first ``n_blocks`` blocks are finite, the others NaN.
-
-        With another block size than the cache's, the wrong tokens would be pooled.
-        """
+        """Return the error of a window of which other blocks than the first ``n_blocks`` are finite."""
         record = self._windows.record(row)
         return CorruptResourceError(
             f"window {record.window_id} (row {record.cache_row} of cache {record.cache_key})",
@@ -168,23 +118,7 @@ class WindowStates:
 def check_same_encoder(encoder: LiveEncoder, package: Package, readers: Mapping[str, ArrayStoreReader]) -> None:
     """Raise unless a live encoder computes what the caches of a package hold, and reads its windows whole.
 
-    The identity of an open cache is in its ``fingerprint.json``. Of a missing cache the package knows the key, which is
-    computed again from the encoder. A package that refers to no cache accepts every encoder with blocks of 64 6-mers.
-
-    Parameters
-    ----------
-    encoder
-        Encoder for windows without cached states.
-    package
-        The open package.
-    readers
-        Readers of the caches that exist, by key.
-
-    Raises
-    ------
-    ConfigurationError
-        If the encoder has another block size, differs from that of a cache in model, layer, dtype or another field, or
-        states a ``longest_window_bp`` that a window of the package exceeds.
+    A missing cache is known by its key, which is computed again. Without caches, blocks of 64 6-mers are required.
     """
     recipe = dict(encoder.identity.as_recipe())
     if recipe.get("block_tokens") != BLOCK_TOKENS:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from genolewm_assets.edits.allele_index import AlleleIndex
 from genolewm_assets.edits.haplotypes import HaplotypeSampler
 from genolewm_assets.edits.placed_edits import EditPlace
-from genolewm_assets.edits.rules import Haplotype, SamplingRules
-from genolewm_assets.edits.sources import EditSource
+from genolewm_assets.edits.rules import EditSource, Haplotype, SamplingRules
 from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import Variant, normalise
 from genolewm_assets.holdouts.schema import HOLDOUT_HAPLOTYPES

@@ -25,7 +25,8 @@ from genolewm_assets.genome import (
     reverse_complement_edit,
 )
 from genolewm_assets.memory_mapped import kernels, writer
-from genolewm_assets.package_build.contexts import context_tables
+from genolewm_assets.package_build.rows import context_tables
+from genolewm_assets_tests.referees.sampling.rules_by_bases import RulesByBases
 from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.mapped_world import map_windows
 from genolewm_assets_tests.worlds.lewm.stream_world import as_batch, no_alleles
@@ -175,7 +176,7 @@ def test_an_edit_that_makes_a_held_out_allele_with_its_flanks_is_refused(data):
     edit = place.normal_form(edit)
     held = HeldSequences(contexts(reference, [allele]))
     free = EditRules(SamplingRules(), NONE_HELD).apply(place, (edit,))
-    filtered = EditRules(SamplingRules(), NONE_HELD, held).apply(place, (edit,))
+    filtered = RulesByBases(SamplingRules(), NONE_HELD, held).apply(place, (edit,))
     if isinstance(free, Redraw):
         assert filtered is free
         return
@@ -196,7 +197,7 @@ def windows_of(text: str, size: int) -> Iterator[str]:
 def test_taking_a_held_out_allele_back_is_refused_and_other_edits_are_not():
     reference = "".join("ACGT"[(at * at + at // 3) % 4] for at in range(400))
     allele = (201, reference[200], "ACGT".replace(reference[200], "")[0])
-    rules = EditRules(SamplingRules(), NONE_HELD, HeldSequences(contexts(reference, [allele])))
+    rules = RulesByBases(SamplingRules(), NONE_HELD, HeldSequences(contexts(reference, [allele])))
     carried = reference[:200] + allele[2] + reference[201:]
     back = EditPlace(WindowRecord("0" * 32, "x", carried, "", "C" * 96))
     assert rules.apply(back, (RelEdit(200, allele[2], allele[1]),)) is Redraw.HELD_OUT

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 
 from genolewm_assets.edits.allele_index import AlleleIndex
 from genolewm_assets.edits.placed_edits import EditPlace
-from genolewm_assets.edits.rules import EditRules, Redraw, SamplingRules
-from genolewm_assets.edits.sources import EditSource
+from genolewm_assets.edits.rules import EditRules, EditSource, Redraw, SamplingRules
 from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import RelEdit, apply_edits
 from genolewm_assets.states.pooling import Pooling, TupleKind

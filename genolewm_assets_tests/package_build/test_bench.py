@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.holdouts.index import HoldoutIndex
 from genolewm_assets.holdouts.policy import HoldoutPolicy
-from genolewm_assets.package_build.bench import BENCH_HOLDOUTS, BenchSources, plan_bench
+from genolewm_assets.package_build.bench import BENCH_HOLDOUTS, plan_bench
 from genolewm_assets.package_build.plan import PackagePlan, plan_package
 from genolewm_assets.package_build.split import find_regions, split_windows
 from genolewm_assets.package_build.writer import write_package
@@ -68,8 +68,7 @@ def test_the_bases_of_a_contig_are_asked_for_once():
             "chr21", windows["chr21"], margin_bp=PROFILE.margin_bp, regions=regions["chr21"], holdouts=index
         )
     }
-    given = BenchSources(shards, windows, reference, sources.alleles, PROFILE.margin_bp, min_stars=1)
-    found = plan_bench(given, regions, splits, index)
+    found = plan_bench(replace(sources, windows=windows, reference=reference), regions, splits, index)
     scored = {name: n for name, n in found.counts.items() if n}
     assert scored == {f"scoring.{name}.test.scored": 2 for name in BENCH_HOLDOUTS}
     assert asked == ["chr21"]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.package_build.checks import PACKAGE_CHECKS, check_package
-from genolewm_assets.package_build.plan import PackageSources
+from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages.files import write_package_table
 from genolewm_assets.packages.info import read_package_info

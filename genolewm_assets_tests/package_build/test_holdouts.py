@@ -12,7 +12,7 @@ import pytest
 from genolewm_assets.genome import ContigSet, Split
 from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
 from genolewm_assets.holdouts.policy import HoldoutPolicy
-from genolewm_assets.package_build.plan import PackageSources
+from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages.mix import SOURCE_MIX
 from genolewm_assets.packages.schema import Knowledge

@@ -19,7 +19,7 @@ from genolewm_assets.genome import GRCH38, PROFILES, Contig, ContigSet, acgt_run
 from genolewm_assets.holdouts.build import HoldoutInputs, build_holdouts
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.holdouts.temporal import TemporalRule
-from genolewm_assets.package_build.plan import PackageSources
+from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages.diff import PackageDiff, compare_packages
 from genolewm_assets.packages.info import read_package_info

@@ -21,7 +21,7 @@ from genolewm_assets.audit.report import LeakKind
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Contig, Split
 from genolewm_assets.holdouts.policy import HoldoutPolicy
-from genolewm_assets.package_build.disjoint import check_disjoint
+from genolewm_assets.package_build.checks import check_disjoint
 from genolewm_assets.package_build.rows import (
     Membership,
     control_rows,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from numpy.typing import NDArray
 
-from genolewm_assets.edits.sources import EditSource
+from genolewm_assets.edits.rules import EditSource
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.packages.epoch_plan import (
     WITH_CLINVAR,

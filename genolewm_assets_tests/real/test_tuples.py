@@ -15,8 +15,7 @@ import pytest
 
 from genolewm_assets import lewm
 from genolewm_assets.edits.allele_index import AlleleIndex
-from genolewm_assets.edits.rules import SamplingRules
-from genolewm_assets.edits.sources import EditSource
+from genolewm_assets.edits.rules import EditSource, SamplingRules
 from genolewm_assets.genome import RelEdit, Split
 from genolewm_assets.lewm import TrainingTuple
 from genolewm_assets.packages.reader import open_package

@@ -364,7 +364,7 @@ def test_impossible_options_are_named(package, options):
 
 def test_the_trainers_side_imports_neither_dagster_nor_pysam_and_torch_in_one_module():
     code = (
-        "import sys; import genolewm_assets.training.stream, genolewm_assets.training.split;"
+        "import sys; import genolewm_assets.training.stream, genolewm_assets.training.opening;"
         "print('torch' in sys.modules); import genolewm_assets.training.dataset;"
         "print(sorted({'dagster', 'pysam', 'torch'} & set(sys.modules)))"
     )

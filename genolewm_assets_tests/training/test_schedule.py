@@ -12,7 +12,7 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.packages.epoch_plan import plan_epoch
 from genolewm_assets.packages.mix import EDIT_SHARES, PackageMix, Shares, window_shares
 from genolewm_assets.training.schedule import (
-    EditMix,
+    EditCycle,
     EditSource,
     FileOrder,
     WindowSchedule,
@@ -100,9 +100,7 @@ def test_a_visit_is_told_by_its_number_alone(n_windows):
 
 def test_millions_of_windows_take_no_time_to_begin():
     """Number 7 of an epoch, the windows of which would fill 40 GB as an array of rows."""
-    schedule = WindowSchedule(
-        np.arange(10, dtype=np.int32), np.array([0, 10]), (5e9,), EditMix.named("exact").slots(8), 1
-    )
+    schedule = WindowSchedule(np.arange(10, dtype=np.int32), np.array([0, 10]), (5e9,), EditCycle.named("exact", 8), 1)
     rows, again = schedule.visits(3, np.array([7, 4_999_999_999]))
     assert len(schedule) == 5_000_000_000
     assert (rows < 10).all()
@@ -141,38 +139,36 @@ def test_visits_count_the_earlier_ones(ids):
 
 
 def test_file_order_is_every_window_once():
-    order = FileOrder(3, EditMix.named("exact").slots(8))
+    order = FileOrder(3, EditCycle.named("exact", 8))
     for epoch in (0, 5):
         rows, again = order.visits(epoch, np.array([1, 2]))
         assert (rows.tolist(), again.tolist()) == ([1, 2], [0, 0])
     assert len(order) == 3
 
 
-def served(mix: EditMix, n_edits: int, ordinals: Iterable[int]) -> Counter[EditSource]:
+def served(mix: str, n_edits: int, ordinals: Iterable[int]) -> Counter[EditSource]:
     """Count the sources of the slots of some visits."""
     at = np.array(list(ordinals), dtype=np.int64)
-    return Counter(list(EditSource)[code] for code in mix.slots(n_edits).plans(at, at).ravel())
+    return Counter(list(EditSource)[code] for code in EditCycle.named(mix, n_edits).plans(at, at).ravel())
 
 
 @each_row("ordinal", [0, 1, 7, 12_345])
 def test_the_exact_mix_holds_in_every_window(ordinal):
-    assert served(EditMix.named("exact"), 8, [ordinal]) == {GNOMAD: 3, SNV: 3, INDEL: 1, CLINVAR: 1}
+    assert served("exact", 8, [ordinal]) == {GNOMAD: 3, SNV: 3, INDEL: 1, CLINVAR: 1}
 
 
 @each_row("first", [0, 1, 4, 999])
 def test_the_rotating_mix_holds_over_any_five_windows(first):
-    mix = EditMix.named("rotating")
-    slots = served(mix, 8, range(first, first + 5))
+    slots = served("rotating", 8, range(first, first + 5))
     assert slots == {GNOMAD: 16, SNV: 12, INDEL: 8, CLINVAR: 4}
 
 
 @pytest.mark.parametrize(("name", "wanted"), [("exact", (15, 15, 5, 5)), ("rotating", (16, 12, 8, 4))])
 def test_other_numbers_of_edits_keep_the_shares_over_whole_cycles(name, wanted):
-    mix = EditMix.named(name)
-    slots = served(mix, 5, range(8))
+    slots = served(name, 5, range(8))
     assert tuple(slots[source] for source in (GNOMAD, SNV, INDEL, CLINVAR)) == wanted
 
 
 def test_an_unknown_mix_is_named():
     with pytest.raises(ConfigurationError, match=r"one of \['exact', 'rotating'\], got 'even'"):
-        EditMix.named("even")
+        EditCycle.named("even", 8)

@@ -6,14 +6,14 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.edits.sources import EditSource
+from genolewm_assets.edits.rules import EditSource
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
 from genolewm_assets.memory_mapped.split import MappedSplit
 from genolewm_assets.memory_mapped.writer import SplitWriter
 from genolewm_assets.packages.schema import PACKAGE_VARIANTS
-from genolewm_assets.training import split
-from genolewm_assets.training.split import read_split
+from genolewm_assets.training import opening
+from genolewm_assets.training.opening import read_split
 from genolewm_assets_tests.worlds.lewm.package_world import held_alleles, table
 from genolewm_assets_tests.worlds.lewm.stream_world import CONTIG, as_batch, make_window, simulate_reference
 
@@ -49,7 +49,7 @@ def mapped_form(tmp_path, monkeypatch) -> None:
             writer.finish(package.held, ())
         return MappedSplit(folder)
 
-    monkeypatch.setattr(split, "open_mapped", open_mapped)
+    monkeypatch.setattr(opening, "open_mapped", open_mapped)
 
 
 def with_column(batch: pa.RecordBatch, name: str, values: list[object]) -> pa.RecordBatch:

@@ -10,8 +10,7 @@ import pytest
 
 from genolewm_assets.edits.allele_index import AlleleIndex
 from genolewm_assets.edits.haplotypes import HaplotypeSampler
-from genolewm_assets.edits.rules import SamplingRules
-from genolewm_assets.edits.sources import EditSource
+from genolewm_assets.edits.rules import EditSource, SamplingRules
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets.states.pooling import Pooling

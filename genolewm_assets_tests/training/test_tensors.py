@@ -9,7 +9,7 @@ import pytest
 
 from genolewm_assets import lewm
 from genolewm_assets.edits.allele_index import LABEL_CODES, AlleleIndex
-from genolewm_assets.edits.sources import EDIT_SOURCE_CODES, EditSource
+from genolewm_assets.edits.rules import EDIT_SOURCE_CODES, EditSource
 from genolewm_assets.genome import EditType
 from genolewm_assets.training.sampler.batch_sampler import BatchSampler
 from genolewm_assets.training.stream import RandomStream, StreamSettings, Visits

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets.edits.allele_index import AlleleIndex
-from genolewm_assets.edits.rules import SamplingRules
-from genolewm_assets.edits.sources import EditSource
+from genolewm_assets.edits.rules import EditSource, SamplingRules
 from genolewm_assets.errors import ConfigurationError, EditError, InputError
 from genolewm_assets.genome import RelEdit, apply_edits
 from genolewm_assets.states.pooling import Pooling, TupleKind

@@ -1,6 +1,6 @@
-from .identity import frozen_config as frozen_config
 from .reader import FROZEN as FROZEN
 from .reader import FrozenEpochs as FrozenEpochs
+from .reader import frozen_config as frozen_config
 from .reader import frozen_location as frozen_location
 from .reader import open_frozen as open_frozen
 from .rows import FROZEN_ROWS as FROZEN_ROWS

@@ -1,10 +1,8 @@
-"""Open frozen epochs, and read their rows as slices of maps.
-
-Not here: batches (``training``), writing rows (``training``).
-"""
+"""Open frozen epochs, whose identity is compared, and map their rows. Not here: writing them (``training``)."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -16,10 +14,11 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Gen
 from genolewm_assets.packages import PackageInfo
 from genolewm_assets.store.arrays import ArrayStoreReader, is_complete
 from genolewm_assets.store.artefacts import links
-from genolewm_assets.store.files import JsonValue, reading, resolve_generation
-from genolewm_assets.training.precomputed_epochs.identity import check_config, package_digest
+from genolewm_assets.store.files import JsonValue, normal_json, reading, resolve_generation
 from genolewm_assets.training.precomputed_epochs.rows import FROZEN_ROWS, Thawed
 
+#: Version of the rows and of the random numbers; a store of another version is refused.
+ROWS_VERSION: Final = 2
 #: Folder of frozen epochs, relative to the root.
 FROZEN: Final = "tuples"
 
@@ -27,15 +26,93 @@ FROZEN: Final = "tuples"
 _INDEX = frozenset({"row", "key"})
 
 
-def frozen_location(release: str, package: str) -> str:
-    """Return where the frozen epochs of a package lie, relative to the root.
+def package_digest(info: PackageInfo) -> str:
+    """Return the SHA-256 of ``package.json``, which holds the digest of every file and the key of every cache."""
+    return hashlib.sha256(info.to_bytes()).hexdigest()
+
+
+def frozen_config(
+    info: PackageInfo, options: Mapping[str, JsonValue], encoder: Mapping[str, JsonValue], *, epochs: int
+) -> dict[str, JsonValue]:
+    """Return the configuration of frozen epochs, from which the key of their array store is made.
 
     Parameters
     ----------
-    release
-        Release of the package.
-    package
-        Path of the package, relative to the root: its last part is a digest of all that the package is made from.
+    options
+        Options of the stream that tuples depend on, by the names of ``training.StreamOptions``. The number of
+        windows per batch is not among them: rows are the same for all.
+    encoder
+        Identity of the encoder as a recipe.
+    """
+    config: dict[str, JsonValue] = {
+        "rows_version": ROWS_VERSION,
+        "package": package_digest(info),
+        "release": info.release,
+        "options": dict(options),
+        "encoder": dict(encoder),
+        "epochs": epochs,
+    }
+    return normal_json(config, f"frozen epochs of {info.release}")
+
+
+def check_config(
+    where: str,
+    config: Mapping[str, JsonValue],
+    info: PackageInfo,
+    options: Mapping[str, JsonValue],
+    encoder: Mapping[str, JsonValue] | None,
+) -> None:
+    """Raise unless frozen epochs are those that a stream of a package would give; None accepts any encoder."""
+    if config.get("rows_version") != ROWS_VERSION:
+        raise ConfigurationError(
+            where,
+            "frozen epochs of another version",
+            expected=f"version {ROWS_VERSION}",
+            got=repr(config.get("rows_version")),
+            remedy="Materialise tuples/frozen again",
+        )
+    if config["package"] != package_digest(info):
+        raise ConfigurationError(
+            where,
+            "frozen from another package",
+            expected=f"package.json {package_digest(info)[:12]} of {info.release}",
+            got=f"{str(config['package'])[:12]} of {config['release']}",
+            remedy="Open the package that was frozen, or materialise tuples/frozen of this release",
+        )
+    frozen = config["options"]
+    assert isinstance(frozen, dict)
+    wanted = normal_json(options, where)
+    for name in sorted({*frozen, *wanted}):
+        if frozen.get(name) != wanted.get(name):
+            raise ConfigurationError(
+                f"{where}: {name}",
+                "the epochs were frozen with another value",
+                expected=repr(frozen.get(name)),
+                got=repr(wanted.get(name)),
+                remedy="Give the value that was frozen, leave frozen out, or freeze with yours (lewm.write_frozen)",
+            )
+    if encoder is not None:
+        _check_encoder(where, config["encoder"], normal_json(encoder, where))
+
+
+def _check_encoder(where: str, frozen: JsonValue, given: Mapping[str, JsonValue]) -> None:
+    cached = frozen if isinstance(frozen, dict) else {}
+    differing = sorted(name for name in {*cached, *given} if cached.get(name) != given.get(name))
+    if differing:
+        expected, got = ({name: side.get(name) for name in differing} for side in (cached, given))
+        raise ConfigurationError(
+            f"{where}: encoder",
+            "the states are of another encoder",
+            expected=str(expected),
+            got=str(got),
+            remedy="Give the encoder that froze the epochs, or leave encoder out",
+        )
+
+
+def frozen_location(release: str, package: str) -> str:
+    """Return where the frozen epochs of a package lie, relative to the root.
+
+    ``package`` is its path there, whose last part is a digest of all that the package is made from.
     """
     return f"{FROZEN}/{release}-{package.rpartition('/')[2]}"
 
@@ -51,7 +128,7 @@ class FrozenEpochs:
     Attributes
     ----------
     config
-        What :func:`~genolewm_assets.training.precomputed_epochs.identity.frozen_config` states.
+        What :func:`~genolewm_assets.training.precomputed_epochs.reader.frozen_config` states.
     n_epochs
         Number of epochs, from epoch 0 on.
     n_visits
@@ -105,23 +182,9 @@ class FrozenEpochs:
             )
 
     def read(self, epoch: int, first: int, windows: PackedWindows) -> Thawed:
-        """Return the tuples of consecutive visits.
+        """Return the tuples of the visits of an epoch from ``first`` on, whose windows the schedule gives.
 
-        Parameters
-        ----------
-        epoch
-            A frozen epoch.
-        first
-            Place of the first visit in the epoch.
-        windows
-            Windows of the visits, as the schedule of the epoch orders them.
-
-        Raises
-        ------
-        ConfigurationError
-            If the epoch was not frozen.
-        CorruptResourceError
-            If a batch of rows differs from its checksum, or the rows are of other windows.
+        Rows that differ from their checksum, or are of other windows, raise CorruptResourceError.
         """
         self.check_epoch(epoch)
         start = epoch * self.n_visits + first

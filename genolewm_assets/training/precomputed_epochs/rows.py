@@ -1,8 +1,4 @@
-"""Rows of frozen epochs: one per visit of a window, with all of its tuples; arrays of a batch to rows, and back.
-
-Rows of consecutive visits are the arrays of their batch, as a slice. Only bases of whole alts and GeneIDs have no fixed
-size: they lie at the front of a room that holds those of any visit, and are joined when a batch is read.
-"""
+"""Rows of frozen epochs, one per visit of a window with all its tuples: arrays of a batch to rows, and back."""
 
 from __future__ import annotations
 
@@ -268,10 +264,7 @@ def _columns(table: NDArray[Any]) -> NDArray[Any]:
 def _alt_places(
     lengths: Integers, types: NDArray[np.int8], is_reverse: NDArray[np.bool_]
 ) -> tuple[Integers, Integers, Integers]:
-    """Return where each alt begins in the pool, there on the reference, and its bytes: int64, each of shape (n, 3).
-
-    Alts lie one behind the other; behind that of a window of the reverse strand lies the same on the reference.
-    """
+    """Return where each alt, and its form on the reference, begins in the pool, and their bytes: int64, (n, 3) each."""
     second = lengths * is_reverse[:, None]
     used = lengths + second
     ends = np.cumsum(used.reshape(-1)).reshape(used.shape)

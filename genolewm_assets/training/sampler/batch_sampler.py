@@ -1,8 +1,4 @@
-"""Sampling of the edits of a batch of windows by compiled loops.
-
-Not here: the rules in words (``edits.rules``), haplotypes that are not drawn (``edits``), order of windows
-(``order``).
-"""
+"""Sampling of the edits of a batch of windows by compiled loops. Not here: the rules in words (``edits.rules``)."""
 
 from __future__ import annotations
 
@@ -81,60 +77,26 @@ class BatchSampler:
         self._rules = rules or SamplingRules()
 
     def sample(
-        self,
-        windows: WindowArrays,
-        plan: NDArray[np.int8],
-        *,
-        seed: int,
-        epoch: int,
-        again: NDArray[np.int64],
+        self, windows: WindowArrays, plan: NDArray[np.int8], *, seed: int, epoch: int, again: NDArray[np.int64]
     ) -> EditBatch:
-        """Sample one haplotype for every slot of every window.
+        """Sample one haplotype for every slot of every window; raise EditError if no allowed edit is found for one.
 
-        Parameters
-        ----------
-        windows
-            The n_windows windows.
-        plan
-            int8, shape (n_windows, n_slots): index in ``EditSource`` of the source of every slot.
-        seed, epoch
-            Seed of the run, and epoch.
-        again
-            int64, shape (n_windows,): numbers that differ between visits of windows with the same id in the epoch: how
-            often the row is visited in earlier rounds of its stratum, and in the upper 32 bits how many rows before it
-            have the same id.
+        ``plan``: int8, shape (n_windows, n_slots): index in ``EditSource`` of the source of every slot. ``again``:
+        int64, shape (n_windows,): numbers that differ between visits of windows with the same id in the epoch: how
+        often the row is visited in earlier rounds of its stratum, and in the upper 32 bits how many rows before it have
+        the same id.
 
-        Raises
-        ------
-        EditError
-            If no allowed edit is found for a slot.
-
-        Notes
-        -----
-        Every random number is of the key ``DrawKey.of(seed, epoch, window_id, again)`` and of the stream of its slot
-        or source.
+        Every random number is of the key ``DrawKey.of(seed, epoch, window_id, again)`` and of the stream of its slot or
+        source.
         """
         from genolewm_assets.training.sampler import sampling_kernels as kernels
         from genolewm_assets.training.sampler.entry_kernels import entries
 
         n_windows, n_slots = plan.shape
         n, limits, sources = n_windows * n_slots, self._limits(), self._sources(windows.contigs)
-        batch = kernels.Windows(
-            *map(
-                read_only,
-                (
-                    windows.codes,
-                    windows.at,
-                    windows.sizes,
-                    _id_words(windows.window_ids),
-                    windows.contig,
-                    windows.start,
-                    windows.is_reverse,
-                    windows.spells_held,
-                    again,
-                ),
-            )
-        )
+        bases = windows.codes, windows.at, windows.sizes, _id_words(windows.window_ids)
+        place = windows.contig, windows.start, windows.is_reverse, windows.spells_held
+        batch = kernels.Windows(*map(read_only, (*bases, *place, again)))
         longest = int(windows.sizes[:, 1].max(initial=0))
         room = self._room(n_slots, longest)
         most = max(entries().count_alleles(batch, limits, table) for table in (sources.first, sources.second))
@@ -149,16 +111,10 @@ class BatchSampler:
             source_tokens=no_tokens(n_windows, width),
             tokens=np.empty((n, width), dtype=np.int16),
         )
+        of_epoch = read_only(np.array(epoch_key(seed, epoch), dtype=np.int64))
+        held, dice = self._held(windows.contigs), _dice(most)
         failed, slot, used = entries().sample_windows(
-            batch,
-            read_only(plan),
-            read_only(np.array(epoch_key(seed, epoch), dtype=np.int64)),
-            limits,
-            sources,
-            self._held(windows.contigs),
-            room,
-            _dice(most),
-            drawn,
+            batch, read_only(plan), of_epoch, limits, sources, held, room, dice, drawn
         )
         if failed >= 0:
             raise EditError(

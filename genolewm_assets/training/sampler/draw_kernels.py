@@ -1,7 +1,6 @@
-"""Compiled keyed random numbers: those of ``edits.draws``, bit for bit.
+"""Compiled keyed random numbers: those of ``edits.draws``, bit for bit. Import inside functions only.
 
-A *stream* is a row of an int64 array of shape (n_streams, STREAM_WORDS): key, counter, the block read, and how many of
-its words were used. Import this module inside functions only: importing numba is slow.
+A *stream* is a row of an int64 array of shape (n_streams, STREAM_WORDS): key, counter, block read, words used of it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Compiled arithmetic of edits in a window: normal form on both strands, first differences, edited bases.
+"""Compiled arithmetic of edits in a window, as in ``edits.placed_edits``. Import inside functions only.
 
 Bases are codes, A 0 to T 3. An edit is a row of ``Room.edits``, int64 with the columns :data:`POS`, :data:`REF`,
 :data:`ALT` and :data:`AT`: first base of ref (0-based in the window), lengths of ref and alt, and where alt begins in
-``Room.alt``. The bases of ref are those of the window. Functions are those of ``edits.placed_edits`` and
-``genome.edits``. Import this module inside functions only: importing numba is slow.
+``Room.alt``. The bases of ref are those of the window.
 """
 
 from __future__ import annotations
@@ -195,10 +194,7 @@ def first_difference(site: Site, edits: Integers, alt: Bytes, row: int) -> int:
 
 @kernel
 def locus_of(site: Site, edits: Integers, alt: Bytes, rows: Integers, n: int, shift: int) -> int:
-    """Return the unedited base at which the haplotype of the first n of sorted edits ``rows`` differs; -1 if nowhere.
-
-    ``shift`` is the shift of the bases left of the edits.
-    """
+    """Return the unedited base at which n sorted edits ``rows`` first differ, given their ``shift``; -1 if nowhere."""
     low, high = max(edits[rows[0], POS], -shift), site.size - max(0, shift)
     here, delta = edits[rows[0], POS], 0
     for place in range(n):
@@ -226,10 +222,7 @@ def _shifted_difference(site: Site, low: int, high: int, delta: int) -> int:
 
 @kernel
 def edited_base(site: Site, edits: Integers, alt: Bytes, rows: Integers, n: int, at: int) -> np.uint8:
-    """Return the code of one base of a haplotype; ``at`` counts from the first base of the shifted window.
-
-    ``at`` is the index in the edited window minus the shift; negative: in the left flank.
-    """
+    """Return the code of a base of a haplotype; ``at`` is its index in the edited window minus the shift."""
     delta = 0
     for place in range(n):
         row = rows[place]

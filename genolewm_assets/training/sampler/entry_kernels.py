@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from genolewm_assets.edits import compiling, draws, entry, kmer_kernels
-from genolewm_assets.training.sampler import order_kernels, sampling_kernels, text_kernels, token_kernels
+from genolewm_assets.training.sampler import order_kernels, sampling_kernels, token_kernels
 
 
 class Entries(NamedTuple):
@@ -55,7 +55,7 @@ def entries() -> Entries:
         letters: Any, own: Any, text: Any,
     ) -> None:  # fmt: skip
         _ = digest
-        text_kernels.write_edited_windows(codes, at, sizes, window, n_edits, shift, edits, pool, letters, own, text)
+        token_kernels.write_edited_windows(codes, at, sizes, window, n_edits, shift, edits, pool, letters, own, text)
 
     @entry
     def write_visits(

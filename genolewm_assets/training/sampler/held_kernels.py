@@ -1,7 +1,4 @@
-"""Compiled rules about held-out alleles: by their place, and by their bases where a window has no place.
-
-The rules in words: ``edits.rules``. Import this module inside functions only: importing numba is slow.
-"""
+"""Compiled rules of ``edits.rules`` about held-out alleles, by place or by bases. Import inside functions only."""
 
 from __future__ import annotations
 
@@ -148,10 +145,7 @@ def _first_between(alleles: Alleles, low: int, high: int, pos: int) -> int:
 
 @kernel
 def _is_held_out(alleles: Alleles, site: Site, edits: Integers, alt: Bytes, row: int) -> bool:
-    """Tell whether an edit, given in the reference's normal form, is one of the window's held-out alleles.
-
-    An allele at its place whose bounds are not in the text counts as the edit.
-    """
+    """Tell whether an edit in the reference's normal form is held out; a damaged allele at its place counts as it."""
     pos = site.start + edits[row, POS] + 1
     ref_bp, alt_bp, alt_at = edits[row, REF], edits[row, ALT], edits[row, AT]
     for at in range(_first_between(alleles, site.held_first, site.held_end, pos), site.held_end):
@@ -197,10 +191,7 @@ def note_seeds(site: Site, held: Held, room: Room, rows: Integers, n: int, shift
 
 @kernel
 def shows_held_out(site: Site, held: Held, room: Room, rows: Integers, n: int, shift: int, noted: int) -> bool:
-    """Tell whether bases that differ, or those around or between them, spell a held-out allele in either window.
-
-    ``noted`` is what :func:`note_seeds` returned for these edits.
-    """
+    """Tell whether the bases around edits, with ``noted`` seeds noted, spell a held-out allele in either window."""
     if not _has_noted(held.kmers, room.notes, noted):
         return False
     if site.spells_held:

@@ -1,7 +1,4 @@
-"""Order of the visits of an epoch, computed visit by visit.
-
-Not here: how often strata are visited (``training``), the loops (``order_kernels``).
-"""
+"""Order of the visits of an epoch, visit by visit. Not here: how often strata are visited (``training``)."""
 
 from __future__ import annotations
 
@@ -20,10 +17,8 @@ def find_visits(
 
     Parameters
     ----------
-    seed
-        Low and high word of the seed.
-    epoch
-        Epoch, below 2**32.
+    seed, epoch
+        Low and high word of the seed; epoch, below 2**32.
     strata
         Where the visits of each stratum end in the epoch and how many it has in earlier ones, int64 of shape
         (n_strata,); where its rows begin and the end, int64 of shape (n_strata + 1,); rows by stratum, int32 of shape

@@ -1,8 +1,7 @@
-"""Compiled order of visits: permutations of the numbers below n whose entries are computed one by one.
+"""Compiled permutations of the numbers below n, computed entry by entry. Import inside functions only.
 
 A permutation is a Feistel network over pairs ``(left, right)`` of numbers below a and b, the least with ``a * b >= n``
-near the square root, whose turns add a word of Philox of the other half. A result beyond n is permuted again (cycle
-walking). Import this module inside functions only: importing numba is slow.
+near the square root; its turns add a word of Philox of the other half. A result beyond n is permuted again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Compiled proposals of edits: real alleles in permuted order, synthetic SNVs and indels, each judged by the rules.
-
-Import this module inside functions
-only: importing numba is slow.
-"""
+"""Compiled proposals of real alleles, SNVs and indels, each judged by the rules. Import inside functions only."""
 
 from __future__ import annotations
 
@@ -12,17 +8,7 @@ import numpy as np
 
 from genolewm_assets.edits import kernel
 from genolewm_assets.training.sampler.draw_kernels import Streams, below, take_permuted
-from genolewm_assets.training.sampler.edit_kernels import (
-    ALT,
-    AT,
-    POS,
-    REF,
-    Integers,
-    Room,
-    Site,
-    align_left,
-    base_of,
-)
+from genolewm_assets.training.sampler.edit_kernels import ALT, AT, POS, REF, Integers, Room, Site, align_left, base_of
 from genolewm_assets.training.sampler.held_kernels import Alleles, Held
 from genolewm_assets.training.sampler.rule_kernels import ALLOWED, LEAVES_INSET, OTHER_REFERENCE, Limits, judge
 

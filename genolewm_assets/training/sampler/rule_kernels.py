@@ -1,7 +1,4 @@
-"""Compiled rules that decide whether edits may stand together in a window: those of ``edits.rules``.
-
-Import this module inside functions only: importing numba is slow.
-"""
+"""Compiled rules for edits that stand together: those of ``edits.rules``. Import inside functions only."""
 
 from __future__ import annotations
 
@@ -30,12 +27,11 @@ from genolewm_assets.training.sampler.held_kernels import Held, makes_held_out, 
 ALLOWED = -1
 LEAVES_INSET, HELD_OUT, DUPLICATE, NO_DIFFERENCE, TOO_CLOSE, BEYOND_FLANK, OTHER_REFERENCE, OUTSIDE_POOLED = range(8)
 #: Length policies in the order of ``LengthPolicy``.
-_RIGHT_FLANK, _LEFT_FLANK, _OPPOSITE = 0, 1, 2
+_LEFT_FLANK, _OPPOSITE = 1, 2
 #: Columns of ``Room.facts``.
 LOCUS, SHIFT, CHANGE = 0, 1, 2
-_TOKEN_BP, _CONTEXT_BP = 6, 30
+_TOKEN_BP = 6
 _FALSE, _TRUE = np.bool_(False), np.bool_(True)
-_LETTERS = np.frombuffer(b"ACGT", dtype=np.uint8)
 _NOTHING = np.int64(0)
 
 

@@ -1,7 +1,4 @@
-"""Compiled sampling of the edits of a batch of windows: that of ``edits.sampling``, slot for slot.
-
-Import this module inside functions only: importing numba is slow.
-"""
+"""Compiled sampling of the edits of a batch of windows, slot by slot. Import inside functions only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Windows and drawn edits as arrays.
-
-Not here: sampling (``batch_sampler``), files (``packages``).
-"""
+"""Windows and drawn edits as arrays. Not here: sampling (``batch_sampler``), files (``packages``)."""
 
 from __future__ import annotations
 
@@ -55,16 +52,9 @@ class WindowArrays:
         codes = np.empty(int(at[-1]), dtype=np.uint8)
         entries().unpack_windows(read_only(windows.packed), read_only(windows.first), at, codes)
         return cls(
-            codes,
-            at,
-            windows.sizes,
-            windows.window_ids,
-            windows.contigs,
-            windows.contig,
-            windows.start,
-            windows.is_reverse,
-            windows.spells_held,
-        )
+            codes, at, windows.sizes, windows.window_ids, windows.contigs, windows.contig, windows.start,
+            windows.is_reverse, windows.spells_held,
+        )  # fmt: skip
 
     def __len__(self) -> int:
         """Return the number of windows."""
@@ -182,19 +172,11 @@ class EditBatch:
 
         text = np.zeros((len(self), int(windows.sizes[:, 1].max(initial=0))), dtype=np.uint8)
         edits = np.stack((self.edit_rel_pos, self.edit_ref_length, self.edit_alt_length, self.alt_at), axis=-1)
-        tables = (
-            windows.codes,
-            windows.at,
-            windows.sizes,
-            self.window,
-            self.n_edits,
-            self.origin_shift,
-            edits,
-            self.pool,
-        )
+        own = self.window, self.n_edits, self.origin_shift, edits, self.pool
+        tables = map(read_only, (windows.codes, windows.at, windows.sizes, *own))
         letters = np.empty(len(self.pool), dtype=np.uint8)
         spelt = np.empty(int(windows.sizes.sum(axis=1).max(initial=0)), dtype=np.uint8)
-        entries().write_edited_windows(*map(read_only, tables), letters, spelt, text)
+        entries().write_edited_windows(*tables, letters, spelt, text)
         return text
 
     @classmethod

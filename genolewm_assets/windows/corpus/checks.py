@@ -1,7 +1,4 @@
-"""Checks of the corpus tables against the corpus, by code that shares no tiling, slicing or placement with the builder.
-
-Tables and records are streamed in their order, the records read a second time; only digests of the records are kept.
-"""
+"""Checks of the corpus tables, in one pass and by code that shares no tiling, slicing or placement with the builder."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Place windows of corpus records on the reference: by stated coordinates, by alignment, or as the record states.
 
 Stated coordinates place a window only where its bases are those of the reference; otherwise the window is aligned to
-the whole reference, whatever contig is stated. The bases of the reference and the aligner are arguments;
-``sources.corpus.aligner`` provides both.
+the whole reference, whatever contig is stated. ``sources.corpus.aligner`` provides bases and aligner.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ class PlacementHow(StrEnum):
 class Verdict(StrEnum):
     """Result of comparing the coordinates that a record states for a window with the reference.
 
-    ``UNVERIFIABLE``: the genome lacks the contig, or too few bases are known to compare. ``REFUTED``: the bases differ,
-    or the coordinates do not fit the record or the contig.
+    ``UNVERIFIABLE``: the genome lacks the contig, or too few bases are known. ``REFUTED``: bases or lengths differ.
     """
 
     NOT_STATED = "not_stated"
@@ -106,18 +104,7 @@ class WindowAligner(Protocol):
     """Finds the unique place of a sequence on the reference."""
 
     def align(self, sequence: bytes) -> Placement | None:
-        """Return the place of a sequence on any contig, or None if there is no place or more than one.
-
-        Parameters
-        ----------
-        sequence
-            Upper-case bases.
-
-        Returns
-        -------
-        Placement or None
-            With ``exact`` not set; the caller compares the bases.
-        """
+        """Return the one place of upper-case bases on any contig, ``exact`` not set; None for none or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +113,8 @@ class CorpusPlacer:
 
     Parameters
     ----------
-    contigs
-        Contigs of the reference genome.
-    bases
-        Returns bases of an interval of the reference.
+    contigs, bases
+        Contigs of the reference genome, and a function that returns the bases of an interval of it.
     aligner
         Places windows that may be human and have no confirmed coordinates; None: such windows are not aligned.
     """
@@ -139,22 +124,8 @@ class CorpusPlacer:
     aligner: WindowAligner | None = None
 
     def place(self, record: CorpusRecord, windows: Sequence[Span]) -> list[tuple[Verdict, Placement]]:
-        """Place the windows of a record.
+        """Return, for each window ``[start, end)`` of a record, the verdict on stated coordinates and the placement.
 
-        Parameters
-        ----------
-        record
-            The record.
-        windows
-            Windows ``[start, end)`` in the record, 0-based.
-
-        Returns
-        -------
-        list of tuple
-            Of each window, the verdict on its stated coordinates, and its placement.
-
-        Notes
-        -----
         A record of another organism is not placed, because its ``chr17`` is not the reference's.
         """
         if not record.maybe_human:
@@ -170,10 +141,7 @@ class CorpusPlacer:
         return placed
 
     def _canonical(self, name: str | None) -> str | None:
-        """Return the canonical name of a contig in the genome or, if the genome lacks it, in GRCh38.
-
-        Any other name gives None, so that the chr21 of an older assembly (NC_000021.8) is not taken for a contig here.
-        """
+        """Return the canonical name of a contig of the genome or GRCh38; None for others, as of an older assembly."""
         for contigs in (self.contigs, GRCH38) if name else ():
             try:
                 return contigs.resolve(str(name)).name

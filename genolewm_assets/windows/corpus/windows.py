@@ -1,7 +1,4 @@
-"""Windows of the pretraining corpus: choose records, tile them, and build the tables of windows and skipped records.
-
-Not here: file layouts of the corpus and alignment (``sources.corpus``), checks of the tables (``checks``).
-"""
+"""Choose and tile records of the corpus, and build the tables. Not here: file layouts (``sources.corpus``)."""
 
 from __future__ import annotations
 
@@ -145,14 +142,8 @@ class CorpusLedger:
     def counts(self) -> dict[str, int]:
         """Return every count, zeros included, sorted by name."""
         names = ["records_in", "records_used", "windows", "short_windows", "maybe_human", "record_ids_made_unique"]
-        names += [
-            "bases_in",
-            "bases_lost_non_acgt",
-            "bases_in_windows",
-            "bases_in_no_window",
-            "bases_duplicate",
-            "placement_exact",
-        ]
+        names += [f"bases_{what}" for what in ("in", "lost_non_acgt", "in_windows", "in_no_window", "duplicate")]
+        names.append("placement_exact")
         names += [f"placed.{how}" for how in PlacementHow]
         names += [f"skipped.{reason}" for reason in SkipReason] + [f"coordinates.{verdict}" for verdict in Verdict]
         return {name: self.figures[name] for name in sorted({*names, *self.figures})}
@@ -167,20 +158,15 @@ class CorpusBatch:
 
 
 def is_in_slice(record_id: str, *, fraction: float, seed: int) -> bool:
-    """Return whether a record belongs to the slice.
-
-    The answer depends on id and seed alone, not on order; a record in a slice is also in every larger one of that seed.
-    """
+    """Return whether a record belongs to the slice, by its id and the seed; a larger slice contains a smaller one."""
     return draw_bits("slice", seed, record_id) < int(fraction * 2**64)
 
 
 def tile_record(runs: Sequence[Span], record_id: str, params: CorpusParams) -> list[Span]:
-    """Tile the ACGT runs of a record.
+    """Tile the ACGT runs of a record; runs and windows are 0-based half-open, ascending.
 
-    ``runs``: maximal ACGT runs of the record, 0-based half-open, ascending. Result: 0-based half-open in the record,
-    ascending; every window has ``margin_bp`` bases of its run on each side. Starts in a run are margin + phase + n x
-    stride. The phase is uniform over 0 to stride - 1, or to the largest value that leaves room for one window. A run
-    too short for a window gives none, or a short one (``params.short_windows``).
+    Starts in a run are margin + phase + n x stride. The phase is uniform over 0 to stride - 1, or to the largest value
+    that leaves room for one window. A run too short for a window gives none, or a short one (``params.short_windows``).
     """
     margin, stride = params.profile.margin_bp, params.profile.stride_bp
     bits = draw_bits("phase", params.seed, record_id)
@@ -239,16 +225,13 @@ class RecordNamer:
     def name(self, record: CorpusRecord) -> str | None:
         """Return the unique id of a record; None if an earlier record had the same id and sequence."""
         sequence_hex = hashlib.sha256(record.sequence).hexdigest()[:8]
-        plain, full = (_short_digest(text) for text in (record.record_id, f"{record.record_id}~{sequence_hex}"))
+        names = record.record_id, f"{record.record_id}~{sequence_hex}"
+        plain, full = (hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
         if full in self._seen:
             return None
-        unique = f"{record.record_id}~{sequence_hex}" if plain in self._seen else record.record_id
+        unique = names[plain in self._seen]
         self._seen |= {plain, full}
         return unique
-
-
-def _short_digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode(), digest_size=8).digest()
 
 
 class _Builder:

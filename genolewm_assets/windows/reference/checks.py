@@ -40,12 +40,8 @@ def check_window_table(table: pa.Table, sequence: Bases, profile: WindowProfile)
 
     Parameters
     ----------
-    table
-        The window table.
     sequence
         The contig, upper-case ASCII; read twice from start to end, one window or piece at a time.
-    profile
-        The profile that the table was built with.
 
     Returns
     -------

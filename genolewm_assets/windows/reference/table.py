@@ -1,7 +1,4 @@
-"""Build the window index of one contig: coordinates, hash, GC share and annotation shares of each window.
-
-Not here: the tiling arithmetic (``genome.windows``), reading FASTA and BED files (``sources.reference``).
-"""
+"""Build the window index of one contig. Not here: tiling (``genome.windows``), files (``sources.reference``)."""
 
 from __future__ import annotations
 
@@ -35,12 +32,8 @@ def build_window_table(
 
     Parameters
     ----------
-    contig
-        A linear contig.
-    sequence
-        The contig, upper-case ASCII; read twice from start to end, one window or piece at a time.
-    profile
-        Window size, stride and margin, in base pairs.
+    contig, sequence
+        A linear contig, and its bases, upper-case ASCII; read twice from start to end, one window or piece at a time.
     tracks
         Merged intervals on this contig by column name (a subset of :data:`TRACK_COLUMNS`); other columns are null.
 
@@ -87,12 +80,7 @@ def _read_windows(
 
 
 def gap_distance(windows: IntervalArray, runs: IntervalArray, *, margin_bp: int) -> npt.NDArray[np.int64]:
-    """Return the distance of each window to the nearest end of its ACGT run.
-
-    ``windows``, ``runs``: windows and maximal ACGT runs of one contig, 0-based half-open; every footprint is inside a
-    run. Result: int64, shape (n_windows,), in bp: distance of the footprint ``[start, end + margin_bp)`` to the nearer
-    end.
-    """
+    """Return the bases from each footprint ``[start, end + margin_bp)`` to the nearer end of its run: int64, (n,)."""
     run_of_window = np.searchsorted(runs.start, windows.start, side="right") - 1
     distance = np.minimum(
         windows.start - runs.start[run_of_window], runs.end[run_of_window] - (windows.end + margin_bp)

@@ -9,8 +9,7 @@ import pysam.bcftools
 import pytest
 
 from genolewm_assets.edits.allele_index import AlleleIndex
-from genolewm_assets.edits.rules import SamplingRules
-from genolewm_assets.edits.sources import EditSource
+from genolewm_assets.edits.rules import EditSource, SamplingRules
 from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import RelEdit, Variant, normalise
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype

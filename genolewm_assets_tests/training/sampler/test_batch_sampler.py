@@ -19,7 +19,7 @@ from genolewm_assets.states import Pooling
 from genolewm_assets.training.sampler import batch_sampler
 from genolewm_assets.training.sampler.batch_sampler import BatchSampler
 from genolewm_assets.training.sampler.tables import EditBatch, WindowArrays
-from genolewm_assets.training.schedule import EditMix
+from genolewm_assets.training.schedule import EditCycle
 from genolewm_assets_tests.referees.sampling.plain_tuples import Samplers
 from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.sampler_world import simulate_world
@@ -31,7 +31,7 @@ from genolewm_assets_tests.worlds.lewm.stream_world import (
     simulate_reference,
 )
 
-PLAN = [EditMix.named("exact").cycle[slot] for slot in range(8)]
+PLAN = [EditCycle.named("exact", 8).cycle[slot] for slot in range(8)]
 POLICIES = ("right_flank", "left_flank", "opposite")
 POOLINGS = (
     Pooling(),

@@ -9,8 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from genolewm_assets.edits.allele_index import AlleleIndex
-from genolewm_assets.edits.rules import SamplingRules
-from genolewm_assets.edits.sources import EDIT_SOURCE_CODES, EditSource
+from genolewm_assets.edits.rules import EDIT_SOURCE_CODES, EditSource, SamplingRules
 from genolewm_assets.genome import Variant, decode_sequence, normalise
 from genolewm_assets.training.sampler.batch_sampler import BatchSampler
 from genolewm_assets.training.sampler.tables import EditBatch, WindowArrays

@@ -25,8 +25,9 @@ from genolewm_assets.holdouts.index import HoldoutIndex
 from genolewm_assets.holdouts.schema import VariantOrigin
 from genolewm_assets.package_build.split import find_regions
 from genolewm_assets.training import opening
-from genolewm_assets.training.split import read_split
+from genolewm_assets.training.opening import read_split
 from genolewm_assets.variants import allele_spans
+from genolewm_assets_tests.referees.sampling import rules_by_bases
 from genolewm_assets_tests.referees.sampling.plain_batches import PlainBatchSampler
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
 from genolewm_assets_tests.worlds.lewm.filtered_world import GENE_A, RUN_END, deletion, normal_text
@@ -165,7 +166,7 @@ def _stream() -> Iterator[Mutant]:
         ("contexts of one strand", one_strand, unplaced),
         (
             "contexts without the bases around an edit",
-            exchange(f"{rules}.around", lambda bases, start, end: bases[start:end]),
+            exchange(f"{rules_by_bases.__name__}.around", lambda bases, start, end: bases[start:end]),
             unplaced,
         ),
     ):

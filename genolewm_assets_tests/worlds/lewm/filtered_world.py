@@ -19,7 +19,7 @@ import pytest
 from genolewm_assets.genome import Contig, ContigSet, WindowProfile, genome_digest, reverse_complement
 from genolewm_assets.holdouts import HoldoutPolicy, SequenceInputs, build_holdouts
 from genolewm_assets.holdouts.build import HoldoutInputs
-from genolewm_assets.package_build.plan import PackageSources
+from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.packages.mix import POSSIBLE, PackageMix
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch

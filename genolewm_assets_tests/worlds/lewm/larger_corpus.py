@@ -14,9 +14,8 @@ from genolewm_assets.genome import Split
 from genolewm_assets.packages.epoch_plan import WindowAlleles, plan_epoch
 from genolewm_assets.packages.mix import Shares
 from genolewm_assets.packages.reader import Package
-from genolewm_assets.training.opening import open_stream
+from genolewm_assets.training.opening import open_stream, read_split
 from genolewm_assets.training.schedule import WindowSchedule
-from genolewm_assets.training.split import read_split
 from genolewm_assets.training.stream import StreamSettings, Visits
 from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from genolewm_assets.genome import Contig, WindowProfile, genome_digest, reverse_complement
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_HAPLOTYPES, HOLDOUT_INTERVALS
-from genolewm_assets.package_build.plan import PackageSources
+from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages.mix import POSSIBLE, SOURCE_MIX, PackageMix
 from genolewm_assets.packages.schema import CacheRef
