@@ -1,7 +1,6 @@
 """The data platform behind genomic world models: a Dagster asset graph of checked, reproducible data sets.
 
-Here: the commands (``cli`` and its kin), the Dagster entry point (``definitions``),
-and ``errors`` and ``progress``, which every room uses. ARCHITECTURE.md lists the rooms.
+Here: the commands, the Dagster entry point (``definitions``), ``errors`` and ``progress``. ARCHITECTURE.md lists rooms.
 """
 
 __version__ = "0.1.0"

@@ -47,8 +47,7 @@ audit_app = typer.Typer(
 )
 
 FastaOption = Annotated[
-    Path | None,
-    typer.Option("--reference", readable=False, help="Indexed FASTA; default: that of the package's root."),
+    Path | None, typer.Option("--reference", readable=False, help="Indexed FASTA; default: that of the package's root.")
 ]
 
 HoldoutsOption = Annotated[
@@ -60,8 +59,7 @@ LayoutOption = Annotated[
     str | None, typer.Option("--layout", help="`package` or `geno-lewm`; default: what the folder is.")
 ]
 EncoderOption = Annotated[
-    str | None,
-    typer.Option("--encoder", help="Folder of a DNA language model: also compare states of edited windows."),
+    str | None, typer.Option("--encoder", help="Folder of a DNA language model: also compare states of edited windows.")
 ]
 MembershipOption = Annotated[
     int,
@@ -69,8 +67,7 @@ MembershipOption = Annotated[
 ]
 LayerOption = Annotated[int, typer.Option("--layer", help="Hidden state of --encoder, as in the catalogue.")]
 ComputeOption = Annotated[
-    Literal["float32", "bfloat16"],
-    typer.Option("--compute", help="Precision of --encoder, as in the catalogue."),
+    Literal["float32", "bfloat16"], typer.Option("--compute", help="Precision of --encoder, as in the catalogue.")
 ]
 
 

@@ -1,7 +1,4 @@
-"""Records of a root that readers follow and no manifest lists, each opened as its readers open it.
-
-Without them a root can hold only intact artefacts, and a trainer still refuses to open it.
-"""
+"""Records of a root that readers follow and no manifest lists, each opened as its readers open it."""
 
 from __future__ import annotations
 
@@ -38,23 +35,16 @@ _Refused: TypeAlias = Iterator[tuple[str, GenoLeWMError]]
 
 @dataclass(frozen=True, slots=True)
 class RootRecord:
-    """A kind of record.
-
-    ``pattern``: its path relative to the root, as a pattern of ``Path.glob``.
-    """
+    """A kind of record, whose path relative to the root fits ``pattern`` of ``Path.glob``."""
 
     pattern: str
     refused: Callable[[Path], _Refused]
 
 
 def find_record_faults(root: Root) -> list[Finding]:
-    """Open every record of a root as its readers do; a file of a few kilobytes each, and sizes of the package in use.
+    """Open every record of a root as its readers do, and return a finding for each that a reader refuses.
 
-    Returns
-    -------
-    list of Finding
-        One per record that a reader refuses, with what to do; empty if a trainer, a build and the page of the status
-        can open all that they follow.
+    Read are a file of a few kilobytes each, and sizes of the package in use.
     """
     found: dict[str, GenoLeWMError] = {}
     for record in RECORDS:
@@ -132,21 +122,16 @@ RECORDS = (
 
 
 def verify_whole_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding]:
-    """Hash every published file of a root, and open every record and index as its readers do.
+    """Hash every published file of a root, open every record and index as its readers do, and return the findings.
 
-    Returns
-    -------
-    list of Finding
-        Those of records and of the index first; empty if a reader can open everything.
+    Those of records and of the index come first.
 
     Raises
     ------
-    MissingResourceError
-        If the folder is not a root.
+    MissingResourceError, ResourceError
+        If the folder is not a root, or a folder cannot be read.
     RootError
         If ``root.json`` is damaged.
-    ResourceError
-        If a folder cannot be read.
     """
     root.check_is_root()
     return [*further_findings(root), *verify_root(root, progress=progress)]

@@ -28,7 +28,7 @@ _GUIDES = [
     ),
     "genolewm_assets.sources.files.local",
     *(f"genolewm_assets.forensic.abif.{name}" for name in ("directory", "file", "plaintext", "tags", "values")),
-    *(f"genolewm_assets.forensic.sizing.{name}" for name in ("run", "southern", "standards")),
+    "genolewm_assets.forensic.sizing.run",
 ]
 
 

@@ -1,8 +1,6 @@
 """The report of a move of ``packages/current``: what changed in ClinVar, in the benches and in training, in Markdown.
 
-The text is a function of the two packages and of the ClinVar tables: it names no time, no run and no folder outside the
-root. Not here: the comparison (``packages.diff``, ``variants.changes``), where the report is kept
-(``assets.packages.move_report``).
+The text is a function of the two packages and of the ClinVar tables: it names no time, run or folder outside the root.
 """
 
 from __future__ import annotations
@@ -42,12 +40,8 @@ class MoveFacts:
 
     Attributes
     ----------
-    move
-        The package in use and the one before.
-    info
-        ``package.json`` of the package in use.
-    info_before
-        ``package.json`` of the package before; None if there is none, or it cannot be opened.
+    info, info_before
+        ``package.json`` of the package in use, and of the one before; None if there is none, or it cannot be opened.
     diff
         Comparison of the packages; None as above.
     clinvar

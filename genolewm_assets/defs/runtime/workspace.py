@@ -169,10 +169,7 @@ class Workspace:
         return KnownDigests(folder, self.progress) if self.surveyed else RecordedDigests(folder)
 
     def load_encoder(self, device: str, **batch: Any) -> CausalLMStateEncoder:
-        """Load the catalogue's model on a torch device; ``auto`` selects the best one available.
-
-        ``batch`` are arguments of the encoder on which its states do not depend.
-        """
+        """Load the catalogue's model on a torch device (``auto``: the best one); states do not depend on ``batch``."""
         from genolewm_assets.encoders import CausalLMStateEncoder
 
         window_bp = self.catalog.window_profile.window_bp

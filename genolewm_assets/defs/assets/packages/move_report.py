@@ -4,8 +4,6 @@
 
     <root>/packages/reports/<move>.md      the report, Markdown with embedded pictures
     <root>/packages/reports/<move>.json    its figures, and a SHA-256 of both; absent where something was not compared
-
-Not here: its text (``display.package_report``).
 """
 
 from __future__ import annotations
@@ -19,15 +17,7 @@ from typing import TYPE_CHECKING
 from genolewm_assets.defs.assets import count_changes
 from genolewm_assets.defs.runtime import Workspace
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.packages import (
-    CURRENT_FILE,
-    REPORTS,
-    Move,
-    PackageRef,
-    compare_packages,
-    folder_of,
-    open_tables,
-)
+from genolewm_assets.packages import CURRENT_FILE, REPORTS, Move, PackageRef, compare_packages, folder_of, open_tables
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.files import canonical_json, naming, read_document, read_record, write_atomic
 

@@ -63,10 +63,7 @@ from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import ALLELE_KEY
 
 #: Meaning of the entries of the dataset card.
-CARD_ENTRIES = {
-    "card": "the dataset card of the package",
-    "card_yaml": "its head, which the Hugging Face Hub reads",
-}
+CARD_ENTRIES = {"card": "the dataset card of the package", "card_yaml": "its head, which the Hugging Face Hub reads"}
 
 
 def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
