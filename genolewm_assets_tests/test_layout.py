@@ -89,10 +89,7 @@ def test_a_face_exports_what_others_import_and_what_is_documented(room: str) -> 
 #: Imported, though not declared: they are part of another one.
 PARTS = {"pydantic-core": "pydantic", "dagster-pipes": "dagster"}
 #: Packages of extras that the code imports where they are installed, and asks for where they are not.
-OPTIONAL = {
-    "dagster_ray": ("ray", "dagster-ray"),
-    "dagster_k8s": ("deploy", "dagster-k8s"),
-}
+OPTIONAL = {"dagster_ray": ("ray", "dagster-ray"), "dagster_k8s": ("deploy", "dagster-k8s")}
 
 
 def imported_names(file: Path) -> Iterator[str]:

@@ -85,10 +85,7 @@ def test_wanted_records_are_read(tmp_path: Path) -> None:
     rows = [("1", "7", "CLNSIG=Benign"), ("2", "8", info), ("3", "9", ".")]
     vcf.write_text("#CHROM\n" + "".join(f"21\t{pos}\t{id_}\tA\tC\t.\t.\t{info}\n" for pos, id_, info in rows))
     read = list(read_records(vcf, lambda identity, allele: identity in {8, 9} and allele.chrom == "chr21"))
-    assert read == [
-        (Allele("chr21", 2, "A", "C"), "P", 3, 8, 5),
-        (Allele("chr21", 3, "A", "C"), "OTHER", 0, 9, -1),
-    ]
+    assert read == [(Allele("chr21", 2, "A", "C"), "P", 3, 8, 5), (Allele("chr21", 3, "A", "C"), "OTHER", 0, 9, -1)]
     vcf.write_text("#CHROM\nno record\n")
     with pytest.raises(VcfError, match=r"clinvar\.vcf:2: cannot be read"):
         list(read_records(vcf, lambda *_: True))

@@ -186,10 +186,7 @@ def real_differences(rcrs: str, real_genomes: list[str]) -> list[tuple[Differenc
 @pytest.mark.slow
 @pytest.mark.parametrize("by_haplogroup", [True, False])
 def test_no_real_genome_has_a_near_copy_on_another_side(
-    rcrs: str,
-    real_names: list[str],
-    real_differences: list[tuple[Difference, ...]],
-    by_haplogroup: bool,
+    rcrs: str, real_names: list[str], real_differences: list[tuple[Difference, ...]], by_haplogroup: bool
 ) -> None:
     branches = [call_branch(found, rcrs) for found in real_differences]
     for seed in range(8):

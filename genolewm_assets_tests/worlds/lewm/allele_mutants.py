@@ -15,12 +15,7 @@ from genolewm_assets.edits.placed_edits import EditPlace
 from genolewm_assets.edits.rules import EditRules
 from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import RelEdit, Variant, reverse_complement_edit, trim_alleles
-from genolewm_assets.holdouts.alleles import (
-    find_newly_labelled,
-    list_in_genes,
-    list_in_intervals,
-    list_newly_labelled,
-)
+from genolewm_assets.holdouts.alleles import find_newly_labelled, list_in_genes, list_in_intervals, list_newly_labelled
 from genolewm_assets.holdouts.index import HoldoutIndex
 from genolewm_assets.holdouts.schema import VariantOrigin
 from genolewm_assets.package_build.split import find_regions
