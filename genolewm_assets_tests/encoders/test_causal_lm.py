@@ -206,9 +206,7 @@ def change_weights(folder: Path, **tensors: torch.Tensor | None) -> None:
     ("scale", "error", "says"),
     [(1e6, ConfigurationError, "exceeds the range of float16"), (float("nan"), CorruptResourceError, "not finite")],
 )
-def test_states_that_cannot_be_stored_are_refused(
-    scale: float, error: type[GenoLeWMError], says: str, model_copy: Path
-) -> None:
+def test_states_not_storable_are_refused(scale: float, error: type[GenoLeWMError], says: str, model_copy: Path) -> None:
     change_weights(model_copy, model__norm__weight=torch.full((64,), scale))
     encoder = encoders.CausalLMStateEncoder(model_copy, dtype="float16")
     with pytest.raises(error) as caught:

@@ -7,11 +7,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Holdout, Interval, Split
-from genolewm_assets.holdouts.alleles import (
-    find_newly_labelled,
-    list_in_genes,
-    list_newly_labelled,
-)
+from genolewm_assets.holdouts.alleles import find_newly_labelled, list_in_genes, list_newly_labelled
 from genolewm_assets.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.holdouts.held_intervals import HeldInterval, HeldIntervals, hold_genes
 from genolewm_assets.holdouts.policy import HoldoutPolicy

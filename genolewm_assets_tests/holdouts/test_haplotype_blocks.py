@@ -109,8 +109,7 @@ def test_phased_blocks_equal_a_referee_of_loops(alleles: list[Allele], data: st.
 def test_alleles_without_a_genotype_are_linked_among_themselves(alleles: list[Allele], data: st.DataObject) -> None:
     order = sorted(alleles)
     known = np.array(data.draw(st.lists(st.booleans(), min_size=len(order), max_size=len(order))), dtype=bool)
-    carried = np.repeat(known[:, None], 2, axis=1)
-    genotypes = PhasedGenotypes.from_bools(carried, known)
+    genotypes = PhasedGenotypes.from_bools(np.repeat(known[:, None], 2, axis=1), known)
     found = find_blocks(gnomad(alleles), link_bp=15, max_block_bp=30, carried=genotypes)
     for phased in (True, False):
         part = [i for i in range(len(order)) if known[i] == phased]

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 from genolewm_assets.genome import EVALUATION, Holdout, Interval, IntervalArray, Split, first_met, meets
 from genolewm_assets.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock
-from genolewm_assets.holdouts.held_intervals import (
-    HeldInterval,
-    HeldIntervals,
-    hold_blocks,
-    hold_contigs,
-    hold_genes,
-)
+from genolewm_assets.holdouts.held_intervals import HeldInterval, HeldIntervals, hold_blocks, hold_contigs, hold_genes
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.holdouts.schema import IntervalReason
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, allele, clinvar
@@ -137,9 +131,7 @@ def columns(spans: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 @given(SPANS, SPANS)
-def test_first_met_is_the_first_of_those_that_share_a_base(
-    held: list[tuple[int, int]], asked: list[tuple[int, int]]
-) -> None:
+def test_first_met_is_the_first_that_shares_a_base(held: list[tuple[int, int]], asked: list[tuple[int, int]]) -> None:
     intervals = IntervalArray.from_unsorted(*columns(held))
     expected = [
         next((i for i, (a, b) in enumerate(intervals) if set(range(a, b)) & set(range(start, end))), -1)

@@ -126,8 +126,7 @@ def test_new_labels_whatever_their_stars() -> None:
         "chr17": clinvar([allele(1, label="P", stars=0), allele(2, label="LB"), allele(3, label="VUS"), allele(4)]),
         "chr20": clinvar([allele(1, label="B", chrom="chr20")]),
     }
-    earlier = {"chr17": clinvar([allele(1, label="VUS"), allele(4, label="B")])}
-    counts = count_new_labels(later, earlier)
+    counts = count_new_labels(later, {"chr17": clinvar([allele(1, label="VUS"), allele(4, label="B")])})
     assert {name: n for name, n in counts.items() if n} == {
         "new_labels.became_labelled.pathogenic": 1,
         "new_labels.new.benign": 2,
@@ -153,8 +152,7 @@ def test_analysis_set_and_whole_assembly_are_conclusive() -> None:
 
 
 def test_missing_contig_and_foreign_genome() -> None:
-    table = genome({"chr21": 0.5})
-    assert assembled_shares(table, ["chr21", "chr5"]) == {"chr21": 1.0, "chr5": 0.0}
+    assert assembled_shares(genome({"chr21": 0.5}), ["chr21", "chr5"]) == {"chr21": 1.0, "chr5": 0.0}
 
 
 def test_share_of_the_real_slices(shared_data: Path) -> None:

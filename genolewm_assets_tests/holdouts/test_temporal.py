@@ -47,9 +47,7 @@ WEEKLY = [str(date(2024, 1, 7) + timedelta(weeks=n)) for n in range(120)]
         ("2026-02-26", 12, [], None),
     ],
 )
-def test_the_newest_release_at_least_so_many_months_older(
-    release: str, months: int, known: list[str], expected: str | None
-) -> None:
+def test_the_newest_release_of_such_an_age(release: str, months: int, known: list[str], expected: str | None) -> None:
     assert newest_at_age(release, months, known) == expected
     assert newest_at_age(release, months, known[::-1]) == expected
 

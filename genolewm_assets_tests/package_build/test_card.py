@@ -101,8 +101,7 @@ def test_datasets_loads_a_package_in_which_splits_are_empty(tmp_path):
     write_package(tmp_path / "package", sources)
     found = load(tmp_path / "package", tmp_path, "windows", "variants")
     assert set(found["windows"]) == {"train", "validation"}
-    text = (tmp_path / "package" / "README.md").read_text()
-    assert "not loadable by `datasets`: `test`" in text
+    assert "not loadable by `datasets`: `test`" in (tmp_path / "package" / "README.md").read_text()
 
 
 def snippets(directory: Path) -> str:

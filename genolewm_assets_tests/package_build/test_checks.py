@@ -173,8 +173,7 @@ def test_a_lost_window_and_a_lost_allele_are_found(written):
 def test_a_table_of_another_schema_is_found(written):
     directory, sources = written
     path = directory / "variants/validation.parquet"
-    table = pq.read_table(path).drop_columns(["af"])
-    pq.write_table(table, path)
+    pq.write_table(pq.read_table(path).drop_columns(["af"]), path)
     checks = check_package(directory, read_package_info(directory), sources)
     assert failed(checks) == set(PACKAGE_CHECKS)
     assert "variants/validation.parquet" in str(checks[0].figures["problems"])
@@ -208,8 +207,7 @@ def test_a_role_in_which_two_holdouts_disagree_is_settled_before_the_check(tmp_p
         ("holdout-haplotypes", "validation", "chr17", 3_000, 3_100),
     )
     listed = held_alleles(("holdout-temporal", "validation", alleles("chr21", [3_000])[0]))
-    sources = make_sources(intervals=both, alleles=listed)
-    report = write_package(tmp_path, sources)
+    report = write_package(tmp_path, make_sources(intervals=both, alleles=listed))
     assert failed(report.checks) == set()
     assert report.counts["validation.holdout-clinvar.windows"] == 0
     assert report.counts["validation.holdout-clinvar.clinvar_alleles"] == 0

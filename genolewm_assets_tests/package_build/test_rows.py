@@ -33,13 +33,7 @@ from genolewm_assets.package_build.rows import (
 from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages.info import read_package_info
 from genolewm_assets.packages.reader import Package
-from genolewm_assets.packages.schema import (
-    PACKAGE_CONTROLS,
-    PACKAGE_VARIANTS,
-    PACKAGE_WINDOWS,
-    CacheRef,
-    VariantSource,
-)
+from genolewm_assets.packages.schema import PACKAGE_CONTROLS, PACKAGE_VARIANTS, PACKAGE_WINDOWS, CacheRef, VariantSource
 from genolewm_assets.windows.reference.table import build_window_table
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
@@ -116,8 +110,7 @@ def test_corpus_rows_keep_place_and_record():
 
 
 def test_controls_are_the_reference_one_to_five_bases_further_on():
-    member = Membership(Split.TEST, "holdout-chr")
-    windows = reference_table([3, 4], member=member)
+    windows = reference_table([3, 4], member=Membership(Split.TEST, "holdout-chr"))
     table = control_rows(windows)
     PACKAGE_CONTROLS.check(table.schema, where="rows")
     assert table["shift_bp"].to_pylist() == [1, 2, 3, 4, 5] * 2
@@ -141,8 +134,7 @@ def test_variant_rows_of_both_sources_in_one_order():
     )
     PACKAGE_VARIANTS.check(rows.schema, where="rows")
     assert rows.num_rows == gnomad("chr17").num_rows + clinvar("chr17").num_rows + 1
-    found = rows.to_pylist()
-    held = [row for row in found if row["holdout"]]
+    held = [row for row in rows.to_pylist() if row["holdout"]]
     assert [row["pos"] for row in held] == sorted(row["pos"] for row in held)
     by_source = {row["source"]: row for row in held}
     assert (by_source["gnomad"]["af"], by_source["gnomad"]["label"], by_source["gnomad"]["gene_ids"]) == (

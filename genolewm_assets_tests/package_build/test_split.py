@@ -99,8 +99,7 @@ def test_alleles_are_split_as_a_plain_loop_over_the_definitions_does(stretches, 
     listed = held_alleles(*(("holdout-temporal", role, alleles("chr17", [at])[0]) for role, at in sites))
     _, regions, index = decide(intervals(*stretches), listed)
     starts = sorted({at for _, at in sites} | {at + 1 for _, at in sites} | set(range(0, 6_000, 250)))
-    snvs = pa.Table.from_pylist(alleles("chr17", starts))
-    masks = split_alleles(snvs, regions, index)
+    masks = split_alleles(pa.Table.from_pylist(alleles("chr17", starts)), regions, index)
     for i, at in enumerate(starts):
         met = {(h, r) for h, r, contig, a, b in stretches if contig == "chr17" and a <= at < b}
         met |= {("holdout-temporal", role) for role, site in sites if site == at}
@@ -235,8 +234,7 @@ def test_windows_that_emit_nothing_are_left_out_and_alleles_follow_the_windows(t
             == counts[f"{split}.holdout-haplotypes.available"]
             == len(ours)
         )
-        variants = pq.read_table(tmp_path / f"variants/{split}.parquet").to_pylist()
-        for row in variants:
+        for row in pq.read_table(tmp_path / f"variants/{split}.parquet").to_pylist():
             if row["holdout"] == "holdout-haplotypes":
                 assert any(start < row["pos"] <= end for start, end in ours)
     reach = PROFILE.window_bp + PROFILE.margin_bp

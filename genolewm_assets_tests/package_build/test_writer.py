@@ -125,8 +125,7 @@ def test_an_allele_in_several_holdouts_serves_each_and_test_wins(tmp_path):
     write_package(tmp_path, make_sources(alleles=listed))
     found = {}
     for split in (Split.VALIDATION, Split.TEST):
-        rows = pq.read_table(tmp_path / f"variants/{split}.parquet").to_pylist()
-        for row in rows:
+        for row in pq.read_table(tmp_path / f"variants/{split}.parquet").to_pylist():
             if row["source"] == "clinvar" and row["pos"] == 351:
                 found.setdefault(row["chrom"], set()).add((row["holdout"], str(split)))
     assert found == {

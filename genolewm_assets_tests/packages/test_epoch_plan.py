@@ -130,8 +130,7 @@ def test_rare_alleles_are_visited_more_often_within_the_bound():
     """Alleles in one of 50 windows cannot give an eighth of all edits, however often the bound lets them be seen."""
     alleles = make_alleles(1_000, 200, with_clinvar=0.02)
     for most in (2, 4, 9):
-        mix = PackageMix(max_visits=most)
-        plan = plan_epoch(alleles, mix, n_edits=8)
+        plan = plan_epoch(alleles, PackageMix(max_visits=most), n_edits=8)
         strata = named_strata(alleles)
         per_window = {name: n / np.count_nonzero(strata == name) for name, n in plan.visits.items()}
         assert per_window[WITH_CLINVAR] == pytest.approx(most - 1, rel=1e-3)

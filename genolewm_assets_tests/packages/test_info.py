@@ -13,13 +13,7 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.packages import files as package_files
 from genolewm_assets.packages.files import WindowShardWriter, write_package_table
-from genolewm_assets.packages.info import (
-    PackageInfo,
-    SplitInfo,
-    parse_package_info,
-    read_package_info,
-    split_digest,
-)
+from genolewm_assets.packages.info import PackageInfo, SplitInfo, parse_package_info, read_package_info, split_digest
 from genolewm_assets.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, CacheRef
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets.store.files.canonical_json import canonical_json

@@ -87,9 +87,7 @@ def test_a_record_is_the_users_own_whatever_the_umask(hashed: list[Path], copy: 
 
 
 @pytest.mark.parametrize("name", [TABLE, "data/train-00000-of-00001.parquet", "package.json", "README.md"])
-def test_a_changed_file_is_found_though_size_and_modification_time_are_equal(
-    hashed: list[Path], copy: Path, name: str
-) -> None:
+def test_a_changed_file_is_found_though_size_and_mtime_are_equal(hashed: list[Path], copy: Path, name: str) -> None:
     open_tables(copy, allow_unaudited=True)
     flip_byte(copy / name)
     for _ in range(2):  # a damaged package is never recorded
@@ -118,9 +116,7 @@ def test_another_copy_at_the_same_place_is_hashed(hashed: list[Path], copy: Path
     assert hashed == [copy, copy]
 
 
-def test_a_file_that_may_still_change_is_not_recorded(
-    hashed: list[Path], copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_may_change_is_unrecorded(hashed: list[Path], copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_ns = max(path.stat().st_ctime_ns for path in copy.rglob("*")) + 10**9
     monkeypatch.setattr(verified.time, "time_ns", lambda: now_ns)
     open_tables(copy, allow_unaudited=True)

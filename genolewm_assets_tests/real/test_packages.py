@@ -81,8 +81,7 @@ def test_held_out_gene_leaves_no_allele_and_no_window(real: RealRoot, release: s
 
 @pytest.mark.parametrize("release", PACKAGED)
 def test_without_a_held_out_gene_training_has_its_anchors(real: RealRoot, release: str) -> None:
-    variants = open_package(real.with_brca1[release]).variants(Split.TRAIN)
-    labels = Counter(variants["label"].to_pylist())
+    labels = Counter(open_package(real.with_brca1[release]).variants(Split.TRAIN)["label"].to_pylist())
     assert labels["P"] > 500
     assert labels["LP"] > 20
 

@@ -34,8 +34,7 @@ def batch_of(
 ) -> TrainingBatch:
     window = make_window(REFERENCE, start, window_bp=window_bp)
     settings = StreamSettings(seed=start, pooling=Pooling.named(kind, 100, "both"))
-    held = AlleleIndex.of(no_alleles())
-    sampler = BatchSampler({}, held, SamplingRules(pooling=settings.pooling))
+    sampler = BatchSampler({}, AlleleIndex.of(no_alleles()), SamplingRules(pooling=settings.pooling))
     stream = RandomStream(SplitWindows([as_batch([window])]), sampler, settings)
     batch = stream.batch(Visits.of([0], plan_of()), epoch=0, position=position)
     rows = np.full((8, 3), float(start), np.float32) if states else None

@@ -230,8 +230,7 @@ def test_a_synthetic_copy_of_a_held_out_allele_is_drawn_again_and_counted(tmp_pa
 
 
 def test_validation_shows_every_window_of_its_holdout_once(package):
-    opened = open_package(package)
-    held = opened.windows(Split.VALIDATION).filter(pc.field("holdout") == "holdout-chr")
+    held = open_package(package).windows(Split.VALIDATION).filter(pc.field("holdout") == "holdout-chr")
     rows = held.filter(pc.field("frozen"))
     assert rows.num_rows == 10 < held.num_rows
     dataset = lewm.GenoLeWMValDataset(package, "holdout-chr", min_left_context_bp=100, windows_per_batch=3)

@@ -103,8 +103,7 @@ def test_rows_of_a_batch_that_are_there_in_part_are_kept(world: FrozenWorld, tmp
     with ArrayStoreWriter(store, specs, key_config=config, batch_rows=BATCH_ROWS) as writer:
         taken = {name: source.get_slice(0, rows, name) for name in source.arrays}
         writer.write_batch(taken, keys=source.keys()[:rows])
-    report = world.freeze(store)
-    assert report.run["tuples_encoded"] == (N_ROWS - rows) * OPTIONS["n_edits"]
+    assert world.freeze(store).run["tuples_encoded"] == (N_ROWS - rows) * OPTIONS["n_edits"]
     assert contents(store) == contents(world.store)
 
 
@@ -192,11 +191,8 @@ def rewritten(world: FrozenWorld, store: Path, name: str | None, index: tuple[in
         ("target_tokens", (0, 4, 2), 1),
     ],
 )
-def test_a_planted_fault_is_found(
-    world: FrozenWorld, tmp_path: Path, name: str, index: tuple[int, ...], value: float
-) -> None:
-    store = rewritten(world, tmp_path / "store", name, index, value)
-    found = checked(world, store)
+def test_a_fault_is_found(world: FrozenWorld, tmp_path: Path, name: str, index: tuple[int, ...], value: float) -> None:
+    found = checked(world, rewritten(world, tmp_path / "store", name, index, value))
     assert {check.name for check in found.values() if not check.passed} == {
         *(() if np.isfinite(value) else FROZEN_CHECKS[1:2]),
         FROZEN_CHECKS[2],

@@ -85,11 +85,7 @@ def test_any_number_of_workers_gives_the_same_batches(world: FrozenWorld, worker
 @given(size=st.integers(1, N_VISITS + 1), ranks=st.integers(1, 3), data=st.data())
 @settings(max_examples=40)
 def test_any_resume_point_and_rank_gives_the_visits_drawn(
-    world: FrozenWorld,
-    drawn: list[list[tuple[Any, np.ndarray]]],
-    size: int,
-    ranks: int,
-    data: st.DataObject,
+    world: FrozenWorld, drawn: list[list[tuple[Any, np.ndarray]]], size: int, ranks: int, data: st.DataObject
 ) -> None:
     epoch, n_batches = data.draw(st.integers(0, EPOCHS - 1)), -(-N_VISITS // size)
     position, rank = data.draw(st.integers(0, n_batches // ranks)) * ranks, data.draw(st.integers(0, ranks - 1))
@@ -240,7 +236,6 @@ def test_a_flipped_byte_is_found_by_the_batch_that_reads_it(world: FrozenWorld, 
 
 
 def test_what_is_no_store_of_frozen_epochs_is_refused(world: FrozenWorld) -> None:
-    root = enclosing_root(world.package)
-    cache = next((root / "embeddings").glob("*"))
+    cache = next((enclosing_root(world.package) / "embeddings").glob("*"))
     with pytest.raises(CorruptResourceError, match="holds no frozen epochs: expected arrays alts, bases"):
         world.frozen(frozen=cache)

@@ -35,14 +35,7 @@ LABELS = {None: -1, "P": 0, "LP": 1, "VUS": 2, "LB": 3, "B": 4, "OTHER": 5}
 CONTIGS = {None: -1, "chr1": 0, "chr17": 16, "chr20": 19, "chr21": 20, "chr22": 21, "chrX": 22, "chrY": 23, "chrM": 24}
 DTYPES = {
     "int8": ("edit_type", "edit_ref", "edit_alt", "label", "edit_source", "planned_source", "frame_shift", "contig"),
-    "int64": (
-        "edit_rel_pos",
-        "edit_pos",
-        "edit_ref_length",
-        "edit_alt_length",
-        "n_edits",
-        "length_change",
-    ),
+    "int64": ("edit_rel_pos", "edit_pos", "edit_ref_length", "edit_alt_length", "n_edits", "length_change"),
     "bool": ("edit_mask", "edit_truncated"),
 }
 

@@ -176,8 +176,7 @@ def test_a_forked_process_that_drops_a_batch_does_not_free_it():
     blocks = transport.SharedBlocks()
     block = blocks.receive(*sent_by_another_process(blocks, 5))
     held = [block]
-    child = forked(held.clear)
-    assert os.waitpid(child, 0)[1] == 0
+    assert os.waitpid(forked(held.clear), 0)[1] == 0
     held.clear()
     assert np.count_nonzero(blocks._states) == 1
     del block
@@ -207,8 +206,7 @@ def test_a_worker_keeps_its_lane():
     lanes = []
     with ExitStack() as ended:
         for values in ((10, 400_000, 3), (5,)):
-            sends = ended.enter_context(sending(blocks, values))
-            for sent in sends:
+            for sent in ended.enter_context(sending(blocks, values)):
                 assert blocks.receive(*sent).nbytes == sent[3]
             lanes.append(sent[0])
     assert lanes == [0, 1]

@@ -34,9 +34,7 @@ def encoder(model: Path):
 
 def publish(folder: Path, encoder) -> Path:
     return publish_package(
-        folder,
-        encode=lambda windows: encoder.encode_windows(windows, n_blocks=N_BLOCKS),
-        identity=encoder.identity,
+        folder, encode=lambda windows: encoder.encode_windows(windows, n_blocks=N_BLOCKS), identity=encoder.identity
     )
 
 

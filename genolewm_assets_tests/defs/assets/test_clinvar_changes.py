@@ -129,8 +129,7 @@ def test_what_the_page_shows(changed: TinyWorld) -> None:
     assert event.metadata["added"].value == new
     assert event.metadata["class_changed"].value == 1
     picture = re.fullmatch(
-        r"!\[(?P<alt>[^]]*)]\(data:image/svg\+xml;base64,(?P<svg>[^)]+)\)",
-        str(event.metadata["classes_from_to"].value),
+        r"!\[(?P<alt>[^]]*)]\(data:image/svg\+xml;base64,(?P<svg>[^)]+)\)", str(event.metadata["classes_from_to"].value)
     )
     assert picture is not None
     assert picture["alt"] == f"{EARLIER} to {LATER}: {counted(new, 'allele')} added, 1 removed, 1 reclassified"

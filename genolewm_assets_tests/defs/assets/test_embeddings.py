@@ -95,8 +95,7 @@ def test_without_a_named_encoder_only_states_are_refused(world: TinyWorld) -> No
     assert world.materialize("windows/index", partition="chr17").success
     assert world.materialize("corpus/windows", partition="eukaryote_generator").success
     for asset, partition in (("embeddings/cache", "chr17"), ("embeddings/corpus", "eukaryote_generator")):
-        result = world.materialize(asset, partition=partition)
-        (failure,) = result.get_step_failure_events()
+        (failure,) = world.materialize(asset, partition=partition).get_step_failure_events()
         said = str(failure.step_failure_data.error_display_string)
         assert "catalog.yaml (encoder.model): no encoder is named, so no states can be computed." in said
         assert "Write 'encoder: {model: carbon-500m, revision: COMMIT}' or 'encoder: {model: /models/NAME}'" in said

@@ -93,8 +93,7 @@ def test_a_trainer_reads_from_the_root_what_it_would_draw(world: BuiltWorld) -> 
     assert event.metadata["shift_median"].value > 0
 
     # A second run keeps it; another number of epochs or another package makes it stale.
-    again = materialize(world)
-    (kept,) = again.asset_materializations_for_node("tuples__frozen")
+    (kept,) = materialize(world).asset_materializations_for_node("tuples__frozen")
     assert kept.metadata["reused"].value is True
     assert DECLARED.currency(world.workspace(), SECOND).state == "current"
     ask_for(world, 2)

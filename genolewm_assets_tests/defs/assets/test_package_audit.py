@@ -77,8 +77,7 @@ def shown(result: dg.ExecuteInProcessResult, node: str) -> dict[str, dg.Metadata
 def test_a_clean_package_passes_and_its_page_begins_with_what_is_guaranteed(world: BuiltWorld) -> None:
     result = world.materialize("packages/audit", partition=SECOND)
     assert result.success
-    metadata = shown(result, "packages__audit")
-    (kept, _), (name, headline), *_ = metadata.items()
+    (kept, _), (name, headline), *_ = shown(result, "packages__audit").items()
     assert (kept, name) == ("kept", "headline"), "the world has it already"
     report = json.loads((world.root / f"audits/{SECOND}/report.json").read_text())
     assert headline.value == report["headline"]
@@ -194,9 +193,7 @@ def test_a_package_of_which_no_audit_passed_is_audited_when_it_is_built(world: B
     assert automation.tick()[0]["packages/audit"] == {NEW}
 
 
-def test_what_is_not_certain_fails_unless_the_catalogue_declares_it(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_uncertain_fails_unless_it_is_declared(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     def without_labels(*args: object, **options: object) -> AuditReport:
         return audit_package(*args, **(options | {"clinvar": None}))  # type: ignore[arg-type]
 
@@ -250,9 +247,7 @@ def test_rows_of_leaks_are_of_every_kind_in_turn() -> None:
     assert check_no_leak(nothing).figures["not_compared"] == "the package has no training window"
 
 
-@each_row(
-    ("found", "least", "enough"), [(9, 0.9, True), (8, 0.9, False), (0, 0.0, True), (0, 0.01, False), (1, 0.01, True)]
-)
+@each_row("found, least, enough", [(9, 0.9, True), (8, 0.9, False), (0, 0.0, True), (0, 0.01, False), (1, 0.01, True)])
 def test_a_kind_of_planted_leak_is_found_in_the_stated_share(found: int, least: float, enough: bool) -> None:
     check = check_power(report_of(Power("two_snvs", 10, found, least), Power("late_label", 0, 0, 0.9)))
     assert check.passed is enough

@@ -79,8 +79,7 @@ def test_the_definition_carries_the_lineage_and_the_descriptions_tell_it(asset: 
     lineage = SPECS[asset].metadata["dagster/column_lineage"]
     assert lineage == column_lineage(COLUMN_SOURCES[asset])
     assert isinstance(lineage, dg.TableColumnLineage)
-    schema = SPECS[asset].metadata["dagster/column_schema"]
-    for column in schema.columns:
+    for column in SPECS[asset].metadata["dagster/column_schema"].columns:
         for dep in lineage.deps_by_column.get(column.name, ()):
             assert f"`{dep.asset_key.to_user_string()}.{dep.column_name}`" in str(column.description)
 

@@ -125,7 +125,7 @@ def test_the_command_shows_moves_and_forgets_t0(
     assert capfd.readouterr().out.splitlines() == shown, "nothing moved"
 
 
-def test_what_the_command_refuses(
+def test_the_command_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     offer(tmp_path, WEEKLY[:80])

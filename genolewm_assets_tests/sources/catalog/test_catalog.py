@@ -127,9 +127,7 @@ def test_urls_are_resolved(tmp_path: Path, url: str, base: str | None, resolved:
     assert catalog.clinvar.listing == url
 
 
-def test_a_relative_root_and_a_relative_catalogue_are_made_absolute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_root_and_catalogue_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     catalog = load_catalog(write(tmp_path, MINIMAL).name)
     assert catalog.resolve_url("{root}/x", root=Path("data")) == f"{tmp_path}/data/x"

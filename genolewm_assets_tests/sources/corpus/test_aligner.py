@@ -84,9 +84,7 @@ def test_a_repeat_has_no_one_place(tmp_path: Path) -> None:
     assert aligner.align(unit[2_000:] + random_bases(9, 5_000)[:2_000]) is not None
 
 
-def test_the_index_is_made_only_when_something_is_aligned(
-    genome: GenomeSlices, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_index_is_made_only_when_one_is_aligned(genome: GenomeSlices, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError
 

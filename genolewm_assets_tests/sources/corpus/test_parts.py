@@ -103,8 +103,7 @@ def test_files_are_the_same_bytes(genome: GenomeSlices, tmp_path: Path) -> None:
 
 
 def test_parts_cover_each_contig_and_share_their_borders() -> None:
-    lengths = {"a": 100, "b": 30, "c": 5, "d": 36, "e": 1}
-    parts = divide(lengths, part_bp=40, overlap_bp=10)
+    parts = divide({"a": 100, "b": 30, "c": 5, "d": 36, "e": 1}, part_bp=40, overlap_bp=10)
     assert parts == [
         (Stretch("a", 0, 40),),
         (Stretch("a", 30, 70),),

@@ -151,9 +151,7 @@ def test_one_download_at_a_time(site: WebServer, target: Path) -> None:
     fetch(site.url("data.bin"), target)
 
 
-def test_a_full_disk_is_named_and_what_was_there_stays(
-    site: WebServer, target: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_named_and_files_stay(site: WebServer, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target.parent.mkdir()
     target.write_bytes(b"good")
 

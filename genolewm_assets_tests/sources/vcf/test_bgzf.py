@@ -21,8 +21,7 @@ TEXT = b"".join(b"%d,%d\n" % (at, at * 7919 % 9973) for at in range(2_000))
 
 
 def inflate(data: bytes, begin: int = 0, end: int | None = None) -> bytes:
-    batches = read_batches(io.BytesIO(data), label="a.gz", begin=begin, end=end)
-    return b"".join(map(text_of, batches))
+    return b"".join(map(text_of, read_batches(io.BytesIO(data), label="a.gz", begin=begin, end=end)))
 
 
 def text_of(batch: Batch) -> bytes:
@@ -129,9 +128,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("case", BROKEN)
 @pytest.mark.parametrize("read_bytes", [1, 1 << 20])
-def test_a_broken_block_is_named_by_where_it_begins(
-    monkeypatch: pytest.MonkeyPatch, case: str, read_bytes: int
-) -> None:
+def test_a_broken_block_is_named_by_its_beginning(monkeypatch: pytest.MonkeyPatch, case: str, read_bytes: int) -> None:
     cut_small(monkeypatch, 1 << 20, read_bytes)
     data, message = BROKEN[case]
     with pytest.raises(VcfError, match=message) as caught:

@@ -71,9 +71,7 @@ def test_very_many_keys_and_empty_items(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_line_over_the_limit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, threads: int
-) -> None:
+def test_too_long_a_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, threads: int) -> None:
     monkeypatch.setattr(vcf_scan, "MAX_LINE_BYTES", 1 << 20)
     for at, text in (
         (5, HEAD.encode() + b"x" * (12 << 20)),
@@ -159,9 +157,7 @@ def write_long_plain(path: Path, head: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("what", ["scan", "count"])
 @pytest.mark.parametrize("write", [write_long_bgzf, write_long_gzip, write_long_plain])
-def test_a_line_of_a_gigabyte_takes_little_memory(
-    tmp_path: Path, write: Callable[[Path, str], None], what: str
-) -> None:
+def test_lines_of_a_gigabyte_take_little_memory(tmp_path: Path, write: Callable[[Path, str], None], what: str) -> None:
     path = tmp_path / "long.vcf.gz"
     write(path, HEAD + RECORD + "chr17\t4\t.\tA\tT\t.\tPASS\t")
     answer = work_in_a_child(what, path)
@@ -232,9 +228,7 @@ def test_a_clinvar_record_that_would_not_fit_once_per_allele_is_refused(tmp_path
         build_clinvar_shard(path, release="x", contigs=GRCH38, reference=None, out_dir=tmp_path / "out")
 
 
-def test_records_that_are_large_together_come_in_several_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_that_are_large_together_make_several_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [("chr17", at, f"n{at}", "A" * 20 * at, "C,G,T", "PASS", "AF=.") for at in range(1, 60)]
     path = write_text(tmp_path / "a.vcf", vcf_text(records))
     monkeypatch.setattr(vcf_scan, "MAX_RECORD_BYTES", 5_000)

@@ -61,9 +61,7 @@ def read(source: Path | VcfSource, contig: Contig | None, *, threads: int = 2) -
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("batch", [1, 1 << 22])
-def test_each_contig_is_read_with_its_lines(
-    vcf: Path, monkeypatch: pytest.MonkeyPatch, threads: int, batch: int
-) -> None:
+def test_a_contig_is_read_by_its_lines(vcf: Path, monkeypatch: pytest.MonkeyPatch, threads: int, batch: int) -> None:
     everything, alleles = read(vcf, None)
     assert (len(everything), alleles) == (16_000, 32_000)
     monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", batch)
@@ -83,8 +81,7 @@ def test_the_index_is_asked_for_the_name_that_the_file_uses(tmp_path: Path, csi:
 
 
 def test_without_an_index_all_blocks_are_given(tmp_path: Path, vcf: Path) -> None:
-    bare = Path(shutil.copy(vcf, tmp_path / "bare.vcf.gz"))
-    assert read(bare, GRCH38["chr17"]) == read(vcf, None)
+    assert read(Path(shutil.copy(vcf, tmp_path / "bare.vcf.gz")), GRCH38["chr17"]) == read(vcf, None)
     plain = write_text(tmp_path / "plain.vcf", vcf_text(records_of("chr17", 5), info=PLAIN))
     shutil.copy(f"{vcf}.tbi", f"{plain}.tbi")
     assert len(read(plain, GRCH38["chr17"])[0]) == 5

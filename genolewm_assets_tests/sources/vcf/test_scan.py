@@ -112,7 +112,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("case", HOSTILE)
 @pytest.mark.parametrize("how", ["plain", "bgzip"])
 @pytest.mark.parametrize("size_bytes", [3, 1 << 20])
-def test_hostile_text_is_named(
+def test_bad_text_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, how: str, size_bytes: int
 ) -> None:
     cut_small(monkeypatch, size_bytes)

@@ -151,9 +151,7 @@ def test_every_line_of_the_real_files_becomes_a_record(shared_data: Path) -> Non
 
 
 @pytest.mark.nightly
-def test_real_files_say_the_same_however_they_are_read(
-    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_real_files_read_alike_in_every_way(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(path for path in real_files(shared_data) if "r3.0" in path.name)
     whole = digest(path)
     text = gzip.decompress(path.read_bytes())

@@ -95,9 +95,7 @@ def test_locks_of_one_machine_only(
 @pytest.mark.parametrize(
     ("name", "never"), [("a new name", True), ("appended bytes", False), ("the renewal of a lock", False)]
 )
-def test_a_change_that_is_seen_late_or_never(
-    root: Root, monkeypatch: pytest.MonkeyPatch, name: str, *, never: bool
-) -> None:
+def test_a_change_is_seen_late_or_never(root: Root, monkeypatch: pytest.MonkeyPatch, name: str, *, never: bool) -> None:
     real, first = sees, dict[Path, float]()
 
     def see(each: str, folder: Path) -> bool:

@@ -187,8 +187,7 @@ def test_positions_that_are_not_sorted_lead_to_no_place_behind_a_room(monkeypatc
 
 @pytest.mark.parametrize("side", ["both", "right"])
 def test_a_radius_of_any_size_pools_the_whole_window(side):
-    reference = simulate_reference()
-    windows = SplitWindows([as_batch([make_window(reference, 3_000)])])
+    windows = SplitWindows([as_batch([make_window(simulate_reference(), 3_000)])])
     for radius in (sys.maxsize, 2**70):
         rules = SamplingRules(pooling=Pooling("local", radius, side))
         Samplers(windows, {}, AlleleIndex.of(no_alleles()), rules).compare(

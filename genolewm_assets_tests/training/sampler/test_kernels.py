@@ -163,8 +163,7 @@ def alleles_at(before, pos, behind):
 )
 @settings(max_examples=300, deadline=None)
 def test_rows_between_two_positions(pos, low, size):
-    alleles = alleles_at([7, 9], pos, [1, 10, 20])
-    found = held_kernels.rows_between(alleles, 1, low, low + size)
+    found = held_kernels.rows_between(alleles_at([7, 9], pos, [1, 10, 20]), 1, low, low + size)
     assert found == tuple(2 + np.searchsorted(pos, [low, low + size]))
 
 
