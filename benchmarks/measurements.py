@@ -30,7 +30,7 @@ from benchmarks.vcf.simulated_genome import simulate_contig
 from benchmarks.vcf.spelling_tables import spelling_table
 from benchmarks.vcf.tables import Setting, scaling_table, speed_table
 from genolewm_assets.genome import PROFILES
-from genolewm_assets.lewm.windows.table import build_window_table
+from genolewm_assets.windows.reference.table import build_window_table
 
 PARTS = (
     "speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage", "forensic", "stream",

@@ -7,17 +7,17 @@ from pathlib import Path
 from genolewm_assets.defs.assets.packages import audit_table
 from genolewm_assets.encoders import state_cache
 from genolewm_assets.forensic.runs import tables as run_tables
-from genolewm_assets.lewm.corpus import windows as corpus_windows
-from genolewm_assets.lewm.frozen import rows as frozen_rows
-from genolewm_assets.lewm.holdouts import schema as holdout_schema
-from genolewm_assets.lewm.mapped import layout
-from genolewm_assets.lewm.packages import schema as package_schema
-from genolewm_assets.lewm.windows import schema as window_schema
+from genolewm_assets.holdouts import schema as holdout_schema
+from genolewm_assets.memory_mapped import layout
 from genolewm_assets.mito.genomes import table as genome_table
 from genolewm_assets.mito.tokens import store as token_store
 from genolewm_assets.mito.variants import schema as variant_schema
+from genolewm_assets.packages import schema as package_schema
 from genolewm_assets.store.tables.schema import TableSchema
+from genolewm_assets.training.precomputed_epochs import rows as frozen_rows
 from genolewm_assets.variants import schema
+from genolewm_assets.windows.corpus import windows as corpus_windows
+from genolewm_assets.windows.reference import schema as window_schema
 
 MODULES = (
     schema,

@@ -29,9 +29,9 @@ from genolewm_assets.encoders import CausalLMStateEncoder
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import CLASSES, DECIDED, HARMFUL
 from genolewm_assets.lewm import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
-from genolewm_assets.lewm.packages import Package, open_package, open_tables
-from genolewm_assets.lewm.packages.pointer import open_current
-from genolewm_assets.lewm.training.batches import TrainingBatch, encode_targets
+from genolewm_assets.packages import Package, open_package, open_tables
+from genolewm_assets.packages.pointer import open_current
+from genolewm_assets.training.batches import TrainingBatch, encode_targets
 
 HOLDOUTS = ("holdout-chr", "holdout-clinvar")
 LINE = "{:>6}  {:<16}  {:<16}  {}"

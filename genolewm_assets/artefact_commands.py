@@ -91,7 +91,7 @@ def cache_export(
 
     Example: `genolewm cache export data/embeddings/0123456789abcdef --format parquet --output chr21.parquet`
     """
-    from genolewm_assets.lewm.states import export_states
+    from genolewm_assets.states import export_states
     from genolewm_assets.store.arrays import export_array_store
     from genolewm_assets.store.tables import TableFormat
 
@@ -116,7 +116,7 @@ def cache_index(
 
     Example: `genolewm cache index --root data`
     """
-    from genolewm_assets.lewm.states import check_cache_index, refresh_cache_index
+    from genolewm_assets.states import check_cache_index, refresh_cache_index
     from genolewm_assets.store.artefacts import Root
 
     with ConsoleProgress(err) as progress:
@@ -145,7 +145,7 @@ def cache_find(
 
     Example: `genolewm cache find 0123456789abcdef0123456789abcdef --root data`
     """
-    from genolewm_assets.lewm.states import open_cache_index, parse_window_hash
+    from genolewm_assets.states import open_cache_index, parse_window_hash
     from genolewm_assets.store.artefacts import Root
 
     wanted = parse_window_hash(window)
@@ -185,8 +185,8 @@ def package_verify(path: PackagePath, cache_root: CacheRootOption = None, *, as_
 
     Example: `genolewm package verify data/packages/2026-02-26/0a1b2c3d4e5f`
     """
-    from genolewm_assets.lewm.mapped import find_mapped_faults
-    from genolewm_assets.lewm.packages import verify_package
+    from genolewm_assets.memory_mapped import find_mapped_faults
+    from genolewm_assets.packages import verify_package
 
     with ConsoleProgress(err) as progress:
         findings = verify_package(path, cache_root=cache_root, progress=progress)
@@ -207,7 +207,7 @@ def package_diff(
 
     Example: `genolewm package diff data/packages/2020-11-07/0a1b2c3d4e5f data/packages/2026-02-26/f5e4d3c2b1a0`
     """
-    from genolewm_assets.lewm.packages import diff_packages
+    from genolewm_assets.packages import diff_packages
 
     found = diff_packages(before, after)
     if as_json:
@@ -228,7 +228,7 @@ def package_pin(
 
     Example: `genolewm package pin 2020-11-07 --root data`
     """
-    from genolewm_assets.lewm.packages import pin_release
+    from genolewm_assets.packages import pin_release
 
     if (release is None) is not newest:
         raise typer.BadParameter("name a release, or give --newest")
@@ -255,7 +255,7 @@ def holdouts_t0(
     """
     from genolewm_assets.defs.runtime import Workspace
     from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-    from genolewm_assets.lewm.holdouts import move_t0, read_kept
+    from genolewm_assets.holdouts import move_t0, read_kept
     from genolewm_assets.store.artefacts import ROOT_FILE
 
     if release is not None and clear:

@@ -47,8 +47,7 @@ audit_app = typer.Typer(
 )
 
 FastaOption = Annotated[
-    Path | None,
-    typer.Option("--reference", readable=False, help="Indexed FASTA; default: that of the package's root."),
+    Path | None, typer.Option("--reference", readable=False, help="Indexed FASTA; default: that of the package's root.")
 ]
 
 HoldoutsOption = Annotated[
@@ -60,8 +59,7 @@ LayoutOption = Annotated[
     str | None, typer.Option("--layout", help="`package` or `geno-lewm`; default: what the folder is.")
 ]
 EncoderOption = Annotated[
-    str | None,
-    typer.Option("--encoder", help="Folder of a DNA language model: also compare states of edited windows."),
+    str | None, typer.Option("--encoder", help="Folder of a DNA language model: also compare states of edited windows.")
 ]
 MembershipOption = Annotated[
     int,
@@ -69,8 +67,7 @@ MembershipOption = Annotated[
 ]
 LayerOption = Annotated[int, typer.Option("--layer", help="Hidden state of --encoder, as in the catalogue.")]
 ComputeOption = Annotated[
-    Literal["float32", "bfloat16"],
-    typer.Option("--compute", help="Precision of --encoder, as in the catalogue."),
+    Literal["float32", "bfloat16"], typer.Option("--compute", help="Precision of --encoder, as in the catalogue.")
 ]
 
 
@@ -218,9 +215,9 @@ def plant(
     Example: `genolewm audit plant data/packages/2026-02-26/0a1b2c3d4e5f planted --kind copy_95`
     """
     from genolewm_assets.audit import find_fasta, open_files, plant_leaks
-    from genolewm_assets.lewm.packages import open_tables
+    from genolewm_assets.packages import open_tables
 
-    open_tables(package)  # raises if it is damaged
+    open_tables(package, allow_unaudited=True)  # raises if it is damaged
     fasta = reference or find_fasta(open_files(package, holdouts))
     planted, failed = plant_leaks(package, output, fasta, kind or (), number=number, seed=seed, holdouts=holdouts)
     if as_json:

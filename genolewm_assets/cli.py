@@ -159,13 +159,10 @@ def demo(
             walk.report()
     _print_results(results, as_json=as_json)
     if not as_json:
-        summary = f"Outputs: {root}. Open the UI: {shlex.join(_ui_words(root, catalog))}"
+        command = shlex.join(["genolewm", "ui", "--root", str(root), "--catalog", catalog])
+        summary = f"Outputs: {root}. Open the UI: {command}"
         out.print(summary, markup=False, highlight=False, soft_wrap=True)
     _exit_on_failure(results)
-
-
-def _ui_words(root: Path, catalog: str) -> list[str]:
-    return ["genolewm", "ui", "--root", str(root), "--catalog", catalog]
 
 
 def _print_results(results: Sequence[PartitionResult], *, as_json: bool) -> None:
@@ -275,12 +272,7 @@ def verify(root: RootOption = Path("data"), *, as_json: JsonOption = False) -> N
 
 
 @app.command()
-def gc(
-    root: RootOption = Path("data"),
-    *,
-    dry_run: DryRunOption = False,
-    as_json: JsonOption = False,
-) -> None:
+def gc(root: RootOption = Path("data"), *, dry_run: DryRunOption = False, as_json: JsonOption = False) -> None:
     """Remove superseded generations that no package pins, and work directories of killed builds.
 
     Example: `genolewm gc --root data --dry-run`

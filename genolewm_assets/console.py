@@ -1,7 +1,4 @@
-"""Consoles of the commands, which show text from outside as it may be printed, and their progress.
-
-Progress is a bar on a terminal, plain lines elsewhere.
-"""
+"""Consoles of the commands, which show text from outside as it may be printed, and their progress."""
 
 from __future__ import annotations
 
@@ -40,10 +37,7 @@ _LINE_INTERVAL_S = 10.0
 
 
 class ConsoleProgress:
-    """Progress display of the commands, an implementation of :class:`~genolewm_assets.progress.Progress`.
-
-    Use it as a context manager.
-    """
+    """Progress display of the commands, to be used as a context manager: a bar on a terminal, plain lines elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,7 +1,6 @@
 """The Dagster code location: ``dagster dev -m genolewm_assets.definitions``.
 
-The import reads one file, the catalogue's YAML, which names the contig partitions. Settings come from the environment
-variables ``GENOLEWM_ROOT``, ``GENOLEWM_CATALOG`` and ``GENOLEWM_EXECUTOR``.
+The import reads the catalogue's YAML, which names the contig partitions; settings come from the environment.
 """
 
 import dagster as dg

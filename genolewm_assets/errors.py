@@ -41,8 +41,6 @@ def printable(text: str) -> str:
 
     Control characters are written as in JSON (``\u001b``). User, password, signatures and tokens of URLs are ``…``.
 
-    Examples
-    --------
     >>> printable("\x1b[31m s3://me:pw@host/a.vcf?versionId=7&X-Amz-Signature=0a1b")
     '\\u001b[31m s3://…@host/a.vcf?versionId=7&X-Amz-Signature=…'
     """
@@ -51,15 +49,7 @@ def printable(text: str) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun: ``1 fault``, ``2 faults``, ``1,000 entries``.
-
-    Parameters
-    ----------
-    noun
-        What is counted, in the singular.
-    plural
-        Its plural; by default with an s.
-    """
+    """Return a number with its noun, whose plural has an s by default: ``1 fault``, ``2 faults``, ``1,000 entries``."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 

@@ -1,7 +1,7 @@
 """Environment and command of Dagster processes of this project: root, catalogue, DAGSTER_HOME, telemetry off.
 
-Dagster imports from its working directory and reads ``.env`` there, and ``python -m`` imports from it too. So its
-processes, and those that they start, run in :data:`WORKING_FOLDER` with ``PYTHONSAFEPATH``.
+Dagster and ``python -m`` import from the working directory and Dagster reads ``.env`` there. So its processes run in
+:data:`WORKING_FOLDER` with ``PYTHONSAFEPATH``.
 """
 
 from __future__ import annotations

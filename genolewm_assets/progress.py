@@ -25,13 +25,7 @@ NO_PROGRESS: Progress = _NoProgress()
 
 
 class ByteCount:
-    """A running count of bytes, reported to one listener, to which several readers add in turn.
-
-    Parameters
-    ----------
-    total
-        Bytes expected from all readers together.
-    """
+    """A running count of bytes, of those expected from all readers together, to which several readers add in turn."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total, self._done = progress, total, 0

@@ -153,12 +153,7 @@ def _named_home() -> dict[str, str]:
     return {"DAGSTER_HOME": home} if home and stated_storage(Path(home)) else {}
 
 
-def _read_steadily(
-    folder: Path,
-    catalog: str,
-    progress: ConsoleProgress,
-    read: Callable[..., _Found],
-) -> _Found:
+def _read_steadily(folder: Path, catalog: str, progress: ConsoleProgress, read: Callable[..., _Found]) -> _Found:
     """Read again where another process wrote to the history meanwhile."""
     from sqlalchemy.exc import SQLAlchemyError
 

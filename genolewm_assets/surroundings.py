@@ -14,10 +14,7 @@ from genolewm_assets.errors import GenoLeWMError, InputError, ResourceError
 
 
 def enter_utf8() -> None:
-    """Run this command again in UTF-8 mode if the locale has another encoding; later output never fails to encode.
-
-    Names of files are UTF-8 whatever the locale: in ``LC_ALL=POSIX``, Python would read them as ASCII.
-    """
+    """Run this command again in UTF-8 mode if the locale has another encoding, so that names and output fit."""
     if sys.getfilesystemencoding().lower() not in {"utf-8", "utf8"}:
         # For processes that this one starts, too.
         environment = {**os.environ, "PYTHONUTF8": "1"}
@@ -34,18 +31,13 @@ def check_arguments(arguments: Sequence[str]) -> None:
             argument.encode()
         except UnicodeEncodeError as err:
             raise InputError(
-                ascii(argument),
-                "holds bytes that are not UTF-8",
-                remedy="Rename it or use a link to it",
+                ascii(argument), "holds bytes that are not UTF-8", remedy="Rename it or use a link to it"
             ) from err
 
 
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
-    """Print an error raised inside as one line, and exit with its code; with 130 after Ctrl-C.
-
-    So is output that cannot be written, what is buffered included: Python would write that after the exit.
-    """
+    """Print an error raised inside, also by output, as one line, and exit with its code; with 130 after Ctrl-C."""
     try:
         try:
             yield

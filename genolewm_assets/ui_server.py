@@ -1,7 +1,7 @@
 """The process of ``genolewm ui``: runs ``dagster dev``, holds the lock of the root's UI, and says when the UI answers.
 
-One root has one daemon: two on one database of runs would launch runs twice. The lock (``<root>/dagster/ui/lock.json``)
-names its owner and the address of the UI; it is free as soon as the owner's process has ended, however it ended.
+One root has one daemon: two would launch runs twice. The lock (``<root>/dagster/ui/lock.json``) names its owner and
+the address of the UI.
 """
 
 from __future__ import annotations

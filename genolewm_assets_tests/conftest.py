@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.scheduler import LoadScopeScheduling
 
+    from genolewm_assets.store.artefacts import Published, Root
+
 # What other modules than tests say `assert` in explains its failures too.
 pytest.register_assert_rewrite("genolewm_assets_tests.worlds", "genolewm_assets_tests.pictures")
 
@@ -64,7 +67,6 @@ FIRST = (
     "live/test_web_directory.py",
     "browser/test_dagster_ui.py",
     "deploy/test_units.py",
-    "live/test_graphql.py",
     "real/",
     "defs/operations/test_demo.py",
     "crash/test_shard_builds.py",
@@ -280,3 +282,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
             return folder if folder.endswith(SHARING) and not path.endswith(FIRST_CLICK) else path
 
     return ByFile(config, log)
+
+
+@pytest.fixture(scope="session")
+def package_root(tmp_path_factory: pytest.TempPathFactory) -> Root:
+    """Return a root with caches of states and nothing else; not to be changed."""
+    from genolewm_assets.store.artefacts import Root
+    from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST
+
+    root = Root(tmp_path_factory.mktemp("packages") / "root")
+    root.claim("tiny", GENOME_DIGEST)
+    return root
+
+
+@pytest.fixture(scope="session")
+def package(package_root: Root) -> Published:
+    """Return a published package with its caches in that root; not to be changed."""
+    from genolewm_assets_tests.worlds.lewm.package_world import make_caches, make_sources, publish
+
+    sources = make_sources()
+    return publish(package_root, replace(sources, caches=make_caches(package_root, sources)))

@@ -22,7 +22,7 @@ BUDGET_S = {"test-fast": 60, "test": 540, "test-nightly": 5_400}
 SMOKE = TESTS / "live/test_smoke.py"
 #: Folders whose unit tests build or compile too much for `make test-fast`.
 _SLOW_FOLDERS = (
-    "lewm/mapped/", "lewm/package_build/", "lewm/packages/", "lewm/sampler/", "rooms/", "sample/", "sources/clinvar/",
+    "memory_mapped/", "package_build/", "packages/", "training/sampler/", "rooms/", "sample/", "sources/clinvar/",
     "sources/files/", "sources/similarity/", "store/hosts/",
 )  # fmt: skip
 _NIGHTLY_FOLDERS = ("benchmarks", "browser", "deploy", "live", "real")

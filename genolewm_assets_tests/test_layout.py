@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from genolewm_assets_tests.places import REPOSITORY
+from genolewm_assets_tests.conftest import FIRST
+from genolewm_assets_tests.places import REPOSITORY, TESTS
 from genolewm_assets_tests.rooms import dotted, face_of, imports, modules, package_of, python_files
 from genolewm_assets_tests.rows import each_row
 
@@ -37,6 +38,10 @@ def test_folders_hold_at_most_16_modules(folder: str) -> None:
     for path in python_files(folder):
         counts[path.parent] += path.name != "__init__.py"
     assert {str(path): count for path, count in counts.items() if count > MAX_MODULES} == {}
+
+
+def test_what_is_begun_first_exists() -> None:
+    assert [name for name in FIRST if not (TESTS / name).exists()] == []
 
 
 def test_nothing_is_imported_past_a_public_face() -> None:
@@ -84,10 +89,7 @@ def test_a_face_exports_what_others_import_and_what_is_documented(room: str) -> 
 #: Imported, though not declared: they are part of another one.
 PARTS = {"pydantic-core": "pydantic", "dagster-pipes": "dagster"}
 #: Packages of extras that the code imports where they are installed, and asks for where they are not.
-OPTIONAL = {
-    "dagster_ray": ("ray", "dagster-ray"),
-    "dagster_k8s": ("deploy", "dagster-k8s"),
-}
+OPTIONAL = {"dagster_ray": ("ray", "dagster-ray"), "dagster_k8s": ("deploy", "dagster-k8s")}
 
 
 def imported_names(file: Path) -> Iterator[str]:

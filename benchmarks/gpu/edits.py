@@ -14,7 +14,7 @@ from benchmarks.gpu.windows import COMPILER, WINDOW_BP, open_encoder, random_win
 from genolewm_assets.encoders import CausalLMStateEncoder
 from genolewm_assets.encoders.state_checks import null_edit_ratio
 from genolewm_assets.genome import TOKEN_BP, RelEdit
-from genolewm_assets.lewm.states import locus_blocks
+from genolewm_assets.states import locus_blocks
 
 #: SNVs of each window, as in training.
 EDITS = 8

@@ -13,8 +13,8 @@ from benchmarks.gpu.windows import COMPILER, WINDOW_BP, open_encoder, random_win
 from benchmarks.stream.simulated_package import HeldOut, PackageShape, publish_package, write_inputs
 from genolewm_assets.encoders import state_config, write_states
 from genolewm_assets.genome import Contig
-from genolewm_assets.lewm.freezing import write_frozen
 from genolewm_assets.store.artefacts import BuildReport
+from genolewm_assets.training import write_frozen
 
 #: Common alleles per million bases of the package of frozen epochs, as in gnomAD at 1 %.
 _PER_MBP = 8_333

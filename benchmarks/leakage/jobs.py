@@ -50,8 +50,8 @@ def _batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 
 def _filter(fasta: Path, number: int) -> Callable[[], int]:
     from genolewm_assets.genome import GRCH38, IntervalArray
-    from genolewm_assets.lewm.holdouts import Query, SimilarReason
-    from genolewm_assets.lewm.holdouts.similar import WindowKey
+    from genolewm_assets.holdouts import Query, SimilarReason
+    from genolewm_assets.holdouts.similar import WindowKey
     from genolewm_assets.sources.reference import FastaReader
     from genolewm_assets.sources.similarity import SequenceSearch
 

@@ -34,7 +34,7 @@ def _split(folder: Path) -> Callable[[], int]:
 
 
 def _current(folder: Path) -> Callable[[], int]:
-    from genolewm_assets.lewm.packages import move_current, read_latest
+    from genolewm_assets.packages import move_current, read_latest
     from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
     root = open_root(folder).root.path

@@ -20,13 +20,13 @@ from benchmarks.vcf.simulated_genome import simulate_contig
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.genome import GRCH38, Contig
-from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
-from genolewm_assets.lewm.windows.schema import WINDOWS
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts import ArtefactId, BuildPlan, BuildReport, Published, build
 from genolewm_assets.store.tables import TableSchema, write_table
 from genolewm_assets.variants import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
+from genolewm_assets.windows.reference.schema import WINDOWS
 
 #: A tenth of the genome, 313 Mbp. Its longest contig is the longest of all; the second one is held out.
 TENTH = tuple(Contig(name, GRCH38[name].length) for name in ("chr1", "chr20"))

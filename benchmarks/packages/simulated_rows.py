@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from benchmarks.vcf.simulated_genome import spread_positions
 from genolewm_assets.genome import PROFILES, Contig
-from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
-from genolewm_assets.lewm.holdouts import HOLDOUT_ALLELES
-from genolewm_assets.lewm.windows.schema import WINDOWS
+from genolewm_assets.holdouts import HOLDOUT_ALLELES
 from genolewm_assets.variants import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
+from genolewm_assets.windows.reference.schema import WINDOWS
 
 #: Alleles per million bases: gnomAD's of 1 % and more, and ClinVar's.
 _GNOMAD, _CLINVAR = 3_900, 1_150

@@ -29,18 +29,18 @@ from benchmarks.vcf.simulated_genome import simulate_contig
 from genolewm_assets.encoders import state_config, write_states
 from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.genome import GRCH38, PROFILES, Contig, ContigSet, genome_digest
-from genolewm_assets.lewm.corpus import CorpusSource
-from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
-from genolewm_assets.lewm.holdouts import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HoldoutPolicy
-from genolewm_assets.lewm.package_build import SHARD_COLUMNS, PackageSources, write_package
-from genolewm_assets.lewm.packages import POSSIBLE, CacheRef, PackageMix, VariantSource, window_shares
-from genolewm_assets.lewm.windows.schema import WINDOWS
+from genolewm_assets.holdouts import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HoldoutPolicy
+from genolewm_assets.package_build import SHARD_COLUMNS, PackageSources, write_package
+from genolewm_assets.packages import POSSIBLE, CacheRef, PackageMix, VariantSource, window_shares
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter, compute_fingerprint, compute_key
 from genolewm_assets.store.artefacts import ArtefactId, BuildPlan, BuildReport, Root, build
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import write_table
 from genolewm_assets.variants import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.windows.corpus import CorpusSource
+from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
+from genolewm_assets.windows.reference.schema import WINDOWS
 
 PROFILE = PROFILES["default"]
 #: A contig without a window index, on which held-out intervals exclude no window.

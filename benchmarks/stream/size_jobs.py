@@ -35,7 +35,7 @@ Figures = dict[str, float]
 def write(folder: Path) -> int:
     """Write the package, with its checks, and return the number of its windows."""
     from benchmarks.stream.simulated_package import HeldOut, publish_package
-    from genolewm_assets.lewm.packages import read_package_info
+    from genolewm_assets.packages import read_package_info
 
     shutil.rmtree(folder / "root" / "packages", ignore_errors=True)
     package = publish_package(folder, NAME, HeldOut(validation=VALIDATION, test=TEST))
@@ -54,7 +54,7 @@ def imported() -> Figures:
     """Import what a trainer imports, and return the sizes of the process."""
     import torch.utils.data  # noqa: F401
 
-    import genolewm_assets.lewm.training.dataset  # noqa: F401
+    import genolewm_assets.training.dataset  # noqa: F401
 
     return sizes("imports", "self")
 

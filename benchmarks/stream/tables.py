@@ -17,7 +17,7 @@ from benchmarks.stream.simulated_package import HeldOut, PackageShape, publish_p
 from benchmarks.vcf.tables import NO_PEERS, Setting
 from benchmarks.workers import Figures, Job, WorkerError, measure, measure_fresh, open_worker, prime
 from genolewm_assets.genome import Contig
-from genolewm_assets.lewm.freezing import write_frozen
+from genolewm_assets.training import write_frozen
 
 #: Contigs of the package, common alleles per million bases (one in 120), held-out alleles and intervals of the second.
 _CONTIGS, _PER_MBP, _HELD = (Contig("chr2", 10_000_000), Contig("chr17", 5_100_000)), 8_333, 100_000

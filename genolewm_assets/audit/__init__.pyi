@@ -6,11 +6,11 @@ from .membership import measure_membership as measure_membership
 from .planting.plant import plant_leaks as plant_leaks
 from .planting.power import measure_power as measure_power
 from .reading.layouts import Layout as Layout
+from .reading.layouts import earlier_release as earlier_release
+from .reading.layouts import find_clinvar as find_clinvar
+from .reading.layouts import find_fasta as find_fasta
 from .reading.layouts import find_layout as find_layout
 from .reading.package_files import open_files as open_files
-from .reading.root_files import earlier_release as earlier_release
-from .reading.root_files import find_clinvar as find_clinvar
-from .reading.root_files import find_fasta as find_fasta
 from .report import AUDIT_VERSION as AUDIT_VERSION
 from .report import AuditReport as AuditReport
 from .report import LeakKind as LeakKind

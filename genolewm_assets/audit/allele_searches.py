@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from genolewm_assets.audit.emitted import Batch, EmittedCounts, EmittedEdit, draw_batches, read_edits
 from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, keys_of
-from genolewm_assets.audit.normal_alleles import BATCH, BCFTOOLS, Allele, normalise_alleles
-from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.normal_alleles import BATCH, BCFTOOLS, Allele, allele_of, normalise_alleles
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference, encode
@@ -22,6 +22,9 @@ from genolewm_assets.progress import Progress
 #: shared, the allele's neighbourhood is not the window's, as at the end of an exon.
 LEAST_ALTERED = 8
 
+#: Largest difference between an emitted and a declared share, beside that of chance; and tuples of one visit.
+MIX_TOLERANCE, TUPLES_OF_VISIT = 0.02, 8
+
 #: Tuples between two reports of progress.
 _LOOK_TUPLES = 2_000
 
@@ -29,18 +32,12 @@ _KEY = ("chrom", "pos", "ref", "alt")
 
 
 class HeldAlleles:
-    """The held-out alleles of a package, and those that it evaluates with, in bcftools' normal form.
-
-    Parameters
-    ----------
-    files
-        The package; ``holdouts/alleles.parquet`` and the alleles of validation and test are read.
-    """
+    """The held-out alleles of a package, and those that it evaluates with, in bcftools' normal form."""
 
     def __init__(self, files: PackageFiles, reference: Reference) -> None:
-        stated = {_allele(row) for row in files.holdout_rows("alleles", _KEY)}
+        stated = {allele_of(row) for row in files.holdout_rows("alleles", _KEY)}
         for split in EVALUATION:
-            stated |= {_allele(row) for row in files.variants(split, _KEY)}
+            stated |= {allele_of(row) for row in files.variants(split, _KEY)}
         normal = normalise_alleles(stated, reference)
         self._normal_of = normal
         #: Held-out alleles; those without a normal form as they are written.
@@ -50,9 +47,9 @@ class HeldAlleles:
         # Sorted, so that the FASTA is read from one end to the other.
         self._normal = sorted(form for form in normal.values() if form is not None)
 
-    def form(self, row: dict[str, object]) -> Allele:
+    def form(self, row: dict[str, Any]) -> Allele:
         """Return the normal form of a held-out allele; as it is written where there is none."""
-        allele = _allele(row)
+        allele = allele_of(row)
         return self._normal_of[allele] or allele
 
     @property
@@ -77,7 +74,7 @@ def search_training_alleles(
     """Compare the alleles of ``variants/train.parquet``, of any source, with held-out alleles and intervals."""
     found, n, raw = Found(), 0, 0
     rows = files.variants(TRAIN, (*_KEY, "source"))
-    for part in _parts(((_allele(row), str(row["source"])) for row in rows), BATCH):
+    for part in _parts(((allele_of(row), str(row["source"])) for row in rows), BATCH):
         normal = normalise_alleles((allele for allele, _ in part), reference)
         n += len(part)
         for stated, source in part:
@@ -109,8 +106,8 @@ def search_stream(
     progress: Progress,
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
     until: frozenset[str] = frozenset(),
-) -> tuple[SearchResult, SearchResult]:
-    """Draw the training stream, and look for held-out alleles and for edits that were not made in what it emits.
+) -> tuple[SearchResult, SearchResult, SearchResult]:
+    """Draw the training stream; look for held-out alleles and edits that were not made, and count its mix.
 
     Parameters
     ----------
@@ -124,11 +121,11 @@ def search_stream(
     Returns
     -------
     tuple
-        Results for ``recreated_allele`` and ``false_edit``.
+        Results for ``recreated_allele``, ``false_edit`` and ``wrong_mix``.
     """
     found, counts, gaps = Found(), EmittedCounts(), list(held_alleles.gaps)
     if files.without_stream or not least_tuples:
-        return _stream_result(found, counts, 0, [files.without_stream or "the stream was not drawn"])
+        return _stream_result(files, found, counts, 0, [files.without_stream or "the stream was not drawn"])
     altered = held_alleles.altered_kmers(reference)
     windows = {row["window_id"] for row in files.windows(TRAIN, ("window_id",))}
     waiting: dict[Allele, str] = {}
@@ -162,7 +159,7 @@ def search_stream(
     except GenoLeWMError as err:
         gaps.append(f"the stream cannot be drawn ({err})")
     gaps += _stream_gaps(counts, windows, n_alleles)
-    return _stream_result(found, counts, n_alleles, gaps)
+    return _stream_result(files, found, counts, n_alleles, gaps)
 
 
 def _stream_gaps(counts: EmittedCounts, windows: set[str], n_alleles: int) -> Iterator[str]:
@@ -177,8 +174,8 @@ def _stream_gaps(counts: EmittedCounts, windows: set[str], n_alleles: int) -> It
 
 
 def _stream_result(
-    found: Found, counts: EmittedCounts, n_alleles: int, gaps: list[str]
-) -> tuple[SearchResult, SearchResult]:
+    files: PackageFiles, found: Found, counts: EmittedCounts, n_alleles: int, gaps: list[str]
+) -> tuple[SearchResult, SearchResult, SearchResult]:
     edits = SearchResult(
         LeakKind.FALSE_EDIT,
         "first token in which the edited window differs from the unedited one, against the stated token and blocks",
@@ -186,14 +183,42 @@ def _stream_result(
         counts.false_edits,
         tuple(gaps) if not counts.tuples else (),
     )
+    return (
+        SearchResult(
+            LeakKind.RECREATED_ALLELE,
+            "emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "
+            f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make, before and after the "
+            "edit",
+            {"tuples": counts.tuples, "alleles": n_alleles, "tuples without a place": counts.unplaced},
+            found,
+            tuple(gaps),
+        ),
+        edits,
+        _search_mix(files, counts, gaps),
+    )
+
+
+def _search_mix(files: PackageFiles, counts: EmittedCounts, gaps: list[str]) -> SearchResult:
+    """Compare the shares of origins and sources in the tuples drawn with the declared ones."""
+    mix, found, n = files.record.get("mix", {}), Found(), counts.origins.total()
+    declared = mix["declared"] if isinstance(mix.get("declared"), dict) else mix.get("wanted", {})
+    for group, drawn in (("windows", counts.origins), ("edits", counts.sources)) if n else ():
+        expected = declared.get(group, {})
+        for name in sorted({*expected, *drawn}):
+            share, got = expected.get(name, 0.0), drawn[name] / n
+            # The tuples of a visit are of one window, so that as many are drawn by chance as there are visits.
+            by_chance = 4 * (share * (1 - share) * TUPLES_OF_VISIT / n) ** 0.5
+            if abs(got - share) > MIX_TOLERANCE + by_chance:
+                found.add(f"{group} {name}", expected=round(share, 4), got=round(got, 4))
     return SearchResult(
-        LeakKind.RECREATED_ALLELE,
-        f"emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "
-        f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make, before and after the edit",
-        {"tuples": counts.tuples, "alleles": n_alleles, "tuples without a place": counts.unplaced},
+        LeakKind.WRONG_MIX,
+        f"shares of origins and of edit sources in the tuples drawn with default options, to {MIX_TOLERANCE:.0%} and "
+        "four standard errors",
+        {"tuples": n},
         found,
-        tuple(gaps),
-    ), edits
+        tuple(gaps) if not n else (),
+        absent=files.without_stream,
+    )
 
 
 def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_alleles: HeldAlleles) -> None:
@@ -203,20 +228,12 @@ def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_allel
 
 
 def _search_bases(found: Found, edit: EmittedEdit, altered: KmerTable) -> None:
-    """Look for the 31-mers of held-out alleles where an edit cannot be told by its place.
-
-    In the unedited bases too: an edit that takes a held-out allele back tells its effect as one that makes it.
-    """
+    """Look for 31-mers of held-out alleles, before and after an edit, where it cannot be told by its place."""
     if edit.alleles:
         return
     shared = max(int(altered.held(bases).sum()) for bases in (edit.changed, edit.unchanged))
     if shared >= LEAST_ALTERED:
         found.add(edit.window, window=edit.window, shared_31mers=shared)
-
-
-def _allele(row: dict[str, object]) -> Allele:
-    ref, alt = str(row["ref"]).upper(), str(row["alt"]).upper()
-    return Allele(canonical_name(str(row["chrom"])), int(str(row["pos"])), ref, alt)
 
 
 def _parts(items: Iterable[tuple[Allele, str]], size: int) -> Iterator[list[tuple[Allele, str]]]:

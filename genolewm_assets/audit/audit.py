@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from genolewm_assets.audit.allele_searches import HeldAlleles, search_stream, search_training_alleles
+from genolewm_assets.audit.benches import search_benches
 from genolewm_assets.audit.duplicates import search_duplicates
 from genolewm_assets.audit.emitted import Batch, draw_batches
 from genolewm_assets.audit.labels import search_labels
-from genolewm_assets.audit.places import search_places
+from genolewm_assets.audit.places import search_contexts, search_places
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.layouts import Layout, open_layout
 from genolewm_assets.audit.reading.reference import Reference
@@ -40,33 +41,26 @@ def audit_package(
 
     Parameters
     ----------
-    package
-        Folder of the package.
     fasta
         The indexed reference FASTA.
-    holdouts
-        Folder of the holdout tables that count; None: the package's own.
-    layout
-        Layout of the folder; None: the one that it has.
+    holdouts, layout
+        Folder of the holdout tables that count, and layout of the folder; None: those of the package.
     clinvar, clinvar_t0
         ClinVar VCF of the package's release, and of T0; without them labels are not compared.
     least_tuples
         Tuples of the training stream to draw at least; 0: the stream is not drawn.
     draw
         What gives the batches of a package.
-    encoder
+    encoder, encoder_is_causal
         Gives the block states of windows, to compare those of edited and unedited ones; None: they are not compared.
-    encoder_is_causal
-        Whether a state depends only on what is before it in the window; else states before an edit are not compared.
+        Unless a state depends only on what is before it in the window, states before an edit are not compared.
 
     Raises
     ------
-    FastaError
-        If the FASTA or its index cannot be read.
+    FastaError, VcfError
+        If the FASTA, its index or a ClinVar VCF cannot be read.
     MissingResourceError, CorruptResourceError
         If a file of the package is missing or unreadable.
-    VcfError
-        If a ClinVar VCF cannot be read.
     """
     files = open_layout(package, fasta, holdouts, layout)
     with Reference(fasta) as reference:
@@ -80,7 +74,8 @@ def audit_package(
             files, reference, held, held_alleles, least_tuples=least_tuples, progress=progress, draw=draw
         )
         duplicates, shared = search_duplicates(files, held_alleles)
-        labels = tuple(search_labels(files, clinvar, clinvar_t0))
+        labels = tuple(search_labels(files, reference, clinvar, clinvar_t0))
+        evaluated = (search_contexts(files, reference), search_benches(files, reference, clinvar))
     states = search_states(files, encoder, progress=progress, is_causal=encoder_is_causal)
-    results = (*places, similar, alleles, *stream, *duplicates, *labels, states)
+    results = (*places, similar, alleles, *stream, *duplicates, *labels, *evaluated, states)
     return AuditReport(str(package), files.release, results, {**flanks, **shared})

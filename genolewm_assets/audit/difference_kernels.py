@@ -54,20 +54,10 @@ def _step(edited: Codes, reference: Codes, i: int, j: int) -> tuple[int, int]:
 
 @compiled(nogil=True)
 def find_differences(edited: Codes, reference: Codes, found: npt.NDArray[np.int64]) -> int:
-    """Write the differences of an edited window from the reference, from left to right.
+    """Write the differences of an edited window from the reference, from left to right, and return their number.
 
-    Parameters
-    ----------
-    edited, reference
-        Codes; the reference goes on behind the window, as deletions need.
-    found
-        int64, shape (MOST_DIFFERENCES, 4): first base and number of bases in the reference, the same in the window.
-
-    Returns
-    -------
-    int
-        Number of differences; -1 if there are more than ``found`` holds. What lies behind the reference's end is not
-        compared.
+    ``found``: int64, shape (MOST_DIFFERENCES, 4): first base and number of bases in the reference, the same in the
+    window. -1 if there are more. What lies behind the reference's end is not compared.
     """
     i = j = n = 0
     while i < edited.size:

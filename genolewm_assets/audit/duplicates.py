@@ -29,17 +29,8 @@ def either_strand(sequence: str) -> bytes:
 def search_duplicates(
     files: PackageFiles, held_alleles: HeldAlleles
 ) -> tuple[tuple[SearchResult, ...], dict[str, int]]:
-    """Compare the sequences of training with those of evaluation, and validation with test.
+    """Compare the sequences of training with those of evaluation, and validation with test; also count overlaps.
 
-    Returns
-    -------
-    tuple
-        Results for ``duplicate`` and ``shared_evaluation``.
-    dict
-        Training windows that overlap an evaluation window of a holdout of intervals, and the most bases shared.
-
-    Notes
-    -----
     A holdout without intervals holds out alleles only: its windows train by design and are not compared.
     """
     of_intervals = files.compared_holdouts()

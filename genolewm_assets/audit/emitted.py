@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.audit.normal_alleles import Allele
 from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.package_files import TEST
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
 from genolewm_assets.audit.report import Found
 
@@ -31,19 +33,20 @@ class Batch(Protocol):
     """What a trainer gets: tuples and their tokens, as ``docs/api.md`` describes them."""
 
     @property
+    def epoch(self) -> int:
+        """Epoch of the batch, from 0."""
+
+    @property
     def tuples(self) -> Sequence[Any]:
         """The tuples."""
-        ...
 
     @property
     def target_tokens(self) -> Any:
         """int16, shape (tuples, tokens): 6-mers of the edited windows; -1 past the end of a shorter one."""
-        ...
 
     @property
     def block_tokens(self) -> int:
         """DNA tokens of a block that states are pooled by."""
-        ...
 
 
 class StateBatch(Batch, Protocol):
@@ -52,22 +55,15 @@ class StateBatch(Batch, Protocol):
     @property
     def source_states(self) -> Any:
         """float32, shape (tuples, hidden): pooled over the blocks that the tuple names; None without a cache."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class EmittedEdit:
     """The differences of one emitted window from the unedited bases.
 
-    Attributes
-    ----------
-    window
-        Text that names the window.
-    alleles
-        Differences, less than a token apart taken as one, and what neighbouring ones make together, as alleles of the
-        reference; empty where the window has no place there.
-    changed, unchanged
-        The edited bases from 30 before the first difference to 30 behind the last, and the unedited ones there.
+    ``alleles``: differences, less than a token apart taken as one, and what neighbouring ones make together; empty
+    where the window has no place on the reference. ``changed``, ``unchanged``: the edited bases from 30 before the
+    first difference to 30 behind the last, and the unedited ones there.
     """
 
     window: str
@@ -80,18 +76,9 @@ class EmittedEdit:
 class EmittedCounts:
     """What was drawn so far.
 
-    Attributes
-    ----------
-    tuples, unplaced
-        Tuples, and those whose window has no exact place on the reference.
-    entangled
-        Tuples with more differences than are told apart; only their bases are searched.
-    elsewhere
-        Windows whose unedited bases are not those of the reference where they are said to stand.
-    windows
-        ``window_id`` of every window drawn.
-    false_edits
-        Tuples whose edited window is the unedited one, or first differs from it elsewhere than they say.
+    ``entangled``: tuples with more differences than are told apart; only their bases are searched. ``elsewhere``:
+    windows whose unedited bases are not those of the reference at their place. ``origins``, ``sources``: tuples of
+    epochs with default options, by origin of the window and by source of the edit.
     """
 
     tuples: int = 0
@@ -100,29 +87,40 @@ class EmittedCounts:
     elsewhere: set[str] = field(default_factory=set)
     windows: set[str] = field(default_factory=set)
     false_edits: Found = field(default_factory=Found)
+    origins: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
 
 
 def draw_batches(package: Path) -> Iterator[Batch]:
-    """Yield the batches of epoch after epoch of training, with seed 0.
-
-    Every second epoch has several edits in each tuple that can have them, the others the default share.
-    """
+    """Yield the batches of epoch after epoch of training, every second one with several edits in each tuple."""
     from genolewm_assets.lewm import GenoLeWMDataset
 
-    usual = GenoLeWMDataset(package, with_states=False)
+    usual = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)
     joined = GenoLeWMDataset(usual.package, with_states=False, multi_edit_share=1.0)
     for epoch in count():
-        dataset = joined if epoch % 2 else usual
+        dataset = joined if _is_joined(epoch) else usual
         dataset.set_epoch(epoch)
         yield from dataset
+
+
+def _is_joined(epoch: int) -> bool:
+    return epoch % 2 == 1
+
+
+def draw_bench(package: Path, holdout: str, split: str) -> Iterator[Batch]:
+    """Yield the batches of the bench alleles of a holdout and split."""
+    from genolewm_assets.lewm import GenoLeWMTestDataset, GenoLeWMValDataset
+
+    kind = GenoLeWMTestDataset if split == TEST else GenoLeWMValDataset
+    yield from kind(package, holdout, coverage="alleles", with_states=False, allow_unaudited=True)
 
 
 def draw_state_batches(package: Path) -> Iterator[StateBatch]:
     """Yield the batches of an epoch of training with seed 0, with source states if there are caches."""
     from genolewm_assets.lewm import GenoLeWMDataset
 
-    dataset = GenoLeWMDataset(package, with_states=False)
-    yield from GenoLeWMDataset(package) if dataset.package.info.caches else dataset
+    dataset = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)
+    yield from GenoLeWMDataset(package, allow_unaudited=True) if dataset.package.info.caches else dataset
 
 
 def bases_of(tokens: Any) -> Codes:
@@ -134,18 +132,7 @@ def bases_of(tokens: Any) -> Codes:
 def read_edits(
     batches: Iterable[Batch], reference: Reference, counts: EmittedCounts, *, least_tuples: int, windows: set[str]
 ) -> Iterator[EmittedEdit]:
-    """Yield what each tuple of a stream changes, until enough were drawn.
-
-    Parameters
-    ----------
-    counts
-        Filled while tuples are read.
-    least_tuples
-        Tuples to draw at least.
-    windows
-        ``window_id`` of the windows that are to be drawn at least once; for their sake at most four times
-        ``least_tuples`` are drawn, or :data:`MOST_FOR_WINDOWS` if that is more.
-    """
+    """Yield what each tuple of a stream changes, until enough were drawn."""
     most = max(4 * least_tuples, MOST_FOR_WINDOWS)
     for batch in batches:
         yield from _edits_of(batch, reference, counts)
@@ -162,6 +149,9 @@ def _edits_of(batch: Batch, reference: Reference, counts: EmittedCounts) -> Iter
     unedited, expected = np.empty(0, np.uint8), np.empty(0, np.uint8)
     for one, tokens in zip(batch.tuples, np.asarray(batch.target_tokens), strict=True):
         counts.tuples += 1
+        if not _is_joined(batch.epoch):
+            counts.origins[one.origin] += 1
+            counts.sources[str(one.edit_source)] += 1
         counts.windows.add(one.window_id)
         this = (one.window_id, one.contig, one.window_start, one.strand)
         if this != of_window:
@@ -181,10 +171,7 @@ def _edits_of(batch: Batch, reference: Reference, counts: EmittedCounts) -> Iter
 
 
 def _around(bases: Codes, differences: NDArray[np.int64], n: int) -> Codes:
-    """Return the bases from 30 before the first of ``n`` differences to 30 behind the last; all, if ``n`` is negative.
-
-    ``differences`` are starts and lengths: int64, shape (differences, 2).
-    """
+    """Return the bases from 30 before the first of ``n`` differences to 30 behind the last; all if ``n`` is -1."""
     if n <= 0:
         return bases if n else bases[:0]
     return bases[max(0, differences[0, 0] - 30) : differences[n - 1].sum() + 30]

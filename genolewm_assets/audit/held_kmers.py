@@ -26,17 +26,7 @@ Keys = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class KmerTable:
-    """Sorted keys of 31-mers, and where those with equal leading bits begin.
-
-    Attributes
-    ----------
-    keys
-        uint64, shape (n,), sorted, unique.
-    firsts
-        int64, shape (2**bits + 1,): first key of each bucket.
-    shift
-        Bits of a key that do not tell the bucket.
-    """
+    """Sorted, unique keys of 31-mers, and the first key of each bucket of equal leading bits, ``2**bits + 1`` long."""
 
     keys: Keys
     firsts: npt.NDArray[np.int64]
@@ -91,14 +81,7 @@ def count_in_reference(table: KmerTable, reference: Reference, k: int = 31) -> n
 
 
 def held_tables(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> Iterator[KmerTable]:
-    """Yield the 31-mers of merged held-out spans outside repeats, part by part.
-
-    Parameters
-    ----------
-    soft_masked
-        Whether repeats are the FASTA's lower-case bases; else they are k-mers that it holds more than
-        :data:`MOST_COPIES` times. Simple sequence is left out in either case.
-    """
+    """Yield the 31-mers of merged held-out spans outside repeats, part by part."""
     for part in _parts(spans):
         sequences = [reference.fetch(*span) for span in part]
         if not soft_masked:

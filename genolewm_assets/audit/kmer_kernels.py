@@ -109,15 +109,7 @@ def held_kmers(
 
 @compiled(nogil=True)
 def densest_stretch(held: npt.NDArray[np.uint8], size: int) -> tuple[int, int, int, int, int]:
-    """Return what a sequence shares with held-out sequence.
-
-    Returns
-    -------
-    tuple
-        Shared 31-mers; most that follow one another; and of the ``size`` neighbouring 31-mers with the most shared
-        ones: their first base, how many are shared, and in how many places that are 31 bp or more apart. Those with
-        two places or more come before those with one, however many are shared.
-    """
+    """Return what a sequence shares with held-out sequence."""
     total = longest = run = best = best_start = now = 0
     last, before_place, best_places = -K, -1, 0
     for at in range(held.size):

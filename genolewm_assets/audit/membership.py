@@ -82,7 +82,6 @@ def measure_membership(
     loss: Loss,
     *,
     number: int,
-    seed: int = 0,
     holdouts: Path | None = None,
     layout: Layout | None = None,
     progress: Progress = NO_PROGRESS,
@@ -94,22 +93,18 @@ def measure_membership(
     package, fasta, holdouts, layout
         As for ``audit_package``. Windows with an exact place on the FASTA are compared; its lower-case bases are
         repeats.
-    loss
-        Gives the loss of windows.
     number
         Held-out windows to draw, from all evaluation windows of holdouts of intervals.
-    seed
-        Seed of the draws.
 
     Raises
     ------
     FastaError, MissingResourceError, CorruptResourceError
         If a file is missing or cannot be read.
     """
-    files, rng = open_layout(package, fasta, holdouts, layout), np.random.default_rng(seed)
+    files, rng = open_layout(package, fasta, holdouts, layout), np.random.default_rng(0)
     with Reference(fasta) as reference:
         compared = files.compared_holdouts()
-        held = {one.place: one for one in _held_out(files, reference, compared)}
+        held = {one.place: one for split in EVALUATION for one in _windows(files, reference, split, compared)}
         training = list(_windows(files, reference, TRAIN, None))
     chosen = _draw(rng, list(held.values()), number)
     pairs = list(match_windows(chosen, _draw(rng, training, MOST_CANDIDATES)))
@@ -140,13 +135,7 @@ def match_windows(held: Sequence[_Window], training: Sequence[_Window]) -> Itera
 
 
 def summarise(losses: Floats, wanted: int, rng: np.random.Generator) -> Membership:
-    """Return the mean paired difference and its interval.
-
-    Parameters
-    ----------
-    losses
-        Shape (pairs, 2): of the held-out and of the training window; pairs with a NaN are left out.
-    """
+    """Return the mean paired difference and its interval."""
     known = losses[np.isfinite(losses).all(axis=1)]
     if not len(known):
         return Membership(wanted, 0, *[float("nan")] * 5)
@@ -157,11 +146,6 @@ def summarise(losses: Floats, wanted: int, rng: np.random.Generator) -> Membersh
     return Membership(
         wanted, len(known), float(held_out), float(training), float(differences.mean()), float(low), float(high)
     )
-
-
-def _held_out(files: PackageFiles, reference: Reference, compared: set[str]) -> Iterator[_Window]:
-    for split in EVALUATION:
-        yield from _windows(files, reference, split, compared)
 
 
 def _windows(files: PackageFiles, reference: Reference, split: str, holdouts: set[str] | None) -> Iterator[_Window]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pysam.bcftools
 from pysam.utils import SamtoolsError
 from pysam.version import __bcftools_version__, __version__
 
+from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.errors import ResourceError
 
@@ -36,15 +37,15 @@ class Allele(NamedTuple):
         return f"{self.chrom}:{self.pos}:{self.ref}:{self.alt}"
 
 
+def allele_of(row: Mapping[str, Any]) -> Allele:
+    """Return the allele of a row as it is written, in upper case and with the canonical name of its contig."""
+    return Allele(canonical_name(row["chrom"]), row["pos"], row["ref"].upper(), row["alt"].upper())
+
+
 def normalise_alleles(alleles: Iterable[Allele], reference: Reference) -> dict[Allele, Allele | None]:
     """Return the normal form of every allele, left-aligned and trimmed by bcftools.
 
     None where there is none: the contig is not in the reference, REF differs from it, or a base is not A, C, G or T.
-
-    Raises
-    ------
-    ResourceError
-        If bcftools fails.
     """
     normal: dict[Allele, Allele | None] = dict.fromkeys(alleles)
     usable = sorted(allele for allele in normal if _is_usable(allele, reference))

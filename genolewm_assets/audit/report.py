@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 #: Raised when the audit of an unchanged package can find more, less or otherwise.
-AUDIT_VERSION = "1"
+AUDIT_VERSION = "2"
 
 #: Rows of a finding that a report shows.
 SHOWN_ROWS = 10
@@ -46,6 +46,10 @@ class LeakKind(StrEnum):
     SHARED_EVALUATION = "shared_evaluation"
     WRONG_LABEL = "wrong_label"
     LATE_LABEL = "late_label"
+    FEW_STARS = "few_stars"
+    WRONG_CONTEXT = "wrong_context"
+    UNSHOWN_ALLELE = "unshown_allele"
+    WRONG_MIX = "wrong_mix"
     STATE_MISMATCH = "state_mismatch"
 
     @property
@@ -56,15 +60,7 @@ class LeakKind(StrEnum):
 
 @dataclass(slots=True)
 class Found:
-    """Findings while a search runs: all keys, and the first rows to show.
-
-    Attributes
-    ----------
-    keys
-        What is at fault, by a text that names it.
-    rows
-        The first :data:`SHOWN_ROWS`.
-    """
+    """Findings while a search runs: the names of all that is at fault, and the first :data:`SHOWN_ROWS` to show."""
 
     keys: set[str] = field(default_factory=set)
     rows: list[Shown] = field(default_factory=list)
@@ -84,8 +80,6 @@ class Power:
     ----------
     plant
         Name of the kind of plant (:data:`genolewm_assets.audit.PLANTS`).
-    planted, found
-        How many were planted, and how many of them the search found.
     least_share
         Share, 0 to 1, that the search is to find; 0: the share is measured, and none is stated.
     """
@@ -110,18 +104,12 @@ class SearchResult:
 
     Attributes
     ----------
-    kind, method
-        Kind of leak, and how it was looked for.
     searched
         How much was searched, by unit.
-    found
-        What was found.
-    gaps
-        What could not be searched; each a sentence without its full stop.
+    gaps, absent
+        What could not be searched, and why the package has nothing to search: sentences without their full stop.
     power
         Share of planted leaks found, by kind of plant; empty where it was not measured.
-    absent
-        Why the package has nothing to search, a sentence without its full stop; empty where it has.
     """
 
     kind: LeakKind
@@ -172,8 +160,6 @@ class AuditReport:
 
     Attributes
     ----------
-    package
-        Folder of the package.
     release
         ClinVar release of the package.
     results
@@ -248,10 +234,9 @@ class AuditReport:
         Of leaks in the stream a share is stated only where it was drawn :data:`DRAWN_OFTEN` times per window.
         """
         often = self.n_tuples >= DRAWN_OFTEN * self.n_windows
-        tried = {
-            kind: each if often or kind is not LeakKind.RECREATED_ALLELE else tuple(_unstated(one) for one in each)
-            for kind, each in power.items()
-        }
+        tried = dict(power)
+        if not often and (each := tried.get(LeakKind.RECREATED_ALLELE)):
+            tried[LeakKind.RECREATED_ALLELE] = tuple(replace(one, least_share=0.0) for one in each)
         return replace(self, results=tuple(replace(one, power=tried.get(one.kind, ())) for one in self.results))
 
     def as_dict(self) -> dict[str, object]:
@@ -265,7 +250,3 @@ class AuditReport:
             "results": [result.as_dict() for result in self.results],
             "measured": dict(self.measured),
         }
-
-
-def _unstated(power: Power) -> Power:
-    return replace(power, least_share=0.0)

@@ -1,10 +1,8 @@
 """Search for target states that are not those of the edit: untouched blocks that differ, touched ones that do not.
 
-A package stores states of unedited windows only; trainers compute those of edited windows from the emitted tokens. A
-causal encoder gives a block before the first token that an edit changes the same state in both windows, and the block
-of that token another. Of an encoder that reads from both sides, blocks before the edit are not compared. States that
-trainers get of the unedited window are pooled; they are compared with the pooled states of the very blocks that the
-tuple names, so that both windows are pooled alike.
+Trainers compute target states from emitted tokens. A causal encoder gives a block before the first changed token the
+same state in both windows, and the block of that token another; an encoder that reads from both sides gives nothing to
+compare before the edit. Reference states are pooled over the very blocks that the tuple names.
 """
 
 from __future__ import annotations
@@ -38,17 +36,7 @@ _NO_ENCODER = "no encoder was given (--encoder); a package holds no states of ed
 
 
 class Pair(NamedTuple):
-    """Block states of both windows of a tuple, float64, shape (blocks, hidden), and where they first differ.
-
-    Attributes
-    ----------
-    source, target
-        States of the unedited and of the edited window, without blocks past its end.
-    token
-        0-based index of the first DNA token that differs; -1 if none does.
-    n_tokens, block_tokens
-        DNA tokens of the window and of a block.
-    """
+    """Block states of both windows, float64, shape (blocks, hidden), and the first DNA token that differs, or -1."""
 
     source: npt.NDArray[np.float64]
     target: npt.NDArray[np.float64]
@@ -89,17 +77,7 @@ def search_states(
     draw: Callable[[Path], Iterable[StateBatch]] = draw_state_batches,
     is_causal: bool = True,
 ) -> SearchResult:
-    """Compare the states of both windows of tuples that a trainer gets.
-
-    Parameters
-    ----------
-    encoder
-        Gives the block states of windows; None: nothing is compared, and the search does not apply.
-    draw
-        What gives the batches of a package, with the states of the unedited windows where it has a cache.
-    is_causal
-        Whether a state depends only on what is before it in the window.
-    """
+    """Compare the states of both windows of tuples that a trainer gets."""
     before = f"equal before the edit (to {TOLERANCE:g} of the largest number)"
     before = before if is_causal else "not compared before the edit, since it reads from both sides"
     found, n, gaps = Found(), Counter[str](), list[str]()

@@ -1,5 +1,4 @@
 """The Dagster layer: assets and checks, jobs, sensors, schedules, and the metadata that the UI shows.
 
-Here: asset and check declarations, the files that a build reads and writes, run requests. Not here: parsers
-(``sources``), domain logic (``lewm``, ``mito``, ``variants``), publishing and hashing (``store``).
+Not here: parsers (``sources``), domain logic (``packages``, ``mito``, ``variants``), publishing (``store``).
 """

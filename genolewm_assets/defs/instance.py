@@ -1,9 +1,6 @@
 """Dagster's instance of one machine, which lies under the root however Dagster is started.
 
-``genolewm ui`` and ``genolewm demo`` set ``DAGSTER_HOME`` to ``<root>/dagster``. Without ``DAGSTER_HOME``, ``dagster
-dev`` reads ``dagster.yaml`` of the working directory but keeps runs, events and logs in a temporary folder, which it
-removes at its end. ``dagster.yaml`` names this class, which Dagster asks for the default places, and which a web server
-tells that it starts.
+``dagster.yaml`` names this class, because ``dagster dev`` without ``DAGSTER_HOME`` keeps runs in a temporary folder.
 """
 
 from __future__ import annotations
@@ -54,9 +51,8 @@ class PicturesInstance(dg.DagsterInstance):
 class RootInstance(PicturesInstance):
     """Instance whose storages lie in its own folder, or in ``<root>/dagster`` if that folder is a temporary one.
 
-    A run that is created in a process without a code location, as by ``genolewm demo``, is recorded under the code
-    location of the UI. Without one, the UI's first page, its job pages and its button to run it again leave it out. A
-    web server on this instance is guarded; see :mod:`~genolewm_assets.defs.web_guard`. A web server or daemon of a
+    A run of a process without a code location, such as ``genolewm demo``, is recorded under that of the UI, whose pages
+    would leave it out. Its web server is guarded (:mod:`~genolewm_assets.defs.web_guard`). A web server or daemon of a
     ``genolewm ui`` that was killed ends itself.
     """
 

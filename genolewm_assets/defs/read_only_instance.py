@@ -1,7 +1,6 @@
 """Dagster's history of a root, opened to be read: nothing is created, migrated or written.
 
-Dagster's own storages create folders and tables when they are opened, and set SQLite to a mode that leaves files beside
-a database. These read the databases that are there.
+Dagster's own storages create folders and tables when they are opened, and files beside a database.
 """
 
 from __future__ import annotations
@@ -105,10 +104,7 @@ class _Schedules(SqliteScheduleStorage):
 
 
 def open_read_only(home: Path) -> dg.DagsterInstance | None:
-    """Open the history that lies in a folder, or on the database server that its ``dagster.yaml`` names.
-
-    It is for queries only: a statement that writes fails. None if there is no history yet.
-    """
+    """Open the history of a folder, or of the server in its ``dagster.yaml``, for queries; None if there is none."""
     named = stated_storage(home)
     if "postgres" in named:
         storage = _on_server(home)

@@ -1,7 +1,4 @@
-"""Dagster's SQLite databases of runs, events and schedules under ``<root>/dagster``: why one cannot be read or written.
-
-They hold the history that the UI shows. Artefacts, their manifests and their checks do not depend on them.
-"""
+"""Dagster's SQLite databases of runs, events and schedules under ``<root>/dagster``: why one cannot be used."""
 
 from __future__ import annotations
 
@@ -62,9 +59,8 @@ def shared_uri(path: Path) -> str:
 def read_only_uri(path: Path) -> str:
     """Return the URI by which SQLite opens a database to read it and leaves no file beside it.
 
-    A database that another process has open is read together with that process's log of changes. Where there is none,
-    SQLite would create one even to read, so the file is opened as one that nobody changes. What was read is right only
-    if :func:`state_of` is the same before and after.
+    Without a log of changes, which SQLite would create, the file is opened as one that nobody changes. What was read is
+    right only if :func:`state_of` is the same before and after.
     """
     return shared_uri(path) if _log(path).exists() else f"{shared_uri(path)}&immutable=1"
 

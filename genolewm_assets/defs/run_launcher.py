@@ -1,8 +1,7 @@
 """Run launcher for one machine that reports whether the process of a started run still exists.
 
-Dagster's default launcher does not report this. A run whose process was killed together with its code server, or that
-lost its database, would stay "started" for ever, keep its place in the queue and its slot in a pool, and its backfill
-would never end. With this launcher, run monitoring fails such a run and ``run_retries`` launches it again.
+Dagster's default launcher does not: a run whose process was killed with its code server would stay "started" for ever.
+With this one, run monitoring fails such a run and ``run_retries`` launches it again.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ _STARTED = re.compile(r"Started process for run \(pid: (\d+)\)")
 
 
 class MachineRunLauncher(dg.DefaultRunLauncher):
-    """Default launcher with a worker health check.
-
-    The daemon must see the processes of the code server, so this class is not for containers.
-    """
+    """Default launcher with a worker health check; the daemon must see the processes of the code server."""
 
     @property
     def supports_check_run_worker_health(self) -> bool:
@@ -39,10 +35,7 @@ class MachineRunLauncher(dg.DefaultRunLauncher):
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"process {worker[0]} no longer exists")
 
     def _worker_of(self, run: dg.DagsterRun) -> tuple[int, float] | None:
-        """Return the process id of a run and the time it was logged, in seconds since 1970; None if none was logged.
-
-        Runs that the demo executes in its own process log no process id.
-        """
+        """Return the process id of a run and the time it was logged, in seconds since 1970; None if none was logged."""
         entries = self._instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
         for entry in reversed(entries):
             if found := _STARTED.search(entry.message):

@@ -1,7 +1,6 @@
 """Program of a Slurm job: builds one partition as its step would, and tells through Dagster Pipes how it went.
 
-``python -m genolewm_assets.defs.slurm_job`` is started by ``runtime.job_builds``. It needs root, catalogue and code,
-and no connection to Dagster's database.
+It needs root, catalogue and code, and no connection to Dagster's database.
 """
 
 from __future__ import annotations

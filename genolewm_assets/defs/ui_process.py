@@ -1,7 +1,6 @@
 """Ends Dagster's web server and daemon when the process of ``genolewm ui`` that started them was killed.
 
-``dagster dev`` tells both to stop when it stops itself. Killed, it tells them nothing: they would keep the port, and a
-second daemon would join the old one on the root's database at the next start.
+They would keep the port, and a second daemon would join the old one on the root's database at the next start.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Guard around Dagster's web application: refuses requests that a page of another site sends.
 
-Dagster's web server asks for no password and takes mutations in GET requests and in POST requests that a form can
-send, so every page that is open in a browser of this machine could launch runs. ``instance.RootInstance`` puts the
-guard around the web server of every root, whatever command starts it. The rules are those of ``deploy/nginx``.
+Dagster's web server asks for no password and takes mutations in GET requests and in POST requests that a form can send.
+``instance.RootInstance`` puts the guard around the web server of every root. The rules are those of ``deploy/nginx``.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class WebGuard:
 def find_refusal(scope: Scope, hosts: Collection[str] = ()) -> str | None:
     """Return why a request is refused, or None.
 
-    A foreign ``Host`` is what a rebound DNS name sends. A browser states ``Origin`` in POST requests and WebSocket
-    handshakes, and ``Sec-Fetch-Site`` in every request to loopback; programs state neither and pass.
+    A foreign ``Host`` is what a rebound DNS name sends. A browser states ``Origin`` or ``Sec-Fetch-Site``; programs
+    state neither and pass.
     """
     headers = _Headers(scope["headers"])
     host = headers.only("host").lower()

@@ -1,7 +1,6 @@
 """Pictures served beside Dagster's pages: ``/genolewm/pictures/<asset>``, the first picture of a materialisation.
 
-Dagster shows a picture of the metadata only after a click. An asset's description, and Markdown of less than 1,000
-characters, show pictures that have an address. The bytes are those of the metadata; no file is read.
+Dagster shows a picture of the metadata only after a click, but one with an address at once.
 """
 
 from __future__ import annotations
@@ -71,10 +70,7 @@ class WebPictures:
 
 
 def find_picture(instance: dg.DagsterInstance, asset: str, *, run_id: str = "", entry: str = "") -> bytes | None:
-    """Return a picture of the latest materialisation of an asset as SVG; None if it has none.
-
-    ``run_id`` names the run of an older materialisation, ``entry`` the entry of the metadata in place of the first one.
-    """
+    """Return a picture of the latest materialisation of an asset, or of the one in a run, as SVG; None without one."""
     key = dg.AssetKey(asset.split("/"))
     if run_id:
         logged = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)

@@ -14,15 +14,14 @@ from genolewm_assets.encoders.context import check_window_fits, context_tokens, 
 from genolewm_assets.encoders.edits import PrefixEncoder
 from genolewm_assets.encoders.identity import Compute, EncoderIdentity, StateDtype, identify
 from genolewm_assets.encoders.model_files import locate_model
-from genolewm_assets.encoders.model_loading import is_causal, usable_device
-from genolewm_assets.encoders.model_tokenizer import check_model_tokenizer
+from genolewm_assets.encoders.model_loading import check_model_tokenizer, is_causal, usable_device
 from genolewm_assets.encoders.network import Batches, StateNetwork
 from genolewm_assets.encoders.throughput import describe_run
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
 from genolewm_assets.genome import TOKEN_BP, encode_sequence
-from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count, check_spans
+from genolewm_assets.states import BLOCK_TOKENS, block_count, check_spans
 from genolewm_assets.store.files import JsonValue
 
 #: Windows of the first forward pass on an accelerator, unless a number is given.
@@ -41,28 +40,24 @@ class CausalLMStateEncoder:
 
     Parameters
     ----------
-    model
-        Folder in Hugging Face format, or hub id. A folder is used without the network.
-    revision
-        Full commit hash; required for a hub id.
+    model, revision
+        Folder in Hugging Face format, which is used without the network, or hub id with the full commit hash.
     layer
         Index of the hidden state: 0 the embeddings, -1 the last, after the final norm.
     block_tokens
         6-mers per block. A block is the mean of the states of its tokens: with one base per token, of 6 times as many.
-    dtype
-        Dtype of the returned states, ``float32`` or ``float16``.
-    compute
-        Precision of the forward pass, ``float32`` or ``bfloat16``, whatever the dtype of the weights; see
-        :class:`~genolewm_assets.encoders.identity.Compute`.
+    dtype, compute
+        Dtype of the returned states, ``float32`` or ``float16``, and precision of the forward pass, ``float32`` or
+        ``bfloat16``, whatever the dtype of the weights; see :class:`~genolewm_assets.encoders.identity.Compute`.
     device
         Torch device that runs the model; ``auto`` is the first CUDA device, or the CPU if there is none.
     trusted_code
         The value of ``model`` again, to allow the model's own Python code to run; the token ids are then compared with
         those of the model's tokenizer. None: the code may not run.
     batch_windows
-        Largest number of windows per forward pass on an accelerator; by default 64. It is halved whenever the memory
-        of the device is too small. On the CPU always one, so that the bits of a window's states do not depend on the
-        other windows.
+        Largest number of windows per forward pass on an accelerator; by default 64. It is halved whenever the memory of
+        the device is too small. On the CPU always one, so that the bits of a window's states do not depend on the other
+        windows.
     cpu_threads
         Threads of a forward pass on the CPU. With one, the default, the bits of the states do not depend on the number
         of cores, and processes that share the cores do not slow each other down.
@@ -206,10 +201,8 @@ class CausalLMStateEncoder:
         SequenceError
             If a window has fewer than 6 bases or a symbol outside the IUPAC alphabet, or is longer than the model's
             context or than ``n_blocks`` blocks.
-        ConfigurationError
-            If a state exceeds the range of float16.
-        CorruptResourceError
-            If a state is not finite.
+        ConfigurationError, CorruptResourceError
+            If a state exceeds the range of float16; if a state is not finite.
         """
         groups = _rows_by_length(sequences)
         widths = self._check_lengths(groups, n_blocks)
@@ -228,13 +221,7 @@ class CausalLMStateEncoder:
         return self._again()
 
     def describe_run(self, *, n_windows: int, seconds: float, window_bp: int) -> dict[str, JsonValue]:
-        """Return what encoded some windows of at most ``window_bp`` bases, and how fast.
-
-        Returns
-        -------
-        dict
-            Figures of :func:`~genolewm_assets.encoders.throughput.describe_run`, ``dtype`` and ``batch_windows``.
-        """
+        """Return what encoded some windows of at most ``window_bp`` bases, and how fast."""
         n_tokens = self._count_tokens(window_bp)
         figures = describe_run(self._network, n_windows=n_windows, seconds=seconds, n_tokens=n_tokens)
         return {**figures, "dtype": self._identity.dtype.value, "batch_windows": self._batches.windows}
@@ -250,9 +237,9 @@ class CausalLMStateEncoder:
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Compute the block states of edited windows, the targets of training; see :meth:`encode_windows`.
 
-        Every window is encoded from its first token, with the same rounding to the stored dtype as the cached states.
-        Blocks that an edit does not affect are therefore equal to the cached blocks. Where the unedited windows are at
-        hand, :meth:`encode_edits` computes the same for a fraction of the work.
+        They are rounded to the stored dtype as the cached states are, so that blocks that an edit does not affect equal
+        the cached blocks. Where the unedited windows are at hand, :meth:`encode_edits` computes the same for a fraction
+        of the work.
         """
         return self.encode_windows(sequences, n_blocks=n_blocks)
 
@@ -266,9 +253,9 @@ class CausalLMStateEncoder:
     ) -> NDArray[Any]:
         """Compute the block states of edited windows from the first token that an edit changes.
 
-        Parameters, result and errors are those of :class:`~genolewm_assets.lewm.states.edited.EditEncoder` and
-        :meth:`encode_windows`. The states are those of :meth:`encode_windows` up to the rounding of the computation.
-        A model for which that does not hold encodes whole windows; see :attr:`full_path_reason`.
+        Parameters, result and errors are those of :class:`~genolewm_assets.states.edited.EditEncoder` and
+        :meth:`encode_windows`. The states are those of :meth:`encode_windows` up to the rounding of the computation. A
+        model for which that does not hold encodes whole windows; see :attr:`full_path_reason`.
         """
         self._check_lengths(_rows_by_length(edited), None)
         n_blocks = [block_count(len(one) // TOKEN_BP, self._identity.block_tokens) for one in edited]
@@ -326,10 +313,7 @@ def _rows_by_length(sequences: Sequence[str]) -> dict[int, list[int]]:
 
 
 def store_states(states: NDArray[np.float32], dtype: StateDtype, *, where: str) -> NDArray[Any]:
-    """Round states to their stored dtype.
-
-    ``states``: float32, any shape. ``dtype``: stored dtype.
-    """
+    """Round finite states, float32, to their stored dtype."""
     if not np.isfinite(states).all():
         raise CorruptResourceError(where, "hidden states are not finite", remedy="Check the model's weights")
     largest = float(np.abs(states).max(initial=0.0))

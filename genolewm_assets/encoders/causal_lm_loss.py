@@ -28,8 +28,8 @@ class CausalLMLoss:
     ----------
     model
         Folder in Hugging Face format; it is read without the network, and its own code never runs.
-    device, cpu_threads
-        As for ``CausalLMStateEncoder``.
+    device
+        As for ``CausalLMStateEncoder``; on the CPU one thread computes.
 
     Raises
     ------
@@ -39,10 +39,10 @@ class CausalLMLoss:
         If the model's files are missing or damaged.
     """
 
-    def __init__(self, model: str | Path, *, device: str = "cpu", cpu_threads: int = 1) -> None:
+    def __init__(self, model: str | Path, *, device: str = "cpu") -> None:
         files = locate_model(model)
         self._where = f"encoder {files.model_id}"
-        self._device, self._cpu_threads = usable_device(device, self._where), cpu_threads
+        self._device = usable_device(device, self._where)
         self._tokens, self._context = read_tokens(files.folder), context_tokens(files)
         if not is_causal(files):
             raise ConfigurationError(
@@ -58,12 +58,7 @@ class CausalLMLoss:
             raise ConfigurationError(self._where, "the vocabulary file does not match the weights")
 
     def nats_per_base(self, sequences: Sequence[str]) -> NDArray[np.float64]:
-        """Compute the mean loss of each window.
-
-        Parameters
-        ----------
-        sequences
-            Bases of each window, IUPAC symbols in either case.
+        """Compute the mean loss of each window, given its bases as IUPAC symbols in either case.
 
         Returns
         -------
@@ -89,7 +84,7 @@ class CausalLMLoss:
         skipped = max(1, len(tokens.leading))
         given = torch.from_numpy(ids).to(self._device)
         losses = list[torch.Tensor]()
-        with exact_products(self._device.type, self._cpu_threads):
+        with exact_products(self._device.type, 1):
             states = self._model.base_model(input_ids=given[None], use_cache=False).last_hidden_state[0]
             for first in range(skipped, len(given), _TOKENS_AT_ONCE):
                 wanted = given[first : first + _TOKENS_AT_ONCE]

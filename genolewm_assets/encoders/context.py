@@ -6,7 +6,7 @@ from genolewm_assets.encoders.model_files import ModelFiles, read_json_object
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import PROFILES, TOKEN_BP
-from genolewm_assets.lewm.states import BLOCK_TOKENS
+from genolewm_assets.states import BLOCK_TOKENS
 
 #: Names of the context in configurations of several families.
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "max_seqlen")
@@ -18,10 +18,7 @@ _BLOCK_BP = BLOCK_TOKENS * TOKEN_BP
 
 
 def context_tokens(files: ModelFiles) -> int | None:
-    """Return the largest number of tokens of a model's input, special tokens included; None if no file states it.
-
-    The smaller of what ``config.json`` and ``model_max_length`` of ``tokenizer_config.json`` state.
-    """
+    """Return the largest number of tokens of a model's input, special tokens included, that its files state."""
     config, tokenizer = files.config, files.folder / "tokenizer_config.json"
     positions = next((config[name] for name in _CONTEXT if name in config), None)
     rotary = config.get("position_embedding_type", "absolute") != "absolute"

@@ -25,10 +25,7 @@ _Gate = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def fuse_layers(layers: Iterable[nn.Module], *, dtype: torch.dtype, backend: str) -> int:
-    """Compile the element-wise work of those layers that are Llama's, and return their number.
-
-    ``layers``: layers of a model, changed in place; those of another architecture stay as they are.
-    """
+    """Compile the element-wise work of those layers that are Llama's, in place, and return their number."""
     # Inductor executes what it keeps; by default that lies below the temporary folder, where others may be first.
     with suppress(OSError):
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(own_cache("inductor")))

@@ -19,7 +19,7 @@ from genolewm_assets.encoders.tokens import PROMPT_TEMPLATE
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.states import BLOCK_TOKENS, block_count
+from genolewm_assets.states import BLOCK_TOKENS, block_count
 from genolewm_assets.store.files import JsonValue
 
 
@@ -49,28 +49,23 @@ class EncoderIdentity:
     ----------
     model_id, revision
         Hub id and commit, or the name of a local folder and the revision given with it.
-    weights_sha256
-        SHA-256, in hex, of the weight files' ``sha256sum`` lines.
-    settings_sha256
-        The same for configuration, vocabulary and, if it may run, the model's own code.
+    weights_sha256, settings_sha256
+        SHA-256, in hex, of the ``sha256sum`` lines of the weight files, and of configuration, vocabulary and, if it may
+        run, the model's own code.
     layer
         Index of the hidden state: 0 the embeddings, ``n_layers`` the last, after the final norm. Never negative:
         :func:`read_identity` converts negative indices, so that both forms of an index share a cache.
-    block_tokens
+    block_tokens, bp_per_token
         6-mers per block, for every model: a block is the mean of the states of the tokens of 6 x ``block_tokens``
-        bases.
-    dtype
-        Dtype of the stored states.
+        bases; bases per token of the model, 6 or 1.
+    dtype, compute
+        Dtype of the stored states, and precision of the forward pass.
     hidden_size
         Length of one state.
     pooling, normalisation
         Processing of the hidden states: block means, no normalisation.
     prompt_template
         Model input for a sequence, with the special tokens by name.
-    bp_per_token
-        Bases per token of the model, 6 or 1.
-    compute
-        Precision of the forward pass.
     """
 
     model_id: str
@@ -111,39 +106,30 @@ class EncoderIdentity:
 
 
 class StateEncoder(Protocol):
-    """Interface of an encoder that computes block states of windows; tests pass a fake encoder.
-
-    Two threads may call it at once.
-    """
+    """Interface of an encoder that computes block states of windows; two threads may call it at once."""
 
     @property
     def identity(self) -> EncoderIdentity:
         """Everything that the states depend on."""
-        ...
 
     @property
     def hidden_size(self) -> int:
         """Length of one state."""
-        ...
 
     def encode_windows(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Return block states, float32 or float16, shape (n_windows, n_blocks, hidden_size).
 
         ``n_blocks`` is by default that of the longest window; blocks past the end of a shorter window are NaN.
         """
-        ...
 
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Return block states of edited windows, in the form of :meth:`encode_windows`."""
-        ...
 
     def in_float32(self) -> StateEncoder:
         """Return this encoder with states that are computed and stored in float32."""
-        ...
 
     def describe_run(self, *, n_windows: int, seconds: float, window_bp: int) -> Mapping[str, JsonValue]:
         """Return device, libraries and speed of a run that encoded windows of ``window_bp`` bases; JSON values."""
-        ...
 
 
 def read_identity(
@@ -169,10 +155,8 @@ def read_identity(
     ConfigurationError
         If a parameter is invalid for the model, its vocabulary is of no known kind, or ``window_bp`` bases are longer
         than its context; see also :func:`locate_model`.
-    MissingResourceError, CorruptResourceError
-        If a file of the model is missing or damaged.
-    FetchError
-        If the model cannot be downloaded.
+    MissingResourceError, CorruptResourceError, FetchError
+        If a file of the model is missing or damaged, or the model cannot be downloaded.
     """
     files = locate_model(model, revision=revision, trusted_code=trusted_code, download=download)
     if sha256_of is not None:

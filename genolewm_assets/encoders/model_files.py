@@ -40,10 +40,9 @@ def _read_sha256(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """The folder of a model.
+    """The folder of a model; ``sha256_of`` returns the SHA-256, in hex, of a file, by default by reading it.
 
-    ``sha256_of``: returns the SHA-256, in hex, of a file; by default it reads the file. For a file that changed and is
-    not read it may return a text, which then stands for the digests of this class too.
+    For a file that changed and is not read it may return a text, which then stands for the digests of this class too.
     """
 
     folder: Path
@@ -133,8 +132,6 @@ def locate_model(
 
     Parameters
     ----------
-    model
-        Local folder, or hub id ``owner/name``.
     revision
         Full commit hash, required for a hub id. Branches and tags are rejected because they can move.
     trusted_code
@@ -145,15 +142,13 @@ def locate_model(
     Raises
     ------
     ConfigurationError
-        If the revision of a hub model is not a commit hash, ``trusted_code`` names another model, or trusted code
-        comes from another repository.
+        If the revision of a hub model is not a commit hash, ``trusted_code`` names another model, or trusted code comes
+        from another repository.
     MissingResourceError
-        If ``model`` is neither an existing folder nor a hub id, or ``config.json`` is missing, or the hub's
-        cache lacks a model that may not be downloaded.
-    CorruptResourceError
-        If ``config.json`` is not a JSON object.
-    FetchError
-        If the download fails.
+        If ``model`` is neither an existing folder nor a hub id, or ``config.json`` is missing, or the hub's cache lacks
+        a model that may not be downloaded.
+    CorruptResourceError, FetchError
+        If ``config.json`` is not a JSON object; if the download fails.
     """
     if trusted_code is not None and trusted_code != str(model):
         raise ConfigurationError(

@@ -1,18 +1,22 @@
-"""Loading of a Hugging Face model without the network, its layers, and its device; imports torch and transformers."""
+"""Loading of a Hugging Face model without the network: layers, device and tokenizer; imports torch, transformers."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from torch import nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
-from genolewm_assets.encoders.model_files import ModelFiles
+from genolewm_assets.encoders.model_files import ModelFiles, read_json_object
+from genolewm_assets.encoders.tokens import CLOSE_TAG, DNA_CONFIG, OPEN_TAG, DnaTokens
+from genolewm_assets.encoders.vocabularies import PROBE
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 
 #: Parts of a network that no hidden state depends on. Checkpoints of masked models often lack them.
@@ -22,10 +26,7 @@ _PROBE_TOKENS = 24
 
 
 def load_model(files: ModelFiles, kind: Any = transformers.AutoModel) -> Any:
-    """Load the weights as float32, without the network and without output on the terminal.
-
-    ``kind`` is a class of transformers: a model that gives states, or one with a head that predicts tokens.
-    """
+    """Load the weights of a class of transformers as float32, without the network and output on the terminal."""
     try:
         with silent_loading():
             model, report = kind.from_pretrained(
@@ -73,10 +74,7 @@ def is_causal(files: ModelFiles) -> bool:
 
 
 def find_layers(model: Any, n_layers: int) -> tuple[nn.Module, str, nn.ModuleList] | None:
-    """Return the module that holds the layers of a model, the name of their list, and the list; None if there is none.
-
-    The list is the first ``ModuleList`` with ``n_layers`` members.
-    """
+    """Return the owner and name of the first ``ModuleList`` with ``n_layers`` members, and the list, if any."""
     for owner in model.modules():
         for name, child in owner.named_children():
             if isinstance(child, nn.ModuleList) and len(child) == n_layers:
@@ -85,10 +83,7 @@ def find_layers(model: Any, n_layers: int) -> tuple[nn.Module, str, nn.ModuleLis
 
 
 def cut_layers(model: Any, layer: int) -> bool:
-    """Remove everything after a hidden state, which is then the model's ``last_hidden_state``, and return True.
-
-    ``model``: model in float32 on the CPU. False: it is as it was, because the state would differ in a bit.
-    """
+    """Remove everything after a hidden state of a float32 model on the CPU; False, unchanged, if a bit differs."""
     if layer == model.config.num_hidden_layers:
         return True
     found = find_layers(model, model.config.num_hidden_layers)
@@ -143,3 +138,46 @@ def silent_loading() -> Iterator[None]:
             log.set_verbosity(level)
             if bars:
                 log.enable_progress_bar()
+
+
+#: Sequence for code that tags 6-mers: all bases, lower case, ambiguity codes. Other tokenizers treat these otherwise.
+_TAGGED_PROBE = "ACGTTGCAAGCTTTTTTTNNNNNNGATTACACGTNRacgtgaCCGGATCTGACT"
+
+
+def check_model_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
+    """Raise :class:`ConfigurationError` unless the model's own tokenizer gives the same ids.
+
+    It is asked if its class is part of transformers, or if the model's own code may run; else nothing is compared.
+    """
+    if not files.code_trusted and not _is_native(files.folder):
+        return
+    where = f"encoder {files.model_id}"
+    probe = _TAGGED_PROBE if tokens.is_tagged and files.code_trusted else PROBE
+    text = f"{OPEN_TAG}{probe}{CLOSE_TAG}" if tokens.is_tagged else probe
+    try:
+        with silent_loading():
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                files.folder, local_files_only=True, trust_remote_code=files.code_trusted
+            )
+            theirs = list(tokenizer(text, add_special_tokens=not tokens.is_tagged)["input_ids"])
+    except Exception as err:
+        raise ConfigurationError(
+            where,
+            f"the model's own tokenizer does not work ({err})",
+            remedy="Omit trusted_code" if files.code_trusted else "Copy the tokenizer files again",
+        ) from err
+    ours = tokens.encode(probe).tolist()
+    if theirs != ours:
+        raise ConfigurationError(
+            where, "token ids differ from those of the model's own tokenizer", expected=f"{theirs}", got=f"{ours}"
+        )
+
+
+def _is_native(folder: Path) -> bool:
+    """Tell whether transformers has the class of a model's tokenizer; Carbon's hybrid one is code of the model."""
+    path = folder / "tokenizer_config.json"
+    if not path.is_file() or (folder / DNA_CONFIG).is_file():
+        return False
+    config = read_json_object(path)
+    name = config.get("tokenizer_class")
+    return "auto_map" not in config and isinstance(name, str) and tokenizer_class_from_name(name) is not None

@@ -23,7 +23,7 @@ from genolewm_assets.encoders.identity import Compute
 from genolewm_assets.encoders.model_files import ModelFiles
 from genolewm_assets.encoders.model_loading import cut_layers, find_layers, load_model
 from genolewm_assets.errors import DeviceError
-from genolewm_assets.lewm.states import block_count, block_means
+from genolewm_assets.states import block_count, block_means
 
 #: Kinds of layers whose weights are kept in bfloat16 for products in bfloat16.
 _LINEAR = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
@@ -32,12 +32,7 @@ _DTYPES = {Compute.FLOAT32: torch.float32, Compute.BFLOAT16: torch.bfloat16}
 
 #: Kernels of attention on an accelerator, the preferred first: these give a token the bits that it has in a packed row
 #: of edited windows. cuDNN's, which torch would choose for bfloat16, is 6 % faster and does not.
-_KERNELS = [
-    SDPBackend.FLASH_ATTENTION,
-    SDPBackend.EFFICIENT_ATTENTION,
-    SDPBackend.CUDNN_ATTENTION,
-    SDPBackend.MATH,
-]
+_KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH]
 
 #: What the messages of errors of an accelerator and its libraries contain.
 _ACCELERATOR_ERRORS = ("CUDA", "CUBLAS", "cuDNN", "CUDNN", "HIP error")
@@ -53,12 +48,7 @@ StartPass: TypeAlias = Callable[[NDArray[np.int64]], Callable[[], NDArray[Any]]]
 
 
 class StateNetwork:
-    """A model that computes one of its hidden states for batches of token ids.
-
-    Several threads may use it; their forward passes are started one at a time.
-
-    ``compiler``: backend of ``torch.compile`` for the element-wise work of layers; None: it is not compiled.
-    """
+    """A model that computes one of its hidden states for batches of token ids; threads start passes one at a time."""
 
     def __init__(
         self,
@@ -108,10 +98,7 @@ class StateNetwork:
     @contextmanager
     def computing(self) -> Iterator[Any]:
         """Yield the model for one forward pass in the network's precision, alone among the threads."""
-        with (
-            device_errors(self._where),
-            exact_products(self.device.type, self.cpu_threads, compute=self.compute),
-        ):
+        with device_errors(self._where), exact_products(self.device.type, self.cpu_threads, compute=self.compute):
             yield self._model
 
     def token_states(self, ids: NDArray[np.int64]) -> torch.Tensor:
@@ -137,8 +124,8 @@ class StateNetwork:
     ) -> Callable[[], NDArray[np.float32]]:
         """Start computing the block states of windows of equal length; return a function that waits for them.
 
-        ``ids``: int64, shape (n_windows, n_tokens), special tokens included. States: float32, shape (n_windows,
-        n_blocks, hidden). Only a CUDA device computes meanwhile.
+        ``ids``: shape (n_windows, n_tokens), special tokens included. States: shape (n_windows, n_blocks, hidden). Only
+        a CUDA device computes meanwhile.
         """
         if self.device.type != "cpu":
             return self.start_pooled(ids, block_tokens, places=places)
@@ -184,19 +171,13 @@ class StateNetwork:
 
 
 class Batches:
-    """Runs forward passes over batches of windows, and halves the batch whenever the device runs out of memory.
-
-    Several threads may use it.
-    """
+    """Runs forward passes over batches of windows, and halves the batch whenever the device runs out of memory."""
 
     def __init__(self, start: StartPass, windows: int, where: str) -> None:
         self._start, self.windows, self._where = start, windows, where
 
     def run(self, ids: NDArray[np.int64]) -> NDArray[Any]:
-        """Start the passes over all windows, wait for them, and return their results in order.
-
-        ``ids``: int64, shape (n_windows, n_tokens), at least one window.
-        """
+        """Start the passes over all windows, at least one, wait for them, and return their results in order."""
         started, first = list[Callable[[], NDArray[Any]]](), 0
         while first < len(ids):
             windows = self.windows
@@ -217,11 +198,7 @@ class Batches:
 
 
 def tensor_block_means(states: torch.Tensor, block_tokens: int) -> torch.Tensor:
-    """Average the states of consecutive blocks of tokens on their device, as ``lewm.states.block_means`` does.
-
-    ``states``: float32, shape (n_windows, n_tokens, hidden), without tags. Means: float32, shape (n_windows, n_blocks,
-    hidden), from sums in float64.
-    """
+    """Average the states of blocks of tokens on their device, in float64: shape (n_windows, n_blocks, hidden)."""
     n_windows, n_tokens, hidden = states.shape
     whole = n_tokens // block_tokens
     means = states.new_empty((n_windows, block_count(n_tokens, block_tokens), hidden))
@@ -236,9 +213,8 @@ def tensor_block_means(states: torch.Tensor, block_tokens: int) -> torch.Tensor:
 def exact_products(device_type: str, cpu_threads: int, *, compute: Compute = Compute.FLOAT32) -> Iterator[None]:
     """Compute in a stated precision, whatever autocast, TF32 or bfloat16 products the calling program has enabled.
 
-    The products of float32 matrices are in full float32; with ``compute`` bfloat16, those of linear layers and
-    attention are of bfloat16 matrices, with sums in float32. These settings are the process's, so that one thread at a
-    time is inside.
+    With ``compute`` bfloat16, the products of linear layers and attention are of bfloat16 matrices, with sums in
+    float32. These settings are the process's, so that one thread at a time is inside.
     """
     with _PROCESS_SETTINGS, _settings(device_type, cpu_threads, low=compute is Compute.BFLOAT16):
         yield

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
-from genolewm_assets.lewm.states import locus_blocks, pool_blocks
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.states import locus_blocks, pool_blocks
 from genolewm_assets.store.artefacts import Check, CheckResult
 
 #: Only caches with another precision than float32 have it.
@@ -56,12 +56,9 @@ def check_precision(
 ) -> CheckResult:
     """Compare states of random windows, and the differences that SNVs in their middle make, with those in float32.
 
-    ``read``: reads rows of the cache, shape (n_rows, n_blocks, hidden). ``exact``: the same encoder in float32.
-
-    Figures over the blocks of the rows: smallest and median cosine, largest and median relative error. Over the rows:
-    ``rounding_share``, the median norm of the error of an SNV's difference (target pooled around the locus minus
-    source) divided by the median norm of the difference in float32. The check passes if the smallest cosine is at least
-    :data:`COSINE_BOUND` and the share at most :data:`ROUNDING_BOUND`.
+    ``read`` returns rows of the cache, shape (n_rows, n_blocks, hidden). ``rounding_share`` is the median norm of the
+    error of an SNV's difference (target pooled around the locus minus source) divided by the median norm of the
+    difference in float32.
     """
     rows = choose_rows(len(sequences))
     cosines, errors, rounding, effects = (list[NDArray[np.float64]]() for _ in range(4))

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateEncoder
 from genolewm_assets.encoders.state_checks import check_states
-from genolewm_assets.lewm.states import cache_config
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.states import cache_config
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets.store.files import JsonValue
@@ -63,8 +63,6 @@ def state_config(identity: EncoderIdentity, *, windows_sha256: str, window_bp: i
 
     Parameters
     ----------
-    identity
-        Identity of the encoder.
     windows_sha256
         SHA-256 of the window table's Parquet file.
     window_bp
@@ -90,10 +88,8 @@ def write_states(
     ----------
     directory
         Folder of the store: new, or with the rows of an interrupted call, which are kept.
-    config
-        Configuration from :func:`state_config`.
-    encoder
-        Encoder with the identity in ``config``.
+    config, encoder
+        Configuration from :func:`state_config`, and the encoder with the identity in it.
     keys, sequences
         Unique key and bases of every window, in row order.
     window_bp
@@ -107,8 +103,8 @@ def write_states(
     -------
     BuildReport
         Number of rows, size in bytes, and the checks of :mod:`genolewm_assets.encoders.state_checks`. ``run``:
-        ``windows_encoded`` by this call, ``encoding_s``, seconds from the first window to the last row on disk, and
-        the figures of the encoder's ``describe_run``.
+        ``windows_encoded`` by this call, ``encoding_s``, seconds from the first window to the last row on disk, and the
+        figures of the encoder's ``describe_run``.
 
     Raises
     ------

@@ -16,7 +16,8 @@ from genolewm_assets.encoders.identity import Compute, StateEncoder
 from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT, check_precision, choose_rows
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
-from genolewm_assets.lewm.states import (
+from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.states import (
     RADIUS_TOKENS,
     PoolSide,
     block_count,
@@ -24,7 +25,6 @@ from genolewm_assets.lewm.states import (
     locus_blocks,
     pool_blocks,
 )
-from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import NOT_RUN, SHOWN_ROWS, Check, CheckResult, RowsAtFault, stating_compared
 
 #: The checks, in the order of :func:`check_states`.
@@ -70,6 +70,8 @@ NULL_EDIT_ROWS = 8
 NULL_EDIT_BOUND = 0.02
 #: The norm of a block must be within this factor of the median norm.
 _NORM_FACTOR = 100.0
+#: Rows read at a time when all are.
+_SWEPT_ROWS = 256
 _NOT_RUN = {NOT_RUN: "not run: the cache does not have one row per window"}
 
 #: Returns the states of rows, shape (n_rows, n_blocks, hidden), by row numbers.
@@ -85,12 +87,10 @@ def check_states(
     n_blocks: int,
     progress: Progress = NO_PROGRESS,
 ) -> tuple[CheckResult, ...]:
-    """Run all checks of a cache.
-
-    ``n_blocks``: blocks in every row; blocks past the end of a shorter window are NaN.
+    """Run all checks of a cache; if the row count is wrong, all others fail and no row is read.
 
     One result per name in :data:`STATE_CHECKS` and, unless states are computed in float32, that of
-    :mod:`~genolewm_assets.encoders.precision_check`. If the row count is wrong, all fail and no row is read.
+    :mod:`~genolewm_assets.encoders.precision_check`.
     """
     lengths = [block_count(len(sequence) // TOKEN_BP, encoder.identity.block_tokens) for sequence in sequences]
     counted = CheckResult(
@@ -132,14 +132,12 @@ def null_edit_ratio(
     radius_tokens: int = RADIUS_TOKENS,
     side: PoolSide = "both",
 ) -> float:
-    """Compare the effect of null edits with that of SNVs at the same positions.
+    """Return the largest shift by a null edit, divided by the median shift by the SNVs at the same positions.
 
     A null edit (ALT = REF) is processed as any edit: it is applied to its window, encoded with the edited windows by
-    the path that targets take in training, pooled around its locus, and compared with the source state.
-
-    Returns the largest difference that a null edit makes, divided by the median difference that the SNVs make
-    (Euclidean norms of pooled states); infinite if the median is 0. ``cached``: block states of the windows, shape
-    (n_windows, n_blocks, hidden); None: they are encoded here.
+    the path that targets take in training, pooled around its locus, and compared with the source state. Infinite if the
+    median is 0. ``cached``: block states of the windows, shape (n_windows, n_blocks, hidden); None: they are encoded
+    here.
     """
     _check_snvs(windows, snvs)
     source = encoder.encode_windows(windows) if cached is None else cached
@@ -170,13 +168,11 @@ def spread(n_rows: int, wanted: int) -> list[int]:
     return np.unique(np.linspace(0, n_rows - 1, min(wanted, n_rows)).round().astype(int)).tolist() if n_rows else []
 
 
-def _sweep(
-    read: ReadRows, lengths: Sequence[int], progress: Progress, *, step: int = 256
-) -> tuple[CheckResult, CheckResult]:
+def _sweep(read: ReadRows, lengths: Sequence[int], progress: Progress) -> tuple[CheckResult, CheckResult]:
     """Check every block: finite inside the window, NaN after it, and with a norm near the median norm."""
     wrong, norms, wrong_blocks = RowsAtFault(), [np.zeros(0)], 0
-    for first in range(0, len(lengths), step):
-        rows = range(first, min(first + step, len(lengths)))
+    for first in range(0, len(lengths), _SWEPT_ROWS):
+        rows = range(first, min(first + _SWEPT_ROWS, len(lengths)))
         states = read(rows).astype(np.float64)
         real = np.arange(states.shape[1]) < np.array([lengths[row] for row in rows])[:, None]
         found = np.argwhere(np.isfinite(states).all(axis=2) != real)
@@ -231,10 +227,7 @@ def _reencode(
 def _null_edit(
     read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], rows: Sequence[int]
 ) -> tuple[CheckResult, int]:
-    """Apply a null edit and an SNV to the middle base of the longest windows; compare both with the cached states.
-
-    Returns the result and the number of windows compared.
-    """
+    """Compare a null edit and an SNV in the middle of the longest windows with the cached states; count the windows."""
     longest = max((len(sequences[row]) for row in rows), default=0)
     rows = [row for row in rows if len(sequences[row]) == longest]
     if not rows:

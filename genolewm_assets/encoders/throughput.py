@@ -17,10 +17,7 @@ _SIZES, _SECONDS = (512, 8_192), (0.1, 0.3)
 
 
 def describe_run(network: StateNetwork, *, n_windows: int, seconds: float, n_tokens: int) -> dict[str, JsonValue]:
-    """Return what encoded some windows, and how fast.
-
-    ``n_windows``, ``seconds``: number of windows, and wall-clock seconds that all of them took.
-    """
+    """Return what encoded ``n_windows`` windows in ``seconds`` of wall-clock time, and how fast."""
     about: dict[str, JsonValue] = {
         "device": device_name(network.device),
         "compute": network.compute.value,
@@ -42,11 +39,7 @@ def describe_run(network: StateNetwork, *, n_windows: int, seconds: float, n_tok
 
 
 def measure_matrix_rate(device: torch.device, compute: Compute, *, cpu_threads: int = 1) -> float:
-    """Measure how many operations a second a device does in products of large square matrices.
-
-    The matrices have the precision ``compute``; a product of n x n matrices is 2 n^3 operations. Products follow each
-    other without waiting for the device. The measurement takes about a second.
-    """
+    """Measure operations a second in products of large square matrices of a precision; it takes about a second."""
     fast = device.type != "cpu"
     size, wanted_s = _SIZES[fast], _SECONDS[fast]
     dtype = torch.bfloat16 if compute is Compute.BFLOAT16 else torch.float32

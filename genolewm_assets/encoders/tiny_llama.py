@@ -1,8 +1,7 @@
 """A tiny Llama model with random weights, in Hugging Face format: the encoder of the sample catalogue.
 
-It shows that the pipeline runs and that states change with edits; it has learnt no biology, and its card says so. The
-files are written without the model library, from the raw integers of a NumPy generator, which do not change between
-NumPy versions; every machine writes the same bytes.
+It has learnt no biology, and its card says so. The files are written from the raw integers of a NumPy generator, which
+do not change between versions, so that every machine writes the same bytes.
 """
 
 from __future__ import annotations
@@ -31,16 +30,6 @@ def write_tiny_llama(folder: Path) -> None:
     """Write the sample encoder: hidden size 64, 2 layers, 4 heads, a vocabulary of 6-mers and tags.
 
     Files that already have the right content are not written; each other file is written atomically.
-
-    Parameters
-    ----------
-    folder
-        Folder of the model; made if missing.
-
-    Raises
-    ------
-    OSError
-        If writing to disk fails.
     """
     tokens = [_PAD, *TAGS, *(decode_kmer(index, TOKEN_BP) for index in range(N_KMERS))]
     vocab = {token: ident for ident, token in enumerate(tokens)}
@@ -121,10 +110,7 @@ def _weights(vocab_size: int) -> dict[str, NDArray[np.float32]]:
 
 
 def _unit_draws(bits: np.random.PCG64, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """Draw uniform values of mean 0 and variance 1, using only operations that IEEE 754 defines exactly.
-
-    The methods of ``np.random.Generator`` give no such guarantee.
-    """
+    """Draw uniform values of mean 0 and variance 1, by operations that IEEE 754, unlike NumPy, defines exactly."""
     raw = np.asarray(bits.random_raw(shape[0] * shape[1]), dtype=np.uint64)
     uniform = (raw >> np.uint64(11)).astype(np.float64) * 2.0**-53
     draws: NDArray[np.float64] = ((uniform - 0.5) * np.sqrt(12.0)).reshape(shape)

@@ -1,8 +1,7 @@
-"""DNA token ids of a window, and the vocabulary of tagged 6-mers.
+"""DNA token ids of a window, and the vocabulary of tagged 6-mers: ``<dna>``, non-overlapping 6-mers, ``</dna>``.
 
-The input of a Carbon-style DNA language model is ``<dna>``, non-overlapping 6-mers, ``</dna>``; a 6-mer with a base
-other than A, C, G and T is the token ``<oov>``. The ids differ between models, so they are always read from the files
-beside the weights. Other kinds of vocabulary, and which kind a model has: ``vocabularies``.
+A 6-mer with a base other than A, C, G and T is ``<oov>``. The ids differ between models and are read from the files
+beside the weights. Not here: other kinds of vocabulary (:mod:`.vocabularies`).
 """
 
 from __future__ import annotations
@@ -42,8 +41,7 @@ class DnaTokens:
     """The DNA tokens of a model: ids of 6-mers or of single bases, and the special tokens around a sequence.
 
     ``kmer_ids``: int64, shape (4096,) or (4,): the token id of each 6-mer or base, indexed by its lexicographic rank
-    over ACGT. ``leading``, ``trailing``: token ids of the special tokens before and after the sequence; either may be
-    empty.
+    over ACGT.
     """
 
     kmer_ids: NDArray[np.int64]
@@ -76,9 +74,8 @@ class DnaTokens:
     def from_tokenizer_files(cls, folder: Path) -> Self:
         """Read the tokens of a model of tagged 6-mers; ``vocabularies.read_tokens`` reads those of every kind.
 
-        The first of these files that exists is read: ``dna_config.json``, ``tokenizer.json``, ``vocab.json`` (the last
-        together with ``added_tokens.json``). ``dna_config.json`` belongs to Carbon's hybrid tokenizer, whose 6-mers
-        are in no list: their ids follow those of a BPE vocabulary.
+        ``dna_config.json`` belongs to Carbon's hybrid tokenizer, whose 6-mers are in no list: their ids follow those of
+        a BPE vocabulary.
         """
         source = next((name for name in (DNA_CONFIG, "tokenizer.json") if (folder / name).is_file()), "vocab.json")
         where = f"{folder.name} ({source})"
@@ -138,10 +135,7 @@ class DnaTokens:
         return max(int(self.kmer_ids.max()), self.oov_id, *self.leading, *self.trailing)
 
     def encode(self, sequence: str) -> NDArray[np.int64]:
-        """Return the token ids of a sequence, special tokens included.
-
-        Shape: (n_leading + len(sequence) // 6 * per_six_mer + n_trailing,).
-        """
+        """Return the token ids of a sequence, special tokens included: shape (n_tokens,)."""
         if len(sequence) < TOKEN_BP:
             raise SequenceError(
                 "window", "too short to encode", expected=f"at least {TOKEN_BP} bp", got=f"{len(sequence)} bp"
@@ -150,12 +144,10 @@ class DnaTokens:
         return ids
 
     def encode_codes(self, codes: Codes) -> NDArray[np.int64]:
-        """Return the token ids of windows of equal length, special tokens included.
+        """Return the token ids of windows of equal length, special tokens included: shape (n_windows, n_tokens).
 
         ``codes``: uint8 base codes, shape (n_windows, n_bases), at least 6 bases; those after the last whole 6-mer are
         dropped.
-
-        Ids: shape (n_windows, n_leading + n_bases // 6 * per_six_mer + n_trailing), rows as in :meth:`encode`.
         """
         n_windows, n_tokens = len(codes), codes.shape[1] // TOKEN_BP * self.per_six_mer
         whole = np.ascontiguousarray(codes[:, : n_tokens * self.bp_per_token]).reshape(-1)

@@ -1,9 +1,7 @@
 """Kinds of vocabulary of DNA language models, recognised by the tokenizer files of the model's folder.
 
-Kinds: tagged 6-mers (``tokens``); 6-mers or single bases of a ``tokenizer.json``; 6-mers of ``EsmTokenizer`` in
-``vocab.txt``, as in the Nucleotide Transformer; single bases of two tokenizer classes that have no vocabulary file,
-HyenaDNA's and Evo's. Which special tokens stand around a sequence is what the model's own tokenizer adds. No model code
-runs here, and ``transformers`` is not imported; ``model_tokenizer`` compares the ids with those of the tokenizer class.
+Which special tokens stand around a sequence is what the model's own tokenizer adds. No model code runs here;
+:mod:`.model_loading` compares the ids with those of the tokenizer class.
 """
 
 from __future__ import annotations
@@ -36,11 +34,7 @@ _BASE_LETTERS = frozenset("ACGTURYSWKMBDHVN")
 
 
 def read_tokens(folder: Path) -> DnaTokens:
-    """Read the DNA tokens of a model.
-
-    The first of ``dna_config.json``, ``tokenizer.json``, ``vocab.json``, ``vocab.txt`` and ``tokenizer_config.json``
-    that exists decides.
-    """
+    """Read the DNA tokens of a model, by the first file that it has of those that tell the kind of vocabulary."""
     have = {name for name in (DNA_CONFIG, _TOKENIZER, _VOCABULARY, _LINES, _CONFIG) if (folder / name).is_file()}
     if DNA_CONFIG in have or not have:
         return DnaTokens.from_tokenizer_files(folder)
@@ -93,10 +87,7 @@ def _from_own_tokenizer(where: str, path: Path) -> DnaTokens:
     oov_id = n[0] if len(n) == 1 else unknown
     if oov_id is None:
         raise ConfigurationError(
-            where,
-            "no token for a base that is not known",
-            expected="N or an unknown token",
-            got=f"unk_token {name!r}",
+            where, "no token for a base that is not known", expected="N or an unknown token", got=f"unk_token {name!r}"
         )
     return DnaTokens.checked(where, kmer_ids, oov_id, leading=added[:first], trailing=added[first + len(bare.ids) :])
 

@@ -1,9 +1,7 @@
 """Forensic DNA profiles: pre-processed electropherograms, and a cache that stores them.
 
-Here: profiles, the cache writer and reader. In rooms of their own: instrument files (``abif``), traces as signals
-(``signal``), base pairs (``sizing``), kits and ladders (``panels``), alleles (``calling``). Not here: finding and
-fetching files (``sources``), arrays on disk, checksums and locks (``store``), the asset graph (``defs``). Imports
-neither Dagster nor pysam. STR profiles are personal data: nothing here prints or logs an allele of a sample.
+Not here: finding and fetching files (``sources``), arrays on disk, checksums and locks (``store``), the asset graph
+(``defs``). STR profiles are personal data: nothing here prints or logs an allele of a sample.
 """
 
 import lazy_loader

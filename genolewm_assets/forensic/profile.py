@@ -26,7 +26,7 @@ HAS_ANNOTATION = "has_annotation"
 
 @dataclass(frozen=True, slots=True)
 class PreprocessedProfile:
-    """The pre-processed electropherogram of one sample.
+    """The pre-processed electropherogram of one sample; ``panel``, ``alleles`` and ``meta`` hold JSON values only.
 
     Attributes
     ----------
@@ -43,11 +43,7 @@ class PreprocessedProfile:
         Mask of the scan points that belong to an allele, shape (n_dyes, n_scanpoints), whole numbers in the range of
         int8; None if the sample has no annotation.
     panel
-        Panel adjusted to the sample's allelic ladder; JSON values only.
-    alleles
-        Alleles called; JSON values only.
-    meta
-        Further facts about the sample; JSON values only.
+        Panel adjusted to the sample's allelic ladder.
     """
 
     path: str
@@ -70,9 +66,7 @@ def profile_arrays(shape: tuple[int, int]) -> tuple[ArraySpec, ...]:
 
 
 def profile_row(image: PreprocessedProfile, shape: tuple[int, int]) -> dict[str, Any]:
-    """Return a profile as the arguments of ``ArrayStoreWriter.write``: row, key, meta and side-cars.
-
-    A profile without annotation has zeros in its place.
+    """Return a profile, with zeros for a missing annotation, as arguments of ``ArrayStoreWriter.write``.
 
     Raises
     ------
@@ -165,14 +159,7 @@ class MemmapCacheReader:
     def get_row(
         self, row: int, *, copy: bool = True
     ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-        """Return the arrays of one profile.
-
-        Parameters
-        ----------
-        row
-            0-based row number, as in the index.
-        copy
-            Return copies; False: read-only views of the cache.
+        """Return the arrays of one profile as copies, or with ``copy=False`` as read-only views of the cache.
 
         Returns
         -------

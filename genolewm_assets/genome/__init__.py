@@ -1,8 +1,6 @@
-"""Values and arithmetic of genomes, shared by all other packages.
+"""Values and arithmetic of genomes, shared by all packages; 0-based and 1-based coordinates are converted nowhere else.
 
-Here: contigs, intervals (the only conversions between 0-based and 1-based), sequence codes, k-mers, windows, variants,
-edits, clinical classes, splits, keyed random draws. Not here: files (``sources``, ``store``), tables and training data
-(``lewm``), Dagster code (``defs``).
+Not here: files (``sources``, ``store``), tables and training data (``packages``, ``training``), Dagster (``defs``).
 """
 
 import lazy_loader

@@ -24,17 +24,15 @@ class Contig:
 
     Parameters
     ----------
-    name
-        Canonical name, such as ``chr21``.
+    name, aliases
+        Canonical name, such as ``chr21``, and other names of this contig.
     length
         Length in bases, at least 1.
     circular
         Whether the contig is circular; a window on a circular contig may wrap around the origin.
     md5
-        MD5 of the upper-case sequence (``M5`` in a SAM sequence dictionary), 32 lower-case hex digits. None: unknown;
-        a sequence is then not compared with it.
-    aliases
-        Other names of this contig.
+        MD5 of the upper-case sequence (``M5`` in a SAM sequence dictionary), 32 lower-case hex digits. None: unknown; a
+        sequence is then not compared with it.
 
     Raises
     ------
@@ -72,11 +70,6 @@ class ContigSet:
 
     :meth:`resolve` matches names and aliases exactly first, then ignoring case if the match is unambiguous (``CHR21``,
     ``mt``). Indexing takes canonical names only.
-
-    Parameters
-    ----------
-    contigs
-        Contigs in the genome's order.
 
     Raises
     ------
@@ -182,27 +175,14 @@ def _bare(name: str) -> str:
 
 
 def standard_aliases(name: str) -> tuple[str, ...]:
-    """Return the usual aliases of a contig name: with and without ``chr``, and the four names of the mitochondrion.
-
-    Accessions are excluded because each belongs to one assembly; :data:`GRCH38` has them as aliases.
-
-    Examples
-    --------
-    >>> standard_aliases("chr21"), standard_aliases("chrM")
-    (('21',), ('M', 'MT', 'chrMT'))
-    """
+    """Return the usual aliases of a contig name: with and without ``chr``, and the four names of the mitochondrion."""
     bare = name.removeprefix("chr")
     spellings = ("chrM", "M", "MT", "chrMT") if bare in {"M", "MT"} else (f"chr{bare}", bare)
     return tuple(spelling for spelling in spellings if spelling != name)
 
 
 def genome_digest(contigs: Iterable[Contig]) -> str:
-    """Compute the identity of a genome from its contigs' names, lengths and MD5s.
-
-    Returns
-    -------
-    str
-        SHA-256 in hex of ``name<TAB>length<TAB>md5<LF>`` lines, sorted by name.
+    """Compute the identity of a genome: SHA-256, hex, of its lines ``name<TAB>length<TAB>md5<LF>``, sorted by name.
 
     Raises
     ------
@@ -267,8 +247,8 @@ def known_aliases(name: str, length: int) -> tuple[str, ...]:
     --------
     >>> known_aliases("chr21", 46_709_983)
     ('21', 'NC_000021.9', 'CM000683.2')
-    >>> known_aliases("chr21", 3_400_000)
-    ('21',)
+    >>> known_aliases("chr21", 3_400_000), known_aliases("chrM", 16_000)
+    (('21',), ('M', 'MT', 'chrMT'))
     """
     named = (contig for contig in GRCH38 if contig.length == length and name in (contig.name, *contig.aliases))
     same = next(named, None)

@@ -10,12 +10,9 @@ def draw_bits(purpose: str, seed: int, unit: str) -> int:
 
     Parameters
     ----------
-    purpose
-        What the value is used for; values of different purposes are independent.
-    seed
-        Seed of the data set or run.
-    unit
-        Identifier of what the value is drawn for, such as a record.
+    purpose, seed, unit
+        What the value is used for, seed of the data set or run, and what it is drawn for, such as the id of a record;
+        values of different purposes are independent.
 
     Returns
     -------

@@ -40,8 +40,6 @@ class EditSpec:
 
     Parameters
     ----------
-    chrom
-        Canonical contig name.
     pos
         1-based position of the first base of ``ref``, as in VCF.
     ref, alt
@@ -50,10 +48,8 @@ class EditSpec:
 
     Raises
     ------
-    AlleleError
-        If an allele is empty or holds another symbol.
-    IntervalError
-        If ``pos`` is under 1.
+    AlleleError, IntervalError
+        If an allele is empty or holds another symbol; if ``pos`` is under 1.
     """
 
     chrom: str
@@ -68,17 +64,7 @@ class EditSpec:
         object.__setattr__(self, "alt", alt)
 
     def relative_to(self, window_start: int) -> RelEdit:
-        """Convert to the coordinates of a window.
-
-        Parameters
-        ----------
-        window_start
-            0-based start of the window on the same contig.
-
-        Returns
-        -------
-        RelEdit
-            The same alleles at ``pos - 1 - window_start``. The end of the window is not checked.
+        """Convert to the coordinates of a window on the same contig with a 0-based start; its end is not checked.
 
         Raises
         ------
@@ -97,15 +83,12 @@ class RelEdit:
     rel_pos
         0-based index, in the unedited window, of the first base of ``ref``.
     ref, alt
-        Alleles over ACGT, never empty; converted to upper case. Equal alleles make a null edit. N is accepted in
-        ``ref``, and in ``alt`` as the anchor that it shares with ``ref``.
+        As in :class:`EditSpec`.
 
     Raises
     ------
-    AlleleError
-        If an allele is empty or holds another symbol.
-    EditError
-        If ``rel_pos`` is negative.
+    AlleleError, EditError
+        If an allele is empty or holds another symbol; if ``rel_pos`` is negative.
     """
 
     rel_pos: int
@@ -140,15 +123,7 @@ class RelEdit:
         return EditType.of(self.ref, self.alt)
 
     def absolute(self, chrom: str, window_start: int) -> EditSpec:
-        """Convert to reference coordinates.
-
-        Parameters
-        ----------
-        chrom
-            Canonical name of the window's contig.
-        window_start
-            0-based start of the window on that contig.
-        """
+        """Convert to reference coordinates, given the 0-based start of the window on its contig."""
         return EditSpec(chrom, pos_from_start(window_start + self.rel_pos), self.ref, self.alt)
 
 
@@ -163,8 +138,8 @@ class EditedWindow:
     edits
         The edits applied, sorted by position, in the coordinates of the unedited window.
     left_flank, right_flank
-        The input flanks, minus the bases pulled into the window, plus the bases pushed out of it:
-        ``left_flank + sequence + right_flank`` is the edited haplotype.
+        The input flanks, minus the bases pulled into the window, plus the bases pushed out of it: ``left_flank +
+        sequence + right_flank`` is the edited haplotype.
     origin_shift
         Shift, in bases, of the window's bases left of the first edit: 0 if the right flank absorbs the change of
         length, ``-length_change`` if the left flank does.
@@ -222,17 +197,12 @@ def apply_edits(
         The flank that absorbs the change of length. ``opposite`` is the left flank if the middle of the span from the
         first to the last edit is in the right half of the window, otherwise the right flank.
 
-    Returns
-    -------
-    EditedWindow
-        The edited window, of ``len(window)`` bases, with the new flanks.
-
     Raises
     ------
     EditError
-        If an edit reaches past the end of the window, bases are inserted behind its last base, so that they go into
-        the flank, two edits are too close, the flank is too short, a base pulled from it is not A, C, G or T, or the
-        policy is unknown.
+        If an edit reaches past the end of the window, bases are inserted behind its last base, so that they go into the
+        flank, two edits are too close, the flank is too short, a base pulled from it is not A, C, G or T, or the policy
+        is unknown.
     ReferenceMismatchError
         If the ``ref`` of an edit differs from the window.
     """
@@ -262,16 +232,9 @@ def apply_edits(
 
 
 def reverse_complement_edit(edit: RelEdit, window_bp: int) -> RelEdit:
-    """Return the edit that makes the same change on the reverse complement of the window.
+    """Return the edit that makes the same change on the reverse complement of a window of ``window_bp`` bases.
 
     The anchor of an indel is then after the changed bases instead of before them; the haplotype is the same.
-
-    Parameters
-    ----------
-    edit
-        Edit in the coordinates of the window.
-    window_bp
-        Length of the window in bases.
 
     Raises
     ------

@@ -16,12 +16,7 @@ Position = TypeVar("Position", int, Int64Array)
 
 
 def start_from_pos(pos: Position) -> Position:
-    """Convert 1-based VCF POS to a 0-based start.
-
-    Parameters
-    ----------
-    pos
-        An int or an int64 array of any shape; the result has the same type and shape.
+    """Convert 1-based VCF POS, an int or an int64 array of any shape, to a 0-based start of the same type and shape.
 
     Raises
     ------
@@ -35,12 +30,7 @@ def start_from_pos(pos: Position) -> Position:
 
 
 def pos_from_start(start: Position) -> Position:
-    """Convert a 0-based start to 1-based VCF POS.
-
-    Parameters
-    ----------
-    start
-        An int or an int64 array of any shape; the result has the same type and shape.
+    """Convert a 0-based start, an int or an int64 array of any shape, to 1-based VCF POS of the same type and shape.
 
     Raises
     ------
@@ -59,8 +49,6 @@ class Interval:
 
     Parameters
     ----------
-    contig
-        Canonical contig name.
     start, end
         0-based half-open. If the interval wraps around a circular contig, ``end`` exceeds the contig's length.
 
@@ -85,22 +73,7 @@ class Interval:
 
     @classmethod
     def from_vcf(cls, chrom: str, pos: int, ref: str) -> Interval:
-        """Return the interval of a VCF record's REF allele.
-
-        Parameters
-        ----------
-        chrom
-            Canonical contig name.
-        pos
-            1-based position of the first base of ``ref``.
-        ref
-            REF allele; only its length is used.
-
-        Raises
-        ------
-        IntervalError
-            If ``pos`` is under 1.
-        """
+        """Return the interval of a REF allele at a 1-based position; raises :class:`IntervalError` if it is under 1."""
         start = start_from_pos(pos)
         return cls(chrom, start, start + len(ref))
 
@@ -219,18 +192,7 @@ class IntervalArray:
         return IntervalArray(start[first], reach[np.concatenate((last, [start.size - 1]))] if start.size else end)
 
     def overlap_bases(self, query: IntervalArray) -> Int64Array:
-        """Count the bases of each query interval that are in at least one interval of this array.
-
-        Parameters
-        ----------
-        query
-            Intervals of the same contig.
-
-        Returns
-        -------
-        ndarray
-            int64, shape (len(query),), in the query's order.
-        """
+        """Count the bases of each query that are in at least one interval of this array: int64, shape (len(query),)."""
         merged = self.merge()
         return merged._covered_before(query.end) - merged._covered_before(query.start)
 
@@ -261,12 +223,8 @@ def first_met(intervals: IntervalArray, start: Int64Array, end: Int64Array) -> I
     -------
     ndarray
         int64, shape (n,): index into ``intervals``; -1 if no interval overlaps the query or the query is empty.
-
-    Notes
-    -----
-    The first interval that ends after the query's start overlaps the query, or no interval does, because later
-    intervals start later.
     """
+    # The first interval that ends after the query's start meets the query, or none does: later ones start later.
     index = np.searchsorted(np.maximum.accumulate(intervals.end), start, side="right")
     begins = np.append(intervals.start, np.iinfo(np.int64).max)[index]
     return np.where((begins < end) & (start < end), index, -1).astype(np.int64)

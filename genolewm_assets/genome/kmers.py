@@ -35,10 +35,8 @@ def encode_kmers(
     ----------
     codes
         uint8 base codes, shape (n_bases,).
-    k
-        Bases per k-mer, 1 to 12.
-    stride
-        Step between k-mer starts in bases, at least 1; starts are 0, stride, ...
+    k, stride
+        Bases per k-mer, 1 to 12, and step between k-mer starts, at least 1; starts are 0, stride, ...
     circular
         Treat the sequence as circular: k-mers may wrap around the origin, and every multiple of the stride below
         ``n_bases`` is a start.
@@ -81,8 +79,8 @@ def encode_kmers(
 def _join(values: NDArray[np.integer[Any]], k: int, *, bits: int) -> NDArray[np.integer[Any]]:
     """Combine each k consecutive values into one integer of ``k * bits`` bits, the first value in the highest bits.
 
-    With ``bits=0`` the values are combined by bitwise OR. The width doubles at each step (1, 2, 4, ...), so k = 6
-    takes three steps instead of five. The code multiplies because NumPy shifts more slowly.
+    With ``bits=0`` the values are combined by bitwise OR. The width doubles at each step (1, 2, 4, ...), so k = 6 takes
+    three steps instead of five. The code multiplies because NumPy shifts more slowly.
     """
     joined, width = values, 1
     for digit in f"{k:b}"[1:]:
@@ -95,19 +93,12 @@ def _join(values: NDArray[np.integer[Any]], k: int, *, bits: int) -> NDArray[np.
 
 
 def decode_kmer(index: int, k: int) -> str:
-    """Return the k-mer with a given rank.
-
-    Parameters
-    ----------
-    index
-        Rank, as :func:`encode_kmers` returns it.
-    k
-        Bases per k-mer, 1 to 12.
+    """Return the k-mer with a given rank among those of :func:`encode_kmers`.
 
     Raises
     ------
     SequenceError
-        If the rank is not in ``[0, 4**k)`` or k is out of range.
+        If the rank is not in ``[0, 4**k)`` or k is not 1 to 12.
 
     Examples
     --------

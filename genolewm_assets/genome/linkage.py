@@ -11,11 +11,6 @@ Item = TypeVar("Item", bound=Hashable)
 def connect(links: Iterable[tuple[Item, Item]]) -> dict[Item, Item]:
     """Group items into the connected components of a set of pairs.
 
-    Parameters
-    ----------
-    links
-        Pairs of items; each pair is an edge.
-
     Returns
     -------
     dict

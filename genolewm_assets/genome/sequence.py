@@ -31,7 +31,6 @@ class Bases(Protocol):
 
     def __len__(self) -> int:
         """Return the contig's length in bases."""
-        ...
 
     @overload
     def __getitem__(self, at: int, /) -> int: ...
@@ -50,12 +49,7 @@ _COMPLEMENT_CODES = np.array([3, 2, 1, 0, AMBIGUOUS], dtype=np.uint8)
 
 
 def encode_sequence(sequence: str | bytes) -> Codes:
-    """Encode a sequence as codes.
-
-    Parameters
-    ----------
-    sequence
-        IUPAC nucleotide symbols in either case; U is read as T, ambiguity codes become 4.
+    """Encode a sequence of IUPAC symbols in either case; U is read as T, ambiguity codes become 4.
 
     Returns
     -------
@@ -71,12 +65,7 @@ def encode_sequence(sequence: str | bytes) -> Codes:
 
 
 def decode_sequence(codes: Codes) -> str:
-    """Decode codes into an upper-case sequence; 4 becomes N.
-
-    Parameters
-    ----------
-    codes
-        uint8, shape (n_bases,), values 0 to 4.
+    """Decode codes, uint8, shape (n_bases,), values 0 to 4, into an upper-case sequence; 4 becomes N.
 
     Raises
     ------
@@ -93,18 +82,12 @@ def reverse_complement(sequence: bytes) -> bytes: ...
 @overload
 def reverse_complement(sequence: Codes) -> Codes: ...
 def reverse_complement(sequence: str | bytes | Codes) -> str | bytes | Codes:
-    """Return the reverse complement (the other strand, 5' to 3').
-
-    Parameters
-    ----------
-    sequence
-        Text, ASCII bytes, or uint8 codes of shape (n_bases,).
+    """Return the reverse complement (the other strand, 5' to 3') of text, ASCII bytes, or codes of shape (n_bases,).
 
     Returns
     -------
     str, bytes or ndarray
-        Same type and length as the argument. Case is kept, ambiguity codes are complemented (R <-> Y), U is read
-        as T.
+        Same type and length as the argument. Case is kept, ambiguity codes are complemented (R <-> Y), U is read as T.
 
     Raises
     ------
@@ -122,8 +105,6 @@ def parts_around(bases: Bases, start: NDArray[np.int64], end: NDArray[np.int64])
 
     Parameters
     ----------
-    bases
-        The contig.
     start, end
         Bounds of the intervals, one per row: int64, shape (n_rows,), 0-based half-open. Bounds outside the contig are
         clipped to it.
@@ -139,8 +120,8 @@ def parts_around(bases: Bases, start: NDArray[np.int64], end: NDArray[np.int64])
 
     Notes
     -----
-    A group ends where the next row starts in another bin of 4 Mi bases. Sorted rows give at most one group per bin;
-    in the worst order every row is a group.
+    A group ends where the next row starts in another bin of 4 Mi bases. Sorted rows give at most one group per bin; in
+    the worst order every row is a group.
     """
     start, end = np.clip(start, 0, len(bases)), np.clip(end, 0, len(bases))
     cuts = np.flatnonzero(np.diff(start // _BIN_BP)) + 1
@@ -150,17 +131,12 @@ def parts_around(bases: Bases, start: NDArray[np.int64], end: NDArray[np.int64])
 
 
 def acgt_runs(sequence: Bases | Codes) -> IntervalArray:
-    """Find the maximal runs of A, C, G and T (U counts as T).
+    """Find the maximal runs of A, C, G and T (U counts as T), disjoint and sorted.
 
     Parameters
     ----------
     sequence
         ASCII bases in either case, read from start to end one piece at a time, or uint8 codes of shape (n_bases,).
-
-    Returns
-    -------
-    IntervalArray
-        Runs, 0-based half-open, disjoint and sorted.
 
     Raises
     ------

@@ -53,13 +53,11 @@ class Variant:
 
     Parameters
     ----------
-    chrom
-        Contig name.
     pos
         1-based position of the first base of ``ref``.
     ref, alt
-        Alleles over ACGT, never empty; converted to upper case. N is accepted in ``ref``, and in ``alt`` if ``ref``
-        has the same N (the anchor of an indel beside a gap of the reference).
+        Alleles over ACGT, never empty; converted to upper case. N is accepted in ``ref``, and in ``alt`` if ``ref`` has
+        the same N (the anchor of an indel beside a gap of the reference).
 
     Raises
     ------
@@ -120,21 +118,12 @@ def canonical_alleles(where: str, ref: str, alt: str) -> tuple[str, str]:
 
 
 def trim_alleles(pos: int, ref: str, alt: str) -> tuple[int, str, str]:
-    """Remove shared bases from both alleles, on the right first; at least one base of each remains.
-
-    Parameters
-    ----------
-    pos, ref, alt
-        1-based position and alleles in the same case.
-
-    Returns
-    -------
-    tuple[int, str, str]
-        1-based position, ref, alt.
+    """Return 1-based position, ref and alt without the bases that both share: right first, one base of each remains.
 
     Notes
     -----
-    Trimming right before left gives the left-most result possible within the alleles' own bases (Tan et al. 2015).
+    Both alleles are of the same case. Trimming right before left gives the left-most result possible within their own
+    bases (Tan et al. 2015).
     """
     spare = min(len(ref), len(alt)) - 1
     tail = 0
@@ -159,8 +148,8 @@ def left_align(pos: int, ref: str, alt: str, reference: Bases) -> tuple[int, str
     Returns
     -------
     tuple[int, str, str]
-        1-based position, ref, alt. An indel keeps the base before it as anchor; at the start of the contig it keeps
-        the base after it (VCF 4.3 section 1.6.1).
+        1-based position, ref, alt. An indel keeps the base before it as anchor; at the start of the contig it keeps the
+        base after it (VCF 4.3 section 1.6.1).
 
     Notes
     -----
@@ -180,14 +169,7 @@ def left_align(pos: int, ref: str, alt: str, reference: Bases) -> tuple[int, str
 
 
 def normalise(variant: Variant, reference: Bases) -> Variant:
-    """Return the normal form of a variant, as ``bcftools norm`` does.
-
-    Parameters
-    ----------
-    variant
-        Variant to normalise.
-    reference
-        The whole contig, upper-case ASCII.
+    """Return the normal form of a variant on a whole contig, upper-case ASCII, as ``bcftools norm`` does.
 
     Returns
     -------
@@ -196,10 +178,8 @@ def normalise(variant: Variant, reference: Bases) -> Variant:
 
     Raises
     ------
-    ReferenceMismatchError
-        If ``ref`` differs from the reference.
-    IntervalError
-        If ``ref`` reaches past the end of the contig.
+    ReferenceMismatchError, IntervalError
+        If ``ref`` differs from the reference; if it reaches past the end of the contig.
     """
     start = variant.pos - 1
     end = start + len(variant.ref)
@@ -234,10 +214,7 @@ def _without_shared_n(ref: str, alt: str) -> str:
 
 
 def _roll_left(event: bytes, anchor: int, reference: Bases) -> int:
-    """Return the 0-based anchor of an inserted or deleted sequence after moving it left as far as possible.
-
-    ``event`` is the sequence; before the move it follows the base ``anchor``.
-    """
+    """Return the 0-based anchor, the base before an inserted or deleted sequence, moved left as far as possible."""
     size, first = len(event), anchor
     # If the base left of the event equals the event's last base, the event can start one base earlier. The first
     # `size` comparisons read the event, later ones the reference bases that the event has moved over.

@@ -25,10 +25,9 @@ class WindowProfile:
     ----------
     name
         Name of the profile; folders are named after it.
-    window_bp
-        Window size in bases, a multiple of 6 (whole tokens).
-    stride_bp
-        Step between window starts in bases; ``0 < stride_bp <= window_bp``.
+    window_bp, stride_bp
+        Window size in bases, a multiple of 6 (whole tokens), and step between window starts; ``0 < stride_bp <=
+        window_bp``.
     margin_bp
         Bases of the run before and after every window; indels use them as flanks. At least 0.
     cover_tails
@@ -81,8 +80,6 @@ def tile_windows(
 
     Parameters
     ----------
-    contig
-        Contig to tile.
     window_bp, stride_bp
         Window size and step between window starts, in bases; ``0 < stride_bp <= window_bp``.
     margin_bp
@@ -108,9 +105,9 @@ def tile_windows(
 
     Notes
     -----
-    On a run, the first window starts at ``run start + margin_bp``; a last partial window is dropped. A run shorter
-    than ``window_bp + 2 * margin_bp`` has no window. On a circular contig windows start at 0, stride_bp,
-    2 * stride_bp, ... below the contig's length.
+    On a run, the first window starts at ``run start + margin_bp``; a last partial window is dropped. A run shorter than
+    ``window_bp + 2 * margin_bp`` has no window. On a circular contig windows start at 0, stride_bp, 2 * stride_bp, ...
+    below the contig's length.
     """
     _check_geometry(window_bp, stride_bp, margin_bp)
     if contig.length < window_bp:

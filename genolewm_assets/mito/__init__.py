@@ -1,9 +1,7 @@
 """Mitochondrial genomes as training data: circular alignment, heteroplasmy, k-mer tokens and PyTorch datasets.
 
-Belongs here: genomes aligned to the reference circle, their splits, variants and heteroplasmy; vocabulary, tokens,
-windows, datasets, masking. Does not belong here: reading and fetching files (``sources``), arrays on disk (``store``),
-k-mer arithmetic (``genome``), the asset graph (``defs``). Imports neither Dagster nor pysam; only the datasets import
-torch.
+Does not belong here: reading and fetching files (``sources``), arrays on disk (``store``), k-mer arithmetic
+(``genome``), the asset graph (``defs``). Imports neither Dagster nor pysam; only the datasets import torch.
 """
 
 import lazy_loader

@@ -1,7 +1,6 @@
 """What this machine keeps for one user between processes, and believes: in folders that nobody else can write.
 
-Belongs here: the cache folder, who can write it, where compiled loops lie, how they are compiled ahead. Does not belong
-here: what is kept (``lewm.packages.verified``), caches that are data (``store.arrays``).
+Does not belong here: what is kept (``packages.verified``), caches that are data (``store.arrays``).
 """
 
 import lazy_loader

@@ -1,8 +1,8 @@
 """Compiled loops, kept on disk. Import this module inside functions only: importing numba is slow.
 
-What numba keeps it unpickles, and so executes. Beside a module, as of ``.pyc`` files, whoever can write the cache can
-write the module; elsewhere (``NUMBA_CACHE_DIR``, ``~/.cache/numba``) the folder and its files must be the user's own.
-A folder that ``genolewm compile`` filled and this process cannot write may be root's too; numba itself uses none such.
+What numba keeps it unpickles, and so executes. Beside a module, whoever can write the cache can write the module;
+elsewhere the folder and its files must be the user's own, or root's if ``genolewm compile`` filled it and this process
+cannot write it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""All kernels of this package that are kept on disk, and the argument types that its own code calls each with.
+"""All kernels that are kept on disk, and the argument types that the package's own code calls each with.
 
-``signatures.json`` has, by ``<module>:<function>``, the argument types of each call that the demo and the tests of the
-kernels make. With them a kernel is compiled without being called. Import this module inside functions only.
+``signatures.json`` has them by ``<module>:<function>``. Import this module inside functions only.
 """
 
 from __future__ import annotations
@@ -42,13 +41,7 @@ def find_kernels() -> Iterator[tuple[str, Any]]:
 
 
 def compile_kernels(progress: Progress) -> tuple[int, int, set[Path]]:
-    """Compile every kernel for each call that is listed; what is compiled already is only loaded.
-
-    Returns
-    -------
-    int, int, set of Path
-        Number of kernels and of calls, and the folders in which they are kept.
-    """
+    """Compile, or load, every kernel for each listed call; return the numbers of kernels and calls, and the folders."""
     signatures, places, done = read_signatures(), set[Path](), 0
     total = sum(map(len, signatures.values()))
     kernels = list(find_kernels())

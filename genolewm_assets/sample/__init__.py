@@ -1,9 +1,7 @@
 """The sample: a small simulated genome with gnomAD-style, ClinVar-style, corpus and mitochondrial files.
 
-Here: the simulation, the writers of its files in the layouts of the public servers, and counts of the content. Not
-here: readers of such files (``sources``), fixtures of a single test (the tests), real sequences or variants (nowhere in
-this repository). This package imports ``genome``, ``progress`` and ``store`` but never ``sources``, so that readers are
-tested on files written by independent code.
+Not here: readers of such files (``sources``, which is never imported, so that readers are tested on files of
+independent code), fixtures of a single test, real sequences or variants (nowhere in this repository).
 """
 
 import lazy_loader

@@ -14,10 +14,7 @@ _LEVEL = 6
 
 
 def compress_blocks(data: bytes) -> bytes:
-    """Return ``data`` compressed as BGZF.
-
-    Blocks hold 65,280 bytes, like those of bgzip, so that an incompressible block still fits the 16-bit block size.
-    """
+    """Return BGZF of blocks of 65,280 bytes, like bgzip's, so that incompressible ones fit the 16-bit block size."""
     blocks = []
     for at in range(0, len(data), _BLOCK_BYTES):
         chunk = data[at : at + _BLOCK_BYTES]

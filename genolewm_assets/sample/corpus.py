@@ -1,8 +1,7 @@
 """A small simulated pretraining corpus: four sources in the two Parquet layouts of the published corpus.
 
-Genes and transcripts come from the simulated genome, so that holdouts find corpus windows to exclude; bacteria and
-other eukaryotes are simulated independently. Some records are irregular on purpose: too short, with unknown bases, in
-lower case, duplicated, with a reused id, or without coordinates.
+Genes and transcripts come from the simulated genome, so that holdouts find windows to exclude. Some records are
+irregular on purpose: too short, with unknown bases, in lower case, duplicated, without coordinates.
 """
 
 from __future__ import annotations
@@ -161,11 +160,7 @@ def _isoforms(contig: SimulatedContig, gene: Gene, key: int) -> Iterator[Transcr
 
 
 def _transcripts(contigs: Mapping[str, SimulatedContig]) -> Iterator[Row]:
-    """Yield transcripts without coordinates.
-
-    The record names the contig, except for every sixth serial number among the isoforms. One fragment per gene is too
-    short for a window, and every fourth gene has one record of 20 kb of unspliced sequence.
-    """
+    """Yield transcripts without coordinates, most with the contig, a fragment per gene and some unspliced ones."""
     serial = 0
     for contig, gene in _all_genes(contigs):
         for transcript in _isoforms(contig, gene, 4):

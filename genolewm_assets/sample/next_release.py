@@ -1,8 +1,7 @@
 """A further simulated ClinVar release in the listing of the sample, derived from the newest good one there.
 
-From one release to the next some alleles are classified anew, some are new and some are gone. A *bad* release states
-reference bases that are not those of the genome, as a file made for another assembly does: its shard fails
-``ref_mismatches_rare`` and nothing is built from it.
+A *bad* release states reference bases that are not those of the genome, as a file made for another assembly does: its
+shard fails ``ref_mismatches_rare`` and nothing is built from it.
 """
 
 from __future__ import annotations
@@ -88,19 +87,12 @@ def add_next_release(root_dir: Path, *, bad: bool = False) -> NextRelease:
     bad
         Whether the release states wrong reference bases.
 
-    Returns
-    -------
-    NextRelease
-        The file and what differs from the release before.
-
     Raises
     ------
     CorruptResourceError
         If no release of the sample in the listing can be read.
-    BusyError
-        If another process is adding a release.
-    ResourceError
-        If the listing cannot be written; it is unchanged then.
+    BusyError, ResourceError
+        If another process is adding a release; if the listing cannot be written, which is unchanged then.
 
     Notes
     -----

@@ -1,10 +1,6 @@
-"""Write the simulated sources of a root: published files under ``<root>/sample``, and a ClinVar listing beside them.
+"""Write the simulated sources of a root under ``<root>/sample``, as links through ``files`` to a published generation.
 
-::
-
-    <root>/sample/files          link to the published generation
-    <root>/sample/gnomad, ...    links through ``files``
-    <root>/sample/clinvar/       plain folder, the ClinVar listing: releases may be added to it
+The ClinVar listing, ``<root>/sample/clinvar``, is a plain folder, because releases may be added to it.
 """
 
 from __future__ import annotations
@@ -58,15 +54,7 @@ from genolewm_assets.sample.mito import (
     heteroplasmy_vcf,
     simulate_mito_genomes,
 )
-from genolewm_assets.store.artefacts import (
-    ArtefactId,
-    BuildPlan,
-    BuildReport,
-    CheckResult,
-    Published,
-    Root,
-    build,
-)
+from genolewm_assets.store.artefacts import ArtefactId, BuildPlan, BuildReport, CheckResult, Published, Root, build
 from genolewm_assets.store.files import make_directories, write_atomic
 
 #: MD5 of the decompressed bytes of each file; for a Parquet file, of its rows as JSON lines. The MD5 of the files
@@ -126,10 +114,7 @@ _WAIT_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class _Population:
-    """One gnomAD-style file: name, number of clusters of common alleles, number of rare alleles, callset, layout.
-
-    ``phased`` is the part of the contig, 0-based half-open, that the phased genotypes beside it cover.
-    """
+    """One gnomAD-style file of a contig, and the part, 0-based half-open, that its phased genotypes cover."""
 
     file_name: str
     clusters: int
@@ -152,19 +137,7 @@ _MITO_FILE = "gnomad.genomes.v3.1.sites.chrM.vcf.bgz"
 
 
 def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Published:
-    """Write the sample under a root, unless an intact copy is published there.
-
-    Parameters
-    ----------
-    root_dir
-        The root; created if it is missing.
-    progress
-        Receives the number of files written.
-
-    Returns
-    -------
-    Published
-        The files with their digests, at ``<root>/sample/files``.
+    """Write the sample under a root, which is created if missing, unless an intact copy is published there.
 
     Raises
     ------

@@ -71,9 +71,8 @@ def prepare_gnomad(
 ) -> Published:
     """Write ``<output>/gnomad/<release>/variants.parquet`` and ``rejects.parquet`` from a gnomAD VCF.
 
-    ``release``: name of the release, used as a folder name; the header may not contradict it. None: read from the
-    header. ``min_af``: lowest allele frequency kept, 0 to 1. ``min_an_fraction``: lowest AN kept, 0 to 1, as a share of
-    the contig's largest; of a joint file in one of both assays.
+    ``release`` is a folder name, which the header may not contradict; None: it is read from the header. ``min_af`` and
+    ``min_an_fraction`` are those of ``GnomadParams``.
     """
     _check_local(vcf, reference)
     release = read_gnomad_release(vcf) if release is None else release

@@ -32,10 +32,7 @@ class PreparedGenome(NamedTuple):
 def open_genome(
     reference: Path | None, *, root: Path | None, catalog: str | None, output: Path, progress: Progress
 ) -> PreparedGenome:
-    """Return the genome of the first of these that there is: ``reference``, root, catalogue; else GRCh38 without bases.
-
-    ``progress``: receives the bytes of the root's genome that are compared with its manifest.
-    """
+    """Return the genome of the first of these: ``reference``, root, catalogue; else GRCh38 without bases."""
     if reference is not None:
         return _of_fasta(reference)
     home = root or (None if catalog is not None else enclosing_root(output.resolve()))

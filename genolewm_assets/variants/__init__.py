@@ -1,7 +1,6 @@
 """Allele tables, the same for every source: schema, normal form, order, counts, checks, changes between releases.
 
-Belongs here: code that takes alleles as Arrow tables, from any source, and code about release keys. Does not belong
-here: reading VCF files and what their fields mean (``sources``), holdouts (``lewm.holdouts``), chrM tracks (``mito``).
+Not here: reading VCF files and what their fields mean (``sources``), holdouts (``holdouts``), chrM tracks (``mito``).
 """
 
 import lazy_loader

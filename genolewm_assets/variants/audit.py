@@ -35,30 +35,23 @@ def audit_shard(
 ) -> tuple[CheckResult, ...]:
     """Check the tables in a folder, and that their counts agree with the source.
 
+    Results are in the order of ``GNOMAD_CHECKS`` or ``CLINVAR_CHECKS``; ``ref_agrees_with_genome`` needs a reference.
+
     Parameters
     ----------
     folder
         Holds ``rejects.parquet`` and the alleles: in ``variants.parquet``, or in one ``<contig>.parquet`` per contig.
     check_table
         ``GnomadParams.check_table`` or :func:`~genolewm_assets.variants.checks.check_clinvar_table`.
-    contigs
-        Contigs of the genome.
     reference
         Returns a contig's bases, upper-case; None: REF is not compared.
-    counts
-        Counts of alleles as the builder reports them (:meth:`~genolewm_assets.variants.ledger.AlleleLedger.counts`).
-    alleles_in_source
-        ALT alleles in the source, counted by :class:`~genolewm_assets.sources.vcf.count.AlleleCount`.
+    counts, alleles_in_source
+        As the builder reports them (:meth:`~genolewm_assets.variants.ledger.AlleleLedger.counts`), and ALT alleles
+        counted by :class:`~genolewm_assets.sources.vcf.count.AlleleCount`.
     max_ref_mismatch_fraction
         Largest share (0 to 1) of alleles that may not fit the genome.
     no_source
         Why the shard is empty, if the catalogue names no source of it.
-
-    Returns
-    -------
-    tuple of CheckResult
-        In the order of ``GNOMAD_CHECKS`` or ``CLINVAR_CHECKS``; without ``ref_agrees_with_genome`` if there is no
-        reference.
     """
     tables = [
         _audit_table(path, check_table, contigs, reference)

@@ -1,7 +1,7 @@
 """Checks of a table of changes, by code that shares nothing with the code that builds it.
 
-The builder pairs alleles through a hash of their texts. The main check applies the changes instead: to the earlier
-release, the result must equal the later release; reverted in the later release, it must equal the earlier one.
+The builder pairs alleles; the main check applies the changes to the earlier release, which must give the later one, and
+reverts them in the later release, which must give the earlier one.
 """
 
 from __future__ import annotations
@@ -73,27 +73,19 @@ def check_changes(
     classes: tuple[Mapping[str, int], Mapping[str, int]],
     rows: int,
 ) -> tuple[CheckResult, ...]:
-    """Check the changes between two releases.
+    """Check the changes between two releases, in the order of :data:`CHANGE_CHECKS`.
 
     Parameters
     ----------
-    contigs
-        Names of all contigs.
-    changes
-        Returns the written rows of a contig, schema ``CLINVAR_CHANGES``.
-    earlier, later
-        Return the alleles of a contig in each release, schema ``CLINVAR_VARIANTS``.
+    changes, earlier, later
+        Return the written rows of a contig, schema ``CLINVAR_CHANGES``, and its alleles in each release,
+        ``CLINVAR_VARIANTS``.
     counts
         Counts of :func:`~genolewm_assets.variants.changes.find_changes`, summed over all contigs.
     classes
         Alleles by class of the earlier and of the later release, as counted when their shards were built.
     rows
         Number of rows of the whole file.
-
-    Returns
-    -------
-    tuple of CheckResult
-        In the order of :data:`CHANGE_CHECKS`.
     """
     found: Counter[str] = Counter()
 
@@ -255,16 +247,9 @@ def _recount(table: pa.Table) -> Counter[str]:
 
 
 def _check_sums(
-    found: Mapping[str, int],
-    counts: Mapping[str, int],
-    classes: tuple[Mapping[str, int], Mapping[str, int]],
-    rows: int,
+    found: Mapping[str, int], counts: Mapping[str, int], classes: tuple[Mapping[str, int], Mapping[str, int]], rows: int
 ) -> CheckResult:
-    """Compare the counts with the written rows and, class by class, with the counts of both releases.
-
-    Of each class, the earlier release holds the alleles that persist from it and the removed ones; the later release
-    holds the alleles that persist into it and the added ones.
-    """
+    """Compare the counts with the written rows and, class by class, with the counts of both releases."""
     matrix = transitions(counts)
     n = len(CLASSES)
     from_classes, to_classes = matrix[:n].sum(axis=1), matrix[:, :n].sum(axis=0)
@@ -280,11 +265,7 @@ def _check_sums(
         ("rows are on other contigs", rows, kinds),
         ("the earlier release's classes differ", [classes[0].get(c, 0) for c in CLASSES], from_classes.tolist()),
         ("the later release's classes differ", [classes[1].get(c, 0) for c in CLASSES], to_classes.tolist()),
-        (
-            "earlier is not persisting + removed",
-            counts["alleles.earlier"],
-            counts["persisting"] + counts["removed"],
-        ),
+        ("earlier is not persisting + removed", counts["alleles.earlier"], counts["persisting"] + counts["removed"]),
         ("later is not persisting + added", counts["alleles.later"], counts["persisting"] + counts["added"]),
         ("persisting is not unchanged + changed", counts["persisting"], counts["unchanged"] + counts["changed"]),
         ("classes do not add up to persisting", counts["persisting"], int(matrix[:n, :n].sum())),

@@ -1,7 +1,6 @@
 """Compare the alleles of two ClinVar releases: rows of added, removed and changed alleles, and counts.
 
-Not here: the choice of a release's predecessor (:mod:`genolewm_assets.defs.assets.clinvar_changes`), and checks of a
-written table (:mod:`genolewm_assets.variants.change_checks`).
+Not here: the choice of a release's predecessor (``defs``), checks of a written table (:mod:`.change_checks`).
 """
 
 from __future__ import annotations
@@ -59,15 +58,11 @@ def find_changes(earlier: pa.Table, later: pa.Table) -> tuple[pa.Table, Counter[
     Returns
     -------
     table : pyarrow.Table
-        Schema ``CLINVAR_CHANGES``, sorted by pos, ref and alt.
+        Schema ``CLINVAR_CHANGES``, sorted by pos, ref and alt. Two nulls do not differ; a null and any other value do.
     counts : Counter
         ``alleles.earlier``, ``alleles.later``, ``persisting``, ``unchanged``, ``added``, ``removed``, ``changed``, each
         flag of :data:`COMPARED`, ``added.<class>``, ``removed.<class>``, zeros included; and, of persisting alleles,
         each ``class.<from>_to_<to>`` above 0.
-
-    Notes
-    -----
-    Two null values do not differ; a null value and any other differ.
     """
     # take() is slow on columns of many chunks.
     earlier, later = (with_genes(table.select(list(CHANGE_COLUMNS)).combine_chunks()) for table in (earlier, later))
@@ -105,9 +100,9 @@ def transitions(counts: Mapping[str, int]) -> Int64s:
     Returns
     -------
     ndarray
-        int64, shape (7, 7): number of alleles by class in the earlier release (rows) and in the later release
-        (columns), in the order of :data:`~genolewm_assets.genome.CLASSES`. The last row counts added alleles, the
-        last column removed alleles.
+        int64, shape (7, 7): alleles by class in the earlier release (rows) and in the later release (columns), in the
+        order of :data:`~genolewm_assets.genome.CLASSES`. The last row counts added alleles, the last column removed
+        ones.
     """
     matrix = np.zeros((len(CLASSES) + 1, len(CLASSES) + 1), dtype=np.int64)
     for i, before in enumerate(CLASSES):

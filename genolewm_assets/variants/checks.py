@@ -1,8 +1,7 @@
 """Checks of variant shards, column-wise, by code that shares nothing with the code that builds shards.
 
-The normal form is recognised without left-aligning: an allele is left-aligned and trimmed exactly if REF and ALT end in
-different bases, and begin with different bases unless one of them is a single base (Tan, Abecasis and Kang 2015,
-Bioinformatics 31:2202).
+An allele is left-aligned and trimmed exactly if REF and ALT end in different bases, and begin with different bases
+unless one of them is a single base (Tan, Abecasis and Kang 2015, Bioinformatics 31:2202).
 """
 
 from __future__ import annotations
@@ -39,10 +38,6 @@ def check_gnomad_table(
 
     Parameters
     ----------
-    table
-        Rows of one contig.
-    contig
-        The contig of the rows.
     reference
         Bases of the contig, upper-case. None: REF is not compared, and alleles need only be trimmed.
     min_af, filters
@@ -63,10 +58,9 @@ def check_clinvar_table(table: pa.Table, contig: Contig, reference: Bases | None
 
 
 def merge_checks(results: Iterable[tuple[CheckResult, ...]]) -> tuple[CheckResult, ...]:
-    """Merge results of the same check.
+    """Merge results of the same check: it passed if all did, and its rows at fault are the first ones of all.
 
-    A merged check passed if all passed. Whole-number figures are summed; of others, the first non-empty one is kept.
-    The rows at fault are the first ones of all.
+    Whole-number figures are summed; of others, the first non-empty one is kept.
     """
     merged: dict[str, CheckResult] = {}
     for result in (each for group in results for each in group):
@@ -232,7 +226,6 @@ def check_ref_mismatches(counts: Mapping[str, int], rejects: pa.Table, *, max_fr
     """Check that few alleles do not fit the genome; a large share means that the source is on another assembly.
 
     An allele does not fit if its REF differs from the genome or exceeds the contig. The share is of kept + rejected.
-    The rows at fault are the first such ``rejects``, with their lines in the source.
     """
     mismatches, outside = (counts.get(f"rejected.{reason}", 0) for reason in ("ref_mismatch", "out_of_range"))
     examined = counts["kept"] + counts["rejected"]
@@ -302,9 +295,10 @@ def check_account(counts: Mapping[str, int], rows: int, rejects: pa.Table, *, al
     filtered = sum(n for name, n in counts.items() if name.startswith("filtered."))
     kept_by_label = [n for name, n in counts.items() if name.startswith("label.")]
     declared = check_schema(rejects, REJECTS).passed
+    outcomes = counts["kept"] + counts["rejected"] + counts["filtered"]
     compared: list[tuple[str, object, object]] = [
         ("alleles_in is not the number of ALT alleles in the source", alleles_in_source, counts["alleles_in"]),
-        ("alleles_in is not kept + rejected + filtered", counts["alleles_in"], _sum_of_outcomes(counts)),
+        ("alleles_in is not kept + rejected + filtered", counts["alleles_in"], outcomes),
         ("kept is not the number of rows", rows, counts["kept"]),
         ("rejected is not the number of rejects", rejects.num_rows, counts["rejected"]),
         ("rejects by reason differ", reasons, stated),
@@ -333,10 +327,6 @@ def _check_alleles(
     normal = check_normal_form(table, left_aligned=reference is not None)
     compared = () if reference is None else (check_reference(table, reference),)
     return first, check_order(table, contig.name), normal, *compared
-
-
-def _sum_of_outcomes(counts: Mapping[str, int]) -> int:
-    return counts["kept"] + counts["rejected"] + counts["filtered"]
 
 
 def _same_slice(left: pa.ChunkedArray, right: pa.ChunkedArray, start: int, stop: int | None) -> Bools:

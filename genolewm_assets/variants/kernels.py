@@ -45,15 +45,12 @@ class AlleleColumns(NamedTuple):
 def classify_alleles(
     columns: AlleleColumns, bases: Bytes, first: int, checked: bool, length: int, longest: int
 ) -> Bytes:
-    """Classify each allele: in normal form, in normal form once in upper case, or undecided.
+    """Classify each allele as ``NORMAL``, ``NORMAL_IN_UPPER_CASE`` or ``UNDECIDED``: uint8, shape (rows,).
 
-    ``columns``: ``pos`` may have any value, the texts any bytes. ``bases``, ``first``: a part of the contig,
-    upper-case, and its 0-based start. An allele whose REF exceeds it stays undecided. ``checked``: whether REF is
-    compared with ``bases``. If not, ``bases`` is not read, and trimmed alleles count as normal. ``length``,
-    ``longest``: length of the contig and of the longest allele accepted, in bp. Result: uint8, shape (rows,):
-    ``UNDECIDED``, ``NORMAL`` or ``NORMAL_IN_UPPER_CASE``. Invalid alleles are undecided. An allele is in normal form
-    exactly if REF and ALT end in different bases, and begin with different bases unless one of them is a single base
-    (Tan et al. 2015). An indel at the contig's first base cannot move further left.
+    ``bases``, ``first``: a part of the contig, upper-case, and its 0-based start. An allele whose REF exceeds it stays
+    undecided, as do invalid ones. ``checked``: whether REF is compared with ``bases``; if not, they are not read, and
+    trimmed alleles count as normal. ``length``, ``longest``: length of the contig and of the longest allele accepted,
+    in bp. The rule is that of ``variants.checks``; an indel at the contig's first base cannot move further left.
     """
     pos, ref_at, ref_text, alt_at, alt_text = columns
     answer = np.zeros(len(pos), dtype=np.uint8)
@@ -137,11 +134,7 @@ def compare_neighbours(columns: AlleleColumns) -> npt.NDArray[np.int8]:
 
 @compiled(nogil=True)
 def order_ties(order: Positions, columns: AlleleColumns) -> bool:
-    """Sort rows of equal position by (ref, alt), in place and stably.
-
-    False: one position has more than ``MOST_TIES`` alleles, and ``order`` is only partly sorted.
-    ``order``: int64, shape (rows,): row numbers sorted by position; afterwards sorted by (pos, ref, alt).
-    """
+    """Sort row numbers that are sorted by position by (ref, alt) too, in place; False beyond ``MOST_TIES`` ties."""
     first = 0
     for i in range(1, len(order)):
         row = order[i]

@@ -1,7 +1,6 @@
 """Counts of a source's alleles: each allele read is kept, rejected with a reason, or filtered with a reason.
 
-Belongs here: the closed sets of reasons, the counts and the table of rejects. The rules for rejection are in
-:mod:`~genolewm_assets.variants.normal_form`.
+Not here: the rules for rejection (:mod:`.normal_form`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Normal form of a single allele: REF compared with the reference, trimmed, left-aligned; or a reason for rejection.
 
-Belongs here: one allele at a time. Whole columns are in :mod:`~genolewm_assets.variants.settle`, which calls this
-module for every allele that is not yet in normal form. The sequence arithmetic is in :mod:`genolewm_assets.genome`.
+Not here: whole columns (:mod:`.settle`) and the sequence arithmetic (``genome``).
 """
 
 from __future__ import annotations
@@ -63,17 +62,7 @@ class AlleleNormaliser:
         return self._bases
 
     def normalise(self, contig: Contig, pos: int, ref: str, alt: str) -> NormalAllele | Rejection:
-        """Return the normal form of an allele, or the reason why it is rejected.
-
-        Parameters
-        ----------
-        contig
-            Contig of the allele.
-        pos
-            1-based, as in VCF.
-        ref, alt
-            One REF and one ALT as the source spells them, in either case.
-        """
+        """Return the normal form of a REF and an ALT, in either case, at a 1-based position, or why it is rejected."""
         ref, alt = ref.upper(), alt.upper()
         problem = self._problem(contig, pos, ref, alt)
         if problem is not None:

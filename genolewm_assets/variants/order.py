@@ -42,10 +42,7 @@ class LowMarks:
             self._following = None
 
     def after(self, rows: int) -> int:
-        """Return a lower bound of the positions of all rows after the first ``rows``, 1-based.
-
-        The bound is the largest int64 if no row follows.
-        """
+        """Return a lower bound of the positions after the first ``rows``, 1-based; the largest int64 without any."""
         if self._following is None:
             lows = np.array([*self._lows, _END], dtype=np.int64)
             self._following = np.minimum.accumulate(lows[::-1])[::-1]
@@ -70,8 +67,8 @@ class _Run(NamedTuple):
 def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks) -> Iterator[pa.RecordBatch]:
     """Yield the rows sorted by ``KEY``; all rows of one position are in one batch.
 
-    A row is final once its position is below the lower bound of all later rows. Held rows are merged only when at
-    least half of them are final, so that the total work is at most that of sorting all rows a few times.
+    A row is final once its position is below the lower bound of all later rows. Held rows are merged only when at least
+    half of them are final, so that the total work is at most that of sorting all rows a few times.
     """
     held: list[_Run] = []
     seen = 0
@@ -89,10 +86,7 @@ def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks) -> Iterato
 
 
 def find_repeats(batch: pa.RecordBatch) -> tuple[_Ints, _Ints]:
-    """Find the rows of a sorted batch that share their key with another row.
-
-    Result: int64, shape (n,): row numbers, ascending, and a number per row that is equal exactly for equal keys.
-    """
+    """Return the rows of a sorted batch that share their key with another, int64, ascending, and a number per key."""
     same = _compare_rows(batch) == 0
     if not same.any():
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -102,10 +96,7 @@ def find_repeats(batch: pa.RecordBatch) -> tuple[_Ints, _Ints]:
 
 
 def without_rows(batch: pa.RecordBatch, rows: _Ints) -> pa.RecordBatch:
-    """Return a batch without the given rows, which are in ascending order.
-
-    If few rows are removed, the rows between them are copied as slices, which takes a fifth of the time of a mask.
-    """
+    """Return a batch without the given rows, ascending; a few are cut out by slices, at a fifth of a mask's time."""
     if not len(rows):
         return batch
     if len(rows) > batch.num_rows // _SLICE_ROWS:

@@ -18,10 +18,8 @@ class ReleaseKey:
 
     Attributes
     ----------
-    day
-        Date of the release's file.
-    number
-        1 for the first file of a day, omitted in the text; 2, 3, ... up to 999,999 for further files of that day.
+    day, number
+        Date of the release's file; 1 for the first file of a day, omitted in the text, up to 999,999 for further ones.
 
     Examples
     --------
@@ -34,13 +32,7 @@ class ReleaseKey:
 
     @classmethod
     def parse(cls, text: str) -> ReleaseKey:
-        """Parse the text of a key.
-
-        Raises
-        ------
-        InputError
-            If the text is not a release key.
-        """
+        """Parse the text of a key; raises :class:`InputError` if it is none."""
         match = _KEY.fullmatch(text)
         try:
             return cls(date.fromisoformat(match[1] if match else ""), int(match[2] or 1) if match else 1)

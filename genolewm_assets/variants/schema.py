@@ -1,12 +1,11 @@
 """Schemas of the allele tables: shards of gnomAD and ClinVar, rejected alleles, changes between ClinVar releases.
 
-The closed sets of names in them are here too. Writers cast to a schema and asset checks validate against it;
-``docs/data_model.md`` and the column schemas in the Dagster UI are generated from it. ``pos`` is 1-based as in VCF.
+Writers cast to a schema, asset checks validate against it, and ``docs/data_model.md`` is generated from it. ``pos`` is
+1-based as in VCF.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 
 import pyarrow as pa
@@ -54,10 +53,6 @@ def allele_fields() -> list[pa.Field]:
 ANCESTRY_GROUPS: tuple[str, ...] = ("afr", "ami", "amr", "asj", "eas", "fin", "mid", "nfe", "sas", "remaining")
 
 
-def _group_fields(groups: Sequence[str]) -> list[pa.Field]:
-    return [nullable(f"af_{g}", pa.float64(), f"allele frequency in the group {g!r}, 0 to 1") for g in groups]
-
-
 #: Columns that identify an allele, in sort order.
 ALLELE_KEY = ("chrom", "pos", "ref", "alt")
 
@@ -76,7 +71,10 @@ GNOMAD_VARIANTS = TableSchema(
             nullable("hemizygote_count", pa.int64(), "XY carriers outside the pseudo-autosomal regions"),
             nullable("grpmax", pa.string(), "group with the highest allele frequency (popmax of old releases)"),
             nullable("af_grpmax", pa.float64(), "allele frequency in that group, 0 to 1"),
-            *_group_fields(ANCESTRY_GROUPS),
+            *(
+                nullable(f"af_{g}", pa.float64(), f"allele frequency in the group {g!r}, 0 to 1")
+                for g in ANCESTRY_GROUPS
+            ),
             nullable("ac_het", pa.int64(), "chrM: samples heteroplasmic for the allele"),
             nullable("af_het", pa.float64(), "chrM: share of samples heteroplasmic for the allele, 0 to 1"),
             nullable("max_hl", pa.float64(), "chrM: highest heteroplasmy level seen, 0 to 1"),

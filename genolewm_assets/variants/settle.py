@@ -1,14 +1,13 @@
 """Normalise, sort and de-duplicate the alleles of one contig, column-wise.
 
-Not here: the normal form of a single allele (:mod:`~genolewm_assets.variants.normal_form`), the counts of kept and
-rejected alleles (:mod:`~genolewm_assets.variants.ledger`), sorting (:mod:`~genolewm_assets.variants.order`), contig
-names (:mod:`~genolewm_assets.sources.vcf.contig_names`) and the meaning of fields
-(:mod:`~genolewm_assets.sources.gnomad.layouts`, :mod:`~genolewm_assets.sources.clinvar.terms`).
+Not here: the normal form of a single allele (:mod:`.normal_form`), counts of alleles (:mod:`.ledger`), the meaning of a
+source's fields (``sources.gnomad``, ``sources.clinvar``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -21,17 +20,9 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import Contig, Label, parts_around
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.tables import BatchSpool, number_column, numbers_of, repeated_text, text_column
-from genolewm_assets.variants.evidence import merge_labels, name_record
 from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger
 from genolewm_assets.variants.normal_form import AlleleNormaliser, NormalAllele, Rejection
-from genolewm_assets.variants.order import (
-    KEY,
-    LowMarks,
-    columns_of,
-    find_repeats,
-    order_alleles,
-    without_rows,
-)
+from genolewm_assets.variants.order import KEY, LowMarks, columns_of, find_repeats, order_alleles, without_rows
 from genolewm_assets.variants.schema import RejectReason
 
 #: Sort key among rows of equal normal form: the row with the smallest key is kept.
@@ -74,16 +65,14 @@ def settle_alleles(
     ----------
     batches
         Columns ``RAW_FIELDS`` and the shard's own columns; one row per allele, in any order and any batch size.
-    contig, normaliser
-        Contig of all rows, and the normaliser of its alleles.
     ledger
         Counts kept, rejected and duplicate alleles; complete after the last table is taken.
     preference
         Sort key of a row. Of several rows with one normal form the row with the smallest key is kept. If keys are
         equal, the other columns decide, and the line number only between rows that are otherwise identical.
     evidence
-        Rows with a class and equal evidence contradict each other where their classes differ: the row kept then has
-        the class of both (:func:`~genolewm_assets.variants.evidence.merge_labels`). None: rows have no class.
+        Rows with a class and equal evidence contradict each other where their classes differ: the row kept then has the
+        class of both (:func:`~genolewm_assets.variants.settle.merge_labels`). None: rows have no class.
     folder
         Rows that do not fit in memory are spooled to a temporary folder inside this one.
 
@@ -96,8 +85,8 @@ def settle_alleles(
     Notes
     -----
     An allele may move left by any distance, so no row is final until the last row is normalised. Normalised rows are
-    therefore spooled, with the smallest position of each batch; on reading them back, rows below all later batches
-    are final. Memory holds a few batches if the rows are nearly sorted, else all rows that are out of order.
+    therefore spooled, with the smallest position of each batch; on reading them back, rows below all later batches are
+    final. Memory holds a few batches if the rows are nearly sorted, else all rows that are out of order.
     """
     incoming = iter(batches)
     first = next(incoming, None)
@@ -129,7 +118,8 @@ def _unique_tables(
     for batch in batches:
         unique = _drop_duplicates(batch, contig, ledger, preference, evidence)
         ledger.keep(unique.num_rows)
-        yield _add_contig_column(unique, contig)
+        column = repeated_text(contig.name, unique.num_rows)
+        yield pa.Table.from_batches([unique.add_column(unique.num_columns - len(KEY), "chrom", column)])
 
 
 def _normalise_batch(
@@ -226,7 +216,9 @@ def _drop_duplicates(
         part = slice(start, start + _ROWS_AT_ONCE)
         table = batch.take(number_column(rows[part])).to_pylist()
         for at, group, row in zip(rows[part].tolist(), groups[part].tolist(), table, strict=True):
-            rank = (*preference({**row, "chrom": contig.name}), _text_without_line(row), row["raw_line"])
+            # Equal rows are ordered by their text, whatever their order in the file; only then by their line.
+            text = repr([(name, value) for name, value in row.items() if name != "raw_line"])
+            rank = (*preference({**row, "chrom": contig.name}), text, row["raw_line"])
             spelt = f"{contig.name}:{row['pos']} as {row['raw_pos']}:{row['raw_ref']}:{row['raw_alt']}"
             stated = ((), "", "") if evidence is None else (evidence(row), row["label"], name_record(row))
             records.setdefault(group, []).append(_Record(rank, at, spelt, *stated))
@@ -262,12 +254,36 @@ def _with_labels(batch: pa.RecordBatch, labels: Mapping[int, str]) -> pa.RecordB
     )
 
 
-def _text_without_line(row: Mapping[str, object]) -> str:
-    """Return all columns of a row but its line number as a text, to order rows independently of the file's order."""
-    return repr([(name, value) for name, value in row.items() if name != "raw_line"])
+#: Words of CLNSIG that state something about pathogenicity; ``no_known_pathogenicity`` does not.
+_CLASS = re.compile(r"conflicting|pathogenic(?!ity)|benign|uncertain_significance", re.IGNORECASE)
+#: Pairs of classes that differ in certainty alone, with what both together are.
+_TOGETHER: Mapping[frozenset[str], str] = {
+    frozenset((Label.P, Label.LP)): Label.LP,
+    frozenset((Label.B, Label.LB)): Label.LB,
+}
+_MILDER = (Label.LP, Label.LB)
 
 
-def _add_contig_column(batch: pa.RecordBatch, contig: Contig) -> pa.Table:
-    """Return a batch as a table with the column ``chrom`` inserted before ``pos``."""
-    column = repeated_text(contig.name, batch.num_rows)
-    return pa.Table.from_batches([batch.add_column(batch.num_columns - len(KEY), "chrom", column)])
+def evidence_of(record: Mapping[str, object]) -> tuple[int, int]:
+    """Return the evidence of a record with ``label``, ``clnsig`` and ``stars``; the smallest counts.
+
+    A record that states a class counts before one that states none, then one with more review stars.
+    """
+    stated = record["label"] != Label.OTHER or _CLASS.search(str(record["clnsig"] or "")) is not None
+    return int(not stated), -int(str(record["stars"]))
+
+
+def preference_of(record: Mapping[str, object]) -> tuple[object, ...]:
+    """Return the order in which records of one allele are kept; the VariationID decides between equal classes alone."""
+    return *evidence_of(record), record["label"] not in _MILDER, record["clinvar_id"]
+
+
+def merge_labels(labels: Collection[str]) -> str:
+    """Return the class of records of equal evidence: that of all, LP for P with LP, LB for B with LB, else OTHER."""
+    one, *others = set(labels)
+    return _TOGETHER.get(frozenset(labels), Label.OTHER) if others else one
+
+
+def name_record(record: Mapping[str, object]) -> str:
+    """Return VariationID, class and stars of a record, for people."""
+    return f"{record['clinvar_id']} {record['label']} {record['stars']}*"

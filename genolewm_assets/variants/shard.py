@@ -9,6 +9,14 @@ from dataclasses import dataclass
 from genolewm_assets.store.artefacts import InputRef
 from genolewm_assets.store.files import JsonValue
 
+#: Smallest gnomAD allele frequency that is kept, 0 to 1.
+MIN_AF = 0.01
+#: Smallest AN that is kept, as a share (0 to 1) of the contig's largest AN.
+MIN_AN_FRACTION = 0.5
+#: Largest share (0 to 1) of alleles whose REF differs from the genome or exceeds the contig; a shard above it fails.
+MAX_REF_MISMATCH_FRACTION = 0.001
+
+
 #: File of all alleles if a shard is one file, and file of the rejected alleles.
 VARIANTS_FILE = "variants.parquet"
 REJECTS_FILE = "rejects.parquet"
@@ -20,13 +28,11 @@ class ShardReport:
 
     Attributes
     ----------
-    counts
-        Counts by name, as the builder reports them; of a shard of alleles, the counts of its ``AlleleLedger``.
-    rows
-        Rows written, by file name.
+    counts, rows
+        Counts by name, of a shard of alleles those of its ``AlleleLedger``; rows written, by file name.
     alleles_in_source
-        ALT alleles in the source, as :class:`~genolewm_assets.sources.vcf.count.AlleleCount` counts them;
-        0 for a source of sequences.
+        ALT alleles in the source, as :class:`~genolewm_assets.sources.vcf.count.AlleleCount` counts them; 0 for a
+        source of sequences.
     """
 
     counts: Mapping[str, int]

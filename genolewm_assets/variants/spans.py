@@ -1,6 +1,6 @@
 """Reference spans and text keys of alleles, column-wise.
 
-Not here: overlap of spans with intervals (:mod:`genolewm_assets.lewm.holdouts`).
+Not here: overlap of spans with intervals (:mod:`genolewm_assets.holdouts`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A whole root beside what its readers open: ``genolewm verify``, the job ``verify_all``, and ``genolewm status``.
 
-Belongs here: the list of the small records that readers follow and no manifest lists, and the findings of a root put
-together. Does not belong here: comparing an artefact with its manifest (``store.artefacts``), reading a record (the
-room that writes it), comparing with sources (``defs.runtime.currency``).
+Does not belong here: manifests (``store.artefacts``), reading a record (the room that writes it), ``runtime.currency``.
 """
 
 import lazy_loader

@@ -1,7 +1,4 @@
-"""Records of a root that readers follow and no manifest lists, each opened as its readers open it.
-
-Without them a root can hold only intact artefacts, and a trainer still refuses to open it.
-"""
+"""Records of a root that readers follow and no manifest lists, each opened as its readers open it."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError, RootError
-from genolewm_assets.lewm.holdouts import KEPT_FILE, read_kept
-from genolewm_assets.lewm.packages import (
+from genolewm_assets.holdouts import KEPT_FILE, read_kept
+from genolewm_assets.packages import (
     CURRENT_FILE,
     LATEST_FILE,
     PACKAGES,
@@ -25,9 +22,9 @@ from genolewm_assets.lewm.packages import (
     read_pointer,
     remedy_of_latest,
 )
-from genolewm_assets.lewm.states import find_index_faults
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.clinvar import LEDGER, check_ledger
+from genolewm_assets.states import find_index_faults
 from genolewm_assets.store.artefacts import ROOT_FILE, Finding, FindingKind, Root, verify_root
 from genolewm_assets.store.files import is_published_link
 from genolewm_assets.variants import is_release_key
@@ -38,23 +35,16 @@ _Refused: TypeAlias = Iterator[tuple[str, GenoLeWMError]]
 
 @dataclass(frozen=True, slots=True)
 class RootRecord:
-    """A kind of record.
-
-    ``pattern``: its path relative to the root, as a pattern of ``Path.glob``.
-    """
+    """A kind of record, whose path relative to the root fits ``pattern`` of ``Path.glob``."""
 
     pattern: str
     refused: Callable[[Path], _Refused]
 
 
 def find_record_faults(root: Root) -> list[Finding]:
-    """Open every record of a root as its readers do; a file of a few kilobytes each, and sizes of the package in use.
+    """Open every record of a root as its readers do, and return a finding for each that a reader refuses.
 
-    Returns
-    -------
-    list of Finding
-        One per record that a reader refuses, with what to do; empty if a trainer, a build and the page of the status
-        can open all that they follow.
+    Read are a file of a few kilobytes each, and sizes of the package in use.
     """
     found: dict[str, GenoLeWMError] = {}
     for record in RECORDS:
@@ -93,7 +83,7 @@ def _open_current(root: Path) -> None:
     if not os.path.lexists(root / PACKAGES / CURRENT_FILE):
         return
     pointer = read_pointer(root)
-    package = open_package(current_folder(root), cache_root=root, contents="sizes")
+    package = open_package(current_folder(root), cache_root=root, contents="sizes", allow_unaudited=True)
     if package.info.release != pointer.used.release:
         raise CorruptResourceError(
             f"{PACKAGES}/{CURRENT_FILE}",
@@ -132,21 +122,16 @@ RECORDS = (
 
 
 def verify_whole_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding]:
-    """Hash every published file of a root, and open every record and index as its readers do.
+    """Hash every published file of a root, open every record and index as its readers do, and return the findings.
 
-    Returns
-    -------
-    list of Finding
-        Those of records and of the index first; empty if a reader can open everything.
+    Those of records and of the index come first.
 
     Raises
     ------
-    MissingResourceError
-        If the folder is not a root.
+    MissingResourceError, ResourceError
+        If the folder is not a root, or a folder cannot be read.
     RootError
         If ``root.json`` is damaged.
-    ResourceError
-        If a folder cannot be read.
     """
     root.check_is_root()
     return [*further_findings(root), *verify_root(root, progress=progress)]

@@ -42,7 +42,7 @@ def one_tuple(window: str, target: str, start: int | None, strand: str | None) -
     place |= {"locus_token": differing[0] // 6 if differing else 0, "block_start": 0, "block_stop": 2}
     single = SimpleNamespace(window_id="w", origin="reference", source_window=window, **place)
     padded = np.concatenate([tokens, [-1, -1]])[None]
-    return SimpleNamespace(tuples=[single], target_tokens=padded, block_tokens=64)
+    return SimpleNamespace(tuples=[single], target_tokens=padded, block_tokens=64, epoch=1)
 
 
 def edits_of(rng: np.random.Generator, window: str) -> tuple[RelEdit, ...]:

@@ -238,7 +238,7 @@ def test_windows_that_no_file_has_are_not_certain(audited: AuditedWorld) -> None
     place = {"contig": "chr17", "window_start": 3_000, "strand": "+", "locus_token": 0}
     one = SimpleNamespace(window_id="w", origin="reference", source_window=text, **place)
     tokens = encode(text).reshape(-1, 6) @ 4 ** np.arange(5, -1, -1)
-    batch = SimpleNamespace(tuples=[one], target_tokens=tokens.astype(np.int16)[None], block_tokens=64)
+    batch = SimpleNamespace(tuples=[one], target_tokens=tokens.astype(np.int16)[None], block_tokens=64, epoch=1)
     stream = audit(audited, audited.package, least_tuples=1, draw=lambda package: [batch])[LeakKind.RECREATED_ALLELE]
     assert "1 drawn window in no file of training windows" in stream.gaps
     assert "no tuple with a place changes a base" in stream.gaps

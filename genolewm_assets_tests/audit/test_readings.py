@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.audit.labels import class_of, read_classes
+from genolewm_assets.audit.labels import class_of, read_records, stars_of
 from genolewm_assets.audit.normal_alleles import Allele, normalise_alleles
 from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.console import out
 from genolewm_assets.errors import FastaError, VcfError
 from genolewm_assets.genome import GRCH38
-from genolewm_assets.lewm.holdouts.corpus import GRCH38_BASES
-from genolewm_assets.sources.clinvar.terms import label_of
+from genolewm_assets.holdouts.corpus import GRCH38_BASES
+from genolewm_assets.sources.clinvar.terms import _STARS, label_of
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
@@ -79,14 +79,21 @@ def test_classes_are_those_of_the_reader(clnsig: str) -> None:
     assert class_of(clnsig) == str(label_of(clnsig, where="test"))
 
 
-def test_wanted_classes_are_read(tmp_path: Path) -> None:
+def test_wanted_records_are_read(tmp_path: Path) -> None:
     vcf = tmp_path / "clinvar.vcf"
-    rows = [("1", "7", "CLNSIG=Benign"), ("2", "8", "A=1;CLNSIG=Pathogenic"), ("3", "9", ".")]
+    info = "ALLELEID=5;CLNSIG=Pathogenic;CLNREVSTAT=reviewed_by_expert_panel"
+    rows = [("1", "7", "CLNSIG=Benign"), ("2", "8", info), ("3", "9", ".")]
     vcf.write_text("#CHROM\n" + "".join(f"21\t{pos}\t{id_}\tA\tC\t.\t.\t{info}\n" for pos, id_, info in rows))
-    assert read_classes(vcf, {8, 9, 10}) == {8: "P", 9: "OTHER"}
+    read = list(read_records(vcf, lambda identity, allele: identity in {8, 9} and allele.chrom == "chr21"))
+    assert read == [(Allele("chr21", 2, "A", "C"), "P", 3, 8, 5), (Allele("chr21", 3, "A", "C"), "OTHER", 0, 9, -1)]
     vcf.write_text("#CHROM\nno record\n")
     with pytest.raises(VcfError, match=r"clinvar\.vcf:2: cannot be read"):
-        read_classes(vcf, {8})
+        list(read_records(vcf, lambda *_: True))
+
+
+@each_row("review", sorted(_STARS))
+def test_stars_are_those_of_the_reader(review: str) -> None:
+    assert stars_of(review) == _STARS[review]
 
 
 def test_clean(audited: AuditedWorld, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +128,7 @@ def test_leak_and_uncertain(
     assert run(monkeypatch, *again, "--tuples", 0) == 5
     shown = capfd.readouterr().out
     assert "Leaks were found (1 of held sequence, 1 of held allele) in 56 training windows and 0 tuples" in shown
-    assert "; not certain: recreated allele, false edit, wrong label; " in shown
+    assert "; not certain: recreated allele, false edit, wrong mix, wrong label, unshown allele; " in shown
     assert "planted.copy_95" in shown
     assert run(monkeypatch, "audit", audited.package, "--reference", audited.fasta, "--tuples", 0) == 6
     capfd.readouterr()

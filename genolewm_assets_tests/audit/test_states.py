@@ -60,7 +60,7 @@ def batch(source_states: object = None, **changes: object) -> SimpleNamespace:
     target = str(one.pop("target", TARGET))
     tokens = tokens_of(target).astype(np.int16)[None]
     return SimpleNamespace(
-        tuples=[SimpleNamespace(**one)], target_tokens=tokens, block_tokens=BLOCK, source_states=source_states
+        tuples=[SimpleNamespace(**one)], target_tokens=tokens, block_tokens=BLOCK, epoch=1, source_states=source_states
     )
 
 

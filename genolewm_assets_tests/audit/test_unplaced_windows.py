@@ -18,16 +18,17 @@ from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import Verdict
+from genolewm_assets.edits.allele_index import AlleleIndex
+from genolewm_assets.edits.held_sequences import HeldSequences
+from genolewm_assets.edits.placed_edits import EditPlace
+from genolewm_assets.edits.rules import Redraw, SamplingRules
+from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import RelEdit, Variant, encode_kmers, encode_sequence, normalise, reverse_complement
 from genolewm_assets.genome import reverse_complement_edit as on_other_strand
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.held_sequences import HeldSequences
-from genolewm_assets.lewm.edits.placed_edits import EditPlace
-from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
-from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.mapped.split import MappedSplit
-from genolewm_assets.lewm.package_build.contexts import context_tables
+from genolewm_assets.memory_mapped.split import MappedSplit
+from genolewm_assets.package_build.rows import context_tables
 from genolewm_assets.progress import NO_PROGRESS
+from genolewm_assets_tests.referees.sampling.rules_by_bases import RulesByBases
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world
 from genolewm_assets_tests.worlds.lewm.stream_world import no_alleles
@@ -106,7 +107,7 @@ def apply(case: Case, strand: str, *, filtered: bool) -> tuple[str, str] | Redra
     row = {"chrom": ["chr17"], "pos": [allele.pos], "ref": [allele.ref], "alt": [allele.alt]}
     tables = context_tables(pa.table(row), lambda _: CHR17.encode())
     held = HeldSequences(batch for table in tables for batch in table.to_batches()) if filtered else None
-    rules = EditRules(SamplingRules(), AlleleIndex.of(no_alleles()), held)
+    rules = RulesByBases(SamplingRules(), AlleleIndex.of(no_alleles()), held)
     made = rules.apply(place, tuple(sorted(map(place.normal_form, edits))))
     return made if isinstance(made, Redraw) else (bases, made.edited.sequence)
 
@@ -120,9 +121,9 @@ def search(case: Case, shown: tuple[str, str], audited: AuditedWorld, folder: Pa
     place = {"contig": None, "window_start": None, "strand": None, "origin": "mrna_evo2", "window_id": "w"}
     tokens = encode_kmers(encode_sequence(after), k=6, stride=6).astype(np.int16)
     one = SimpleNamespace(source_window=before, locus_token=BEFORE // 6, block_start=0, block_stop=9, **place)
-    batch = SimpleNamespace(tuples=[one], target_tokens=tokens[None], block_tokens=64)
+    batch = SimpleNamespace(tuples=[one], target_tokens=tokens[None], block_tokens=64, epoch=1)
     with Reference(audited.fasta) as reference:
-        result, _ = search_stream(
+        result, *_ = search_stream(
             files,
             reference,
             HeldSpans([]),
@@ -178,7 +179,7 @@ def transcripts(tmp_path_factory: pytest.TempPathFactory) -> AuditedWorld:
 def draw(package: Path) -> Iterator[object]:
     from genolewm_assets.lewm import GenoLeWMDataset
 
-    dataset = GenoLeWMDataset(package, with_states=False)
+    dataset = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)
     while True:
         dataset.set_epoch(dataset.epoch + 1)
         yield from dataset

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from genolewm_assets.genome import EVALUATION, Holdout
 from genolewm_assets.lewm import GenoLeWMTestDataset, GenoLeWMValDataset
-from genolewm_assets.lewm.packages import open_tables
+from genolewm_assets.packages import open_tables
 from genolewm_assets_tests.browser.readme_pictures import take_pictures
 from genolewm_assets_tests.live.graphql import GraphQL
 from genolewm_assets_tests.live.harness import LiveServer, live_server, wait_until
@@ -54,6 +54,10 @@ def test_one_click_builds_everything_and_releases_follow(browser: Browser, tmp_p
         assert {run.tags["genolewm/held"] for run in requested} == {"false"}
         assert {run.tags["dagster/partition"] for run in requested if run.job == REFRESH} == {"2024-01-07", FIRST}
         assert graphql.runs(job=REFRESH, tags={"dagster/sensor_name": SENSOR}) == []
+        # Nor did a condition, but for the pointer, which follows every audit.
+        wait_until(lambda: not graphql.runs(statuses=["QUEUED", "STARTING", "STARTED"]), "the queue to be empty")
+        asked = graphql.runs(tags={"dagster/sensor_name": "cpu_automation_sensor"})
+        assert {run.assets for run in asked} <= {("packages/current",)}
         shows_package(page, FIRST)
         every_holdout_has_windows(server)
         take_pictures(browser, server.url)

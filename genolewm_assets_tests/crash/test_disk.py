@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import ResourceError
-from genolewm_assets.lewm.packages.reader import verify_package
+from genolewm_assets.packages.reader import verify_package
 from genolewm_assets.store.artefacts.build import build, is_current
 from genolewm_assets.store.artefacts.gc import collect_garbage
 from genolewm_assets.store.artefacts.inputs import open_input

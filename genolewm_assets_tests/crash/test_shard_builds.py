@@ -41,10 +41,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("no_syncs")]
 
 #: Steps of a build that no call of `os` marks: a block is read, rows are put aside, given back, written.
 STEPS = [(VcfScanner, ["_split"]), (BatchSpool, ["append", "batches"]), (pq.ParquetWriter, ["write_table", "close"])]
-SHARDS = {
-    "gnomad": ("gnomad/shard", "chr17"),
-    "clinvar": ("clinvar/shard", RELEASES[0]),
-}
+SHARDS = {"gnomad": ("gnomad/shard", "chr17"), "clinvar": ("clinvar/shard", RELEASES[0])}
 PAGE_BYTES = 4096
 
 
@@ -167,11 +164,7 @@ def test_killed_at_every_step(
 
 @pytest.mark.parametrize("torn", [".arrows", ".parquet"])
 def test_killed_in_the_middle_of_a_write(
-    builder: Builder,
-    undisturbed: dict[str, bytes | str],
-    torn: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    builder: Builder, undisturbed: dict[str, bytes | str], torn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A limit on the size of files kills at exactly one byte of the first file that is longer."""
     root = builder.copy_root(tmp_path / "root")

@@ -264,9 +264,7 @@ def test_a_history_is_moved_aside_and_begun_anew(
     assert "has no history of runs" in capfd.readouterr().err
 
 
-def test_a_history_in_use_is_not_reset(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_history_in_use_stays(root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     def refused(said: str) -> None:
         assert run(monkeypatch, "history", "reset", "--yes", "--root", root) == 4
         assert said in capfd.readouterr().err

@@ -70,9 +70,7 @@ def test_running_process_is_there_and_a_killed_one_is_not(instance: dg.DagsterIn
     assert status_of(instance, run) is WorkerStatus.NOT_FOUND
 
 
-def test_a_later_process_with_the_same_number_is_another(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_process_of_this_number_differs(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = sleeping_process()
     try:
         with monkeypatch.context() as patch:

@@ -1,14 +1,32 @@
-"""The guard tells requests of this machine from those that a page of another site sends."""
+"""The guard of a root's web server tells requests of this machine from those that a page of another site sends."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
+from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
+from dagster._core.workspace.context import WorkspaceProcessContext
+from dagster._core.workspace.load_target import EmptyWorkspaceTarget
+from dagster_webserver.app import create_app_from_workspace_process_context
+from dagster_webserver.webserver import DagsterWebserver
 
-from genolewm_assets.defs.web_guard import Message, Receive, Scope, Send, WebGuard, find_refusal, parse_hosts
+from genolewm_assets.defs.web_guard import (
+    UI_HOSTS,
+    Application,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    WebGuard,
+    find_refusal,
+    parse_hosts,
+)
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.rows import each_row
 
 FROM_HERE = {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors", "sec_fetch_dest": "empty"}
@@ -106,7 +124,6 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 
 def answers(scope: Scope) -> tuple[list[Message], int]:
     """Return what the guard sends for a request, and how often it asked the application behind it."""
-    sent: list[Message] = []
     asked: list[Scope] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,14 +132,39 @@ def answers(scope: Scope) -> tuple[list[Message], int]:
             headers = [(b"content-security-policy", b"default-src 'self'")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
 
+    return sent_by(WebGuard(application), scope), len(asked)
+
+
+def sent_by(application: Application, scope: Scope) -> list[Message]:
+    """Return what an application sends for a request."""
+    sent: list[Message] = []
+
     async def receive() -> Message:
-        return {}
+        return {"type": "http.request"}
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(WebGuard(application)(scope, receive, send))
-    return sent, len(asked)
+    asyncio.run(application(scope, receive, send))
+    return sent
+
+
+def test_the_web_server_of_a_root_is_guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the settings of the checkout and the calls that Dagster's command makes."""
+    monkeypatch.setattr(DagsterWebserver, "create_asgi_app", DagsterWebserver.create_asgi_app)  # is exchanged below
+    monkeypatch.setenv(UI_HOSTS, HUB)
+    shutil.copyfile(REPOSITORY / "dagster.yaml", tmp_path / "dagster.yaml")
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        instance.optimize_for_webserver(statement_timeout=1_000, pool_recycle=-1, max_overflow=10)
+        with WorkspaceProcessContext(instance, EmptyWorkspaceTarget()) as context:
+            served = create_app_from_workspace_process_context(context)
+            statuses = {
+                host: sent_by(served, {**request("GET", host, "/server_info"), "raw_path": b"/server_info"})[0][
+                    "status"
+                ]
+                for host in ("127.0.0.1:3000", HUB, "evil.test")
+            }
+    assert statuses == {"127.0.0.1:3000": 200, HUB: 200, "evil.test": 403}
 
 
 def test_what_is_refused_does_not_reach_the_application() -> None:

@@ -63,9 +63,7 @@ def size(svg: bytes) -> tuple[int, int]:
 
 
 @each_row("asset", ["gnomad/shard", "clinvar/shard", "windows/index", "packages/audit", "mito/genomes"])
-def test_the_first_picture_of_the_latest_materialisation_fits_into_a_description(
-    instance: dg.DagsterInstance, asset: str
-) -> None:
+def test_the_latest_first_picture_fits_into_a_description(instance: dg.DagsterInstance, asset: str) -> None:
     status, headers, svg = get(instance, f"{PICTURE_PATH}/{asset}")
     assert (status, headers[b"content-type"]) == (200, b"image/svg+xml")
     width, height = size(svg)

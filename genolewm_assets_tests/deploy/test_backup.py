@@ -218,6 +218,14 @@ def test_killed_backup_leaves_nothing_that_looks_like_one(small: Installation, t
     assert faults(back_up(small) / "root") == []
 
 
+@pytest.mark.parametrize("wrong", ["PGPASSWORD", "PGPORT"])
+def test_database_that_cannot_be_reached_leaves_nothing(small: Installation, wrong: str) -> None:
+    done = small.run("backup", **{wrong: "1"})
+    assert done.returncode != 0
+    assert "failed" in done.stderr
+    assert list(small.backups.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "said"),
     [
@@ -258,6 +266,23 @@ def test_restore_into_what_is_not_empty_is_refused(small: Installation, elsewher
     assert done.returncode == 1
     assert "holds 1 tables" in done.stderr
     assert list(taken.iterdir()) == []
+
+
+def test_half_a_backup_is_refused(small: Installation, elsewhere: dict[str, str]) -> None:
+    backup = back_up(small, GENOLEWM_BACKUPS_VERIFY="no")
+    for missing in ("database.dump", "root/root.json"):
+        (backup / missing).rename(backup / "aside")
+        done = small.run("restore", backup, **elsewhere)
+        assert done.returncode == 1
+        assert "not a backup" in done.stderr
+        assert not Path(elsewhere["GENOLEWM_ROOT"]).exists()
+        (backup / "aside").rename(backup / missing)
+    dump = backup / "database.dump"
+    dump.write_bytes(dump.read_bytes()[:-100])
+    assert small.run("restore", backup, **elsewhere).returncode != 0
+    assert not (Path(elsewhere["GENOLEWM_ROOT"]) / "root.json").exists()
+    tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+    assert small.database.query(tables, database=elsewhere["PGDATABASE"]) == "0"
 
 
 def test_interrupted_restore_is_no_root_and_goes_on(

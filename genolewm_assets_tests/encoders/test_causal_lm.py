@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,59 @@ def test_the_identity_is_the_one_read_beforehand(tiny_folder: Path, encoder: enc
     assert encoder.hidden_size == 64
 
 
+#: The tokenizer of tagged 6-mers as code of the model, as Carbon has it.
+TOKENIZER_CODE = """
+from transformers import PreTrainedTokenizer
+
+class SixMers(PreTrainedTokenizer):
+    vocab_files_names = {}
+
+    def __init__(self, **kwargs):
+        kmers = [""]
+        for _ in range(6):
+            kmers = [kmer + base for kmer in kmers for base in "ACGT"]
+        self.ids = {word: place for place, word in enumerate(["<pad>", "<dna>", "</dna>", "<oov>", *kmers])}
+        super().__init__(unk_token="<oov>", **kwargs)
+
+    @property
+    def vocab_size(self):
+        return len(self.ids)
+
+    def get_vocab(self):
+        return dict(self.ids)
+
+    def tokenize(self, text, **kwargs):
+        body = text.removeprefix("<dna>").removesuffix("</dna>").upper()
+        return ["<dna>", *(body[at : at + 6] for at in range(0, len(body), 6)), "</dna>"]
+
+    def _convert_token_to_id(self, token):
+        return self.ids.get(token, self.ids["<oov>"]) + SHIFT
+
+    def _convert_id_to_token(self, index):
+        return list(self.ids)[index]
+"""
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_trusted_code_has_its_tokenizer_compared(
+    shift: int, model_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = tmp_path / "modules"
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(modules))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (model_copy / "six_mers.py").write_text(TOKENIZER_CODE.replace("SHIFT", str(shift)))
+    (model_copy / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "SixMers", "auto_map": {"AutoTokenizer": ["six_mers.SixMers", None]}})
+    )
+    if shift:
+        with pytest.raises(ConfigurationError, match="differ from those of the model's own tokenizer"):
+            encoders.CausalLMStateEncoder(model_copy, trusted_code=str(model_copy))
+    else:
+        encoder = encoders.CausalLMStateEncoder(model_copy, trusted_code=str(model_copy))
+        assert encoder.encode_windows(random_windows(1, 768)).shape == (1, 2, 64)
+    assert modules.is_dir()
+
+
 def test_loading_needs_no_network_and_says_nothing(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,9 +206,7 @@ def change_weights(folder: Path, **tensors: torch.Tensor | None) -> None:
     ("scale", "error", "says"),
     [(1e6, ConfigurationError, "exceeds the range of float16"), (float("nan"), CorruptResourceError, "not finite")],
 )
-def test_states_that_cannot_be_stored_are_refused(
-    scale: float, error: type[GenoLeWMError], says: str, model_copy: Path
-) -> None:
+def test_states_not_storable_are_refused(scale: float, error: type[GenoLeWMError], says: str, model_copy: Path) -> None:
     change_weights(model_copy, model__norm__weight=torch.full((64,), scale))
     encoder = encoders.CausalLMStateEncoder(model_copy, dtype="float16")
     with pytest.raises(error) as caught:

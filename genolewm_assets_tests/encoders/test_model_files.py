@@ -66,11 +66,12 @@ def test_the_card_does_not_count(model_copy: Path) -> None:
     assert files.settings_sha256() == before
 
 
-def test_code_counts_where_it_may_run(model_copy: Path) -> None:
+@pytest.mark.parametrize("name", ["modeling.py", "tokenization.py"])
+def test_code_counts_where_it_may_run(name: str, model_copy: Path) -> None:
     plain, trusted = locate_model(model_copy), locate_model(model_copy, trusted_code=str(model_copy))
-    (model_copy / "modeling.py").write_text("1")
+    (model_copy / name).write_text("1")
     first = plain.settings_sha256(), trusted.settings_sha256()
-    (model_copy / "modeling.py").write_text("2")
+    (model_copy / name).write_text("2")
     assert plain.settings_sha256() == first[0]
     assert trusted.settings_sha256() != first[1]
 

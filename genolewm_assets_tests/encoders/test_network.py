@@ -17,7 +17,7 @@ from genolewm_assets.encoders.identity import Compute
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.errors import DeviceError
 from genolewm_assets.genome import encode_sequence
-from genolewm_assets.lewm.states import block_means
+from genolewm_assets.states import block_means
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.rows import each_row
@@ -143,9 +143,7 @@ class SmallDevice:
         return lambda: ids * 2
 
 
-@each_row(
-    ("room", "passes", "left"), [(64, [16, 4], 16), (5, [16, 8, 4, 4, 4, 4, 4], 4), (1, [16, 8, 4, 2, *[1] * 20], 1)]
-)
+@each_row("room, passes, left", [(64, [16, 4], 16), (5, [16, 8, 4, 4, 4, 4, 4], 4), (1, [16, 8, 4, 2, *[1] * 20], 1)])
 def test_the_batch_is_lowered_for_good(room: int, passes: list[int], left: int) -> None:
     device = SmallDevice(room)
     some, ids = network.Batches(device.start, 16, "encoder x"), np.arange(60).reshape(20, 3)

@@ -41,9 +41,7 @@ def test_rounding_to_bfloat16_is_measured_and_small(folder: str, request: pytest
     assert 1e-3 < precise.figures["rounding_share"] < 0.15
 
 
-def test_a_cache_in_float32_loads_no_second_model(
-    encoder: encoders.CausalLMStateEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_float32_loads_no_second_model(encoder: encoders.CausalLMStateEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoders.CausalLMStateEncoder, "in_float32", None)
     assert [check.name for check in checked(encoder)] == list(STATE_CHECKS)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,12 +16,13 @@ from numpy.typing import NDArray
 from genolewm_assets import encoders
 from genolewm_assets.encoders import state_cache
 from genolewm_assets.encoders.identity import StateEncoder
-from genolewm_assets.encoders.state_cache import STATES, state_config, write_states
+from genolewm_assets.encoders.state_cache import BATCH_ROWS, STATES, state_config, write_states
 from genolewm_assets.encoders.state_checks import STATE_CHECKS, check_states
 from genolewm_assets.store import ArrayStoreReader
 from genolewm_assets.store.arrays import ArrayStoreWriter
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets_tests.encoders.conftest import random_windows
+from genolewm_assets_tests.faults.killing import start
 
 SIZE_BP = 1_536
 N_BLOCKS = 4
@@ -85,6 +88,45 @@ def test_an_interrupted_cache_goes_on_and_ends_the_same(encoder: encoders.Causal
     fill(tmp_path / "stopped", encoder, sequences)
     fill(tmp_path / "straight", encoder, sequences)
     assert contents(tmp_path / "stopped") == contents(tmp_path / "straight")
+
+
+class Recorded:
+    """An encoder whose states are known, for a forked child, which may not use torch."""
+
+    def __init__(self, encoder: encoders.CausalLMStateEncoder, sequences: Sequence[str]) -> None:
+        self.identity = encoder.identity
+        self._states = dict(zip(sequences, encoder.encode_windows(sequences, n_blocks=N_BLOCKS), strict=True))
+
+    def encode_windows(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[np.float32]:
+        return np.stack([self._states[each] for each in sequences])
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} is used although the child was to be killed before")
+
+
+class KilledAt:
+    """Progress that kills its process when so many windows are written."""
+
+    def __init__(self, done: int) -> None:
+        self._done = done
+
+    def advance(self, done: int, total: int, unit: str) -> None:
+        if done >= self._done:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_build_goes_on_after_its_last_commit(
+    encoder: encoders.CausalLMStateEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sequences = random_windows(150, 192)
+    recorded = Recorded(encoder, sequences)
+    monkeypatch.setattr(state_cache, "ENCODED_AT_ONCE", 50)
+    child = start(lambda: write(tmp_path / "killed", recorded, sequences, progress=KilledAt(100)))
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    report = write(tmp_path / "killed", encoder, sequences)
+    assert report.run["windows_encoded"] == len(sequences) - BATCH_ROWS
+    assert write(tmp_path / "straight", encoder, sequences).run["windows_encoded"] == len(sequences)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "straight")
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 200])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,14 +16,16 @@ from genolewm_assets_tests.faults.killing import outcome
 _CLONE_NEWNS, _CLONE_NEWUSER = 0x00020000, 0x10000000
 _MS_RDONLY, _MS_REMOUNT, _MS_REC, _MS_PRIVATE = 1, 32, 16384, 1 << 18
 _REFUSED = "no file system can be mounted here"
+_NAMESPACE = Path("/proc/thread-self/ns/mnt")
 
 
 class SmallDisk:
     """A tmpfs; its size can be changed while it is in use."""
 
+    _libc = ctypes.CDLL(None, use_errno=True)
+
     def __init__(self, folder: Path, size: str = "64m") -> None:
         self.folder = folder
-        self._libc = ctypes.CDLL(None, use_errno=True)
         self._enter_namespace()
         self._mount("tmpfs", "/", _MS_REC | _MS_PRIVATE, "")
         self._mount("tmpfs", str(folder), 0, f"size={size}")
@@ -38,12 +41,6 @@ class SmallDisk:
 
     def set_read_only(self, *, read_only: bool) -> None:
         self._remount(_MS_RDONLY if read_only else 0, "")
-
-    def return_to(self, namespace: int) -> None:
-        """Let this thread see other mounts again, by the descriptor of their namespace."""
-        here = Path.cwd()
-        self._must(self._libc.setns(namespace, _CLONE_NEWNS), "the mounts of before cannot be entered")
-        os.chdir(here)
 
     def _remount(self, flags: int, options: str) -> None:
         # A machine that could mount it can do this: a refusal is a fault of the test, and none to skip it for.
@@ -69,20 +66,35 @@ class SmallDisk:
 
 
 @contextmanager
-def small_disk_here(folder: Path, size: str) -> Iterator[SmallDisk | None]:
-    """Mount a small disk for this thread and the processes that it starts; None where that is refused."""
+def small_disk_here(folder: Path, size: str) -> Iterator[SmallDisk | str]:
+    """Mount a small disk for this thread and the processes that it starts; where that is refused, say why.
+
+    Only root may: who is not would need a user namespace of his own, and a thread does not return from one.
+    """
     folder.mkdir(exist_ok=True)
-    before = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY)
+    if os.geteuid():
+        yield str(OSError(errno.EPERM, f"{_REFUSED} by who is not root"))
+        return
+    before = os.open(_NAMESPACE, os.O_RDONLY)
+    disk: SmallDisk | str
     try:
-        disk = SmallDisk(folder, size)
-    except OSError:
-        disk = None
-    try:
+        try:
+            disk = SmallDisk(folder, size)
+        except OSError as err:
+            disk = str(err)
         yield disk
     finally:
-        if disk is not None:
-            disk.return_to(before)
+        _return_to(before)
         os.close(before)
+
+
+def _return_to(namespace: int) -> None:
+    """Let this thread see other mounts again, by the descriptor of their namespace."""
+    if os.path.samestat(_NAMESPACE.stat(), os.fstat(namespace)):
+        return  # it was refused another one, and would be refused this one too
+    here = Path.cwd()
+    SmallDisk._must(SmallDisk._libc.setns(namespace, _CLONE_NEWNS), "the mounts of before cannot be entered")
+    os.chdir(here)
 
 
 def on_small_disk(folder: Path, action: Callable[[SmallDisk], object]) -> str:

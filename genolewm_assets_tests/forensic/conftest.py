@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets_tests.worlds.store.profiles import (
-    build_cache,
-    write_sources,
-)
+from genolewm_assets_tests.worlds.store.profiles import build_cache, write_sources
 
 
 @pytest.fixture

@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import InputError, MissingResourceError
-from genolewm_assets.forensic import (
-    MemmapCacheReader,
-)
+from genolewm_assets.forensic import MemmapCacheReader
 from genolewm_assets_tests.faults.killing import outcome
-from genolewm_assets_tests.worlds.store.profiles import (
-    panel_of,
-)
+from genolewm_assets_tests.worlds.store.profiles import panel_of
 
 
 def test_rows_are_copies_unless_views_will_do(cache: Path) -> None:

@@ -26,9 +26,9 @@ _GUIDES = [
         f"genolewm_assets.sources.vcf.{name}"
         for name in ("block", "bgzf", "count", "header", "header_size", "index", "scan", "text")
     ),
-    "genolewm_assets.sources.files.compression",
+    "genolewm_assets.sources.files.local",
     *(f"genolewm_assets.forensic.abif.{name}" for name in ("directory", "file", "plaintext", "tags", "values")),
-    *(f"genolewm_assets.forensic.sizing.{name}" for name in ("run", "southern", "standards")),
+    "genolewm_assets.forensic.sizing.run",
 ]
 
 

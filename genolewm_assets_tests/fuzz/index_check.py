@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.vcf.index import read_index, split_region
+from genolewm_assets.sources.vcf.index import read_index
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
 
 INFLATED, AS_IT_IS = range(2)
@@ -35,9 +35,3 @@ def check_index(data: bytes) -> None:
         assert list(contig.cuts) == sorted(set(contig.cuts))
         before = index.lines_before(name)
         assert before is None or before >= 0
-        for parts in (1, 2, 7):
-            regions = split_region(contig, parts)
-            assert 1 <= len(regions) <= parts
-            assert (regions[0][0], regions[-1][1]) == (contig.begin, contig.end)
-            assert all(begin < end for begin, end in regions)
-            assert all(one[1] == other[0] and one[1] in contig.cuts for one, other in pairwise(regions))

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.files.compression import Compression, detect_compression
+from genolewm_assets.sources.files.local import Compression, detect_compression
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.block import AlleleRows, Numbers, VcfBlock
@@ -38,7 +38,7 @@ def make_input(text: bytes, *, how: int = PLAIN, piece: int = 255) -> bytes:
     return bytes([how, piece]) + text
 
 
-def check_vcf(data: bytes) -> None:
+def check_vcf(data: bytes, *, threads: int = 1) -> None:
     """Scan an input, compare, and let through nothing but errors that are right."""
     how, piece, text = (data[0] % 4, data[1], data[2:]) if len(data) >= 2 else (AS_IT_IS, 255, data)
     size = {0: 1, 255: 1 << 20}.get(piece, piece * 3)
@@ -56,7 +56,7 @@ def check_vcf(data: bytes) -> None:
         cut = how in {PLAIN, AS_IT_IS} and not text.endswith(b"\n")
         records = read_records(text) if known and not cut else None
         try:
-            _compare(Path(file.name), records if known else None, certain=known)
+            _compare(Path(file.name), records if known else None, threads=threads)
         except VcfError as err:
             assert not known or records is None, f"a sound file is refused: {err}"
             assert "\n" not in str(err).rstrip("\n"), f"an error of several lines: {err}"
@@ -72,9 +72,9 @@ def _wrapped(text: bytes, how: int, size: int) -> bytes:
     return text
 
 
-def _compare(path: Path, records: Sequence[PlainRecord] | None, *, certain: bool) -> None:
+def _compare(path: Path, records: Sequence[PlainRecord] | None, *, threads: int) -> None:
     done = alleles = 0
-    with VcfScanner(path, threads=1) as scanner:
+    with VcfScanner(path, threads=threads) as scanner:
         for block in scanner:
             # Where all is known to be wrong, blocks before the wrong line still come, and must do no harm.
             expected = None if records is None else records[done : done + len(block)]

@@ -179,8 +179,11 @@ def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes
 
 
 def test_no_step_was_ever_anywhere_else(story: Story) -> None:
-    for pod in story.shipped.cluster.past:
-        assert pod.node in {None, "h100-1" if pod.labels.get("dagster/op", "").startswith("embeddings__") else "cpu-1"}
+    placed = [pod for pod in story.shipped.cluster.past if pod.node]
+    assert {pod.node for pod in placed} == {"cpu-1", "h100-1"}
+    for pod in placed:
+        step = pod.labels.get("dagster/op", "")
+        assert pod.node == ("h100-1" if step.startswith("embeddings__") else "cpu-1"), step
 
 
 def test_the_backfill_is_complete(story: Story) -> None:

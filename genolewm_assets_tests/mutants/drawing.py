@@ -127,7 +127,8 @@ def mutants_of(path: str, room: str) -> dict[str, list[Mutant]]:
 def _files() -> dict[str, str]:
     """Return the room of each file that is mutated."""
     paths = {path.relative_to(REPOSITORY).as_posix(): room_of(name) for name, path in modules().items()}
-    return {path: room for path, room in paths.items() if not _QUIET_FILE.search(path)}
+    loud = {path: room for path, room in paths.items() if not _QUIET_FILE.search(path)}
+    return {path: room for path, room in loud.items() if mutants_of(path, room)}
 
 
 def draw(seed: int, count: int) -> list[Mutant]:
@@ -142,7 +143,7 @@ def draw(seed: int, count: int) -> list[Mutant]:
         here = [path for path, room in files.items() if room.partition("/")[0] in asked]
         while len(drawn) == number:
             (path,) = rng.choices(here, [lines[one] for one in here])
-            if kinds := mutants_of(path, files[path]):
-                mutant = rng.choice(kinds[rng.choice(sorted(kinds))])
-                drawn += [mutant] if mutant not in drawn else []
+            kinds = mutants_of(path, files[path])
+            mutant = rng.choice(kinds[rng.choice(sorted(kinds))])
+            drawn += [mutant] if mutant not in drawn else []
     return drawn

@@ -61,9 +61,7 @@ def shown(dataset: lewm.GenoLeWMValDataset, workers: int) -> list[TrainingTuple]
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 @pytest.mark.parametrize("release", list(FILES))
-def test_every_labelled_allele_of_the_held_out_gene_is_shown_once(
-    real: RealRoot, shared_data: Path, release: str
-) -> None:
+def test_every_labelled_allele_of_the_held_gene_is_shown_once(real: RealRoot, shared_data: Path, release: str) -> None:
     package = real.without_brca1[release]
     wanted = labelled(shared_data, release)
     windows = pq.read_table(real.path / "windows/default/chr17/windows.parquet", columns=["start", "end"]).to_pylist()

@@ -15,12 +15,12 @@ import pysam
 import pytest
 
 from genolewm_assets.genome import GRCH38, PROFILES, Contig, ContigSet, acgt_runs
-from genolewm_assets.lewm.holdouts.build import HoldoutInputs, build_holdouts
-from genolewm_assets.lewm.holdouts.checks import check_holdouts
-from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.windows.table import build_window_table
+from genolewm_assets.holdouts.build import HoldoutInputs, build_holdouts
+from genolewm_assets.holdouts.checks import check_holdouts
+from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
+from genolewm_assets.windows.reference.table import build_window_table
 from genolewm_assets_tests.referees.clinvar_side import plain_class
 from genolewm_assets_tests.referees.holdout_lookup import footprints, index_of
 from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row
@@ -103,9 +103,7 @@ def raw_classes(shared_data: Path) -> list[dict[tuple[str, str, str], str]]:
     return releases
 
 
-def test_new_labels_of_the_real_releases(
-    real: HoldoutInputs, raw_classes: list[dict[tuple[str, str, str], str]]
-) -> None:
+def test_new_labels_in_real_releases(real: HoldoutInputs, raw_classes: list[dict[tuple[str, str, str], str]]) -> None:
     before, after = raw_classes
     newly = {key: side for key, side in after.items() if side and not before.get(key)}
     raw = Counter((side, key in before) for key, side in newly.items())
@@ -174,9 +172,7 @@ def test_chr21_leaves_training_whole(real: HoldoutInputs) -> None:
 def test_real_corpus_fails_closed(real: HoldoutInputs, shared_data: Path) -> None:
     rows, expected = [], set()
     for source in ("eukaryote_generator", "mrna_evo2", "mrna_splice_evo2", "prokaryote_evo2"):
-        table = pq.read_table(
-            shared_data / "corpus" / source / "part-00000.parquet",
-        )
+        table = pq.read_table(shared_data / "corpus" / source / "part-00000.parquet")
         for number, row in enumerate(table.to_pylist()):
             placed = corpus_place(source, row)
             rows.append(corpus_row(number, source=source, record_id=f"{number}", **placed))

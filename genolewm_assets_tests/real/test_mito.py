@@ -75,8 +75,7 @@ def test_every_genome_is_kept_and_is_the_files(root: Path, genomes: pa.Table, gi
 def test_no_genome_has_a_base_at_the_placeholder(genomes: pa.Table, rcrs: str) -> None:
     assert rcrs[PLACEHOLDER - 1] == "N"
     for names in genomes["differences"].to_pylist():
-        placement = lay_out(rcrs, parse_names(names, where="genome"))
-        assert PLACEHOLDER - 1 not in placement.coordinates
+        assert PLACEHOLDER - 1 not in lay_out(rcrs, parse_names(names, where="genome")).coordinates
         assert not [name for name in names if name.startswith(f"{PLACEHOLDER}")]
 
 
@@ -129,13 +128,10 @@ def test_releases_without_the_contig_have_gnomads_alleles_only(root: Path) -> No
     others = [path for path in (root / "mito/variants").iterdir() if path.name not in {MITOCHONDRIAL, ".gen"}]
     assert others
     for path in others:
-        table = pq.read_table(path / "variants.parquet")
-        assert pc.sum(table["in_gnomad"]).as_py() == 18_164
+        assert pc.sum(pq.read_table(path / "variants.parquet")["in_gnomad"]).as_py() == 18_164
 
 
-def test_the_populations_level_of_a_site_is_the_highest_in_the_vcf(
-    variants: Path, shared_data: Path, rcrs: str
-) -> None:
+def test_the_populations_level_of_a_site_is_the_vcfs_highest(variants: Path, shared_data: Path, rcrs: str) -> None:
     (vcf,) = shared_data.rglob("gnomad.genomes.v3.1.sites.chrM.vcf.bgz")
     highest = np.zeros(LENGTH, dtype=np.float32)
     near_indel = np.zeros(LENGTH, dtype=np.bool_)

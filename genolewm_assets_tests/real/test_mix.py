@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from genolewm_assets.lewm.packages.mix import Shares
-from genolewm_assets.lewm.packages.reader import open_tables
+from genolewm_assets.packages.mix import Shares
+from genolewm_assets.packages.reader import open_tables
 from genolewm_assets_tests.real.conftest import RealRoot
 from genolewm_assets_tests.worlds.lewm.larger_corpus import served_with
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.packages.reader import open_package, verify_package
+from genolewm_assets.packages.reader import open_package, verify_package
 from genolewm_assets_tests.real.conftest import PACKAGED, RealRoot
 
 #: chr17:43,044,295-43,125,364 (1-based) on GRCh38; every ClinVar record of the data is this gene's (NCBI GeneID 672).
@@ -81,8 +81,7 @@ def test_held_out_gene_leaves_no_allele_and_no_window(real: RealRoot, release: s
 
 @pytest.mark.parametrize("release", PACKAGED)
 def test_without_a_held_out_gene_training_has_its_anchors(real: RealRoot, release: str) -> None:
-    variants = open_package(real.with_brca1[release]).variants(Split.TRAIN)
-    labels = Counter(variants["label"].to_pylist())
+    labels = Counter(open_package(real.with_brca1[release]).variants(Split.TRAIN)["label"].to_pylist())
     assert labels["P"] > 500
     assert labels["LP"] > 20
 

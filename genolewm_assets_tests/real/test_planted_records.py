@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import GRCH38, ContigSet, Holdout, IntervalArray, reverse_complement
-from genolewm_assets.lewm.corpus import CorpusParams, CorpusPlacer, CorpusSource
-from genolewm_assets.lewm.holdouts import HOLDOUT_CORPUS, SimilarReason
-from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
-from genolewm_assets.lewm.holdouts.similar import corpus_queries
+from genolewm_assets.holdouts import HOLDOUT_CORPUS, SimilarReason
+from genolewm_assets.holdouts.corpus import hold_out_corpus
+from genolewm_assets.holdouts.similar import corpus_queries
 from genolewm_assets.sources.corpus import GenomeSlices, MappyAligner, write_corpus_windows
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
+from genolewm_assets.windows.corpus import CorpusParams, CorpusPlacer, CorpusSource
 
 CONTIGS = ContigSet([GRCH38[name] for name in ("chr17", "chr20", "chr21")])
 #: BRCA1 (NCBI Gene 672) on GRCh38, 0-based; all of the gene is in the slices.

@@ -13,8 +13,8 @@ from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.similarity import compare
 from genolewm_assets.genome import GRCH38, IntervalArray
-from genolewm_assets.lewm.holdouts import Query, Similarity, SimilarReason
-from genolewm_assets.lewm.holdouts.similar import REFERENCE, WindowKey
+from genolewm_assets.holdouts import Query, Similarity, SimilarReason
+from genolewm_assets.holdouts.similar import REFERENCE, WindowKey
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 

@@ -14,14 +14,13 @@ import pysam.bcftools
 import pytest
 
 from genolewm_assets import lewm
+from genolewm_assets.edits.allele_index import AlleleIndex
+from genolewm_assets.edits.rules import EditSource, SamplingRules
 from genolewm_assets.genome import RelEdit, Split
 from genolewm_assets.lewm import TrainingTuple
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sources import EditSource
-from genolewm_assets.lewm.packages.reader import open_package
-from genolewm_assets.lewm.sampler.batch_sampler import BatchSampler
-from genolewm_assets.lewm.training.stream import RandomStream, StreamSettings, Visits
+from genolewm_assets.packages.reader import open_package
+from genolewm_assets.training.sampler.batch_sampler import BatchSampler
+from genolewm_assets.training.stream import RandomStream, StreamSettings, Visits
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.real.conftest import RealRoot
 from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
@@ -141,8 +140,7 @@ def test_the_phased_haplotypes_are_those_of_the_vcf(shared_data: Path, real: Rea
     stated = {frozenset(tuple(one.values()) for one in row["alleles"]): row["n_carriers"] for row in rows}
     (unit,) = {row["unit"] for row in rows}
     members = frozenset().union(*stated)
-    wanted = Counter(alleles & members for alleles in carried if len(alleles & members) > 1)
-    assert stated == wanted
+    assert stated == Counter(alleles & members for alleles in carried if len(alleles & members) > 1)
     assert unit == f"chr17:{':'.join(map(str, min(members)))}"
     seen: Counter[str] = Counter()
     for seed in range(5):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from genolewm_assets.genome import IntervalArray
-from genolewm_assets.lewm.holdouts.build import HoldoutInputs, HoldoutTables
-from genolewm_assets.lewm.holdouts.index import HoldoutIndex
+from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables
+from genolewm_assets.holdouts.index import HoldoutIndex
 
 
 def index_of(held: HoldoutTables, inputs: HoldoutInputs) -> HoldoutIndex:

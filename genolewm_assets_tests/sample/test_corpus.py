@@ -9,9 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.lewm.corpus.placement import CorpusPlacer
-from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.lewm.corpus.windows import CorpusParams
 from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date
@@ -20,6 +17,9 @@ from genolewm_assets.sources.corpus.files import audit_corpus_windows, list_corp
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.reference.fasta import compare_contigs, prepare_genome
 from genolewm_assets.sources.reference.tracks import read_bed_track
+from genolewm_assets.windows.corpus.placement import CorpusPlacer
+from genolewm_assets.windows.corpus.records import CorpusSource
+from genolewm_assets.windows.corpus.windows import CorpusParams
 from genolewm_assets_tests.referees.census import CONTIG_MD5, SAMPLE_FACTS
 
 

@@ -135,7 +135,7 @@ def write_site(folder: Path, http_port: int, https_port: int, upstream_port: int
 
 def _make_certificate(folder: Path) -> None:
     command = [
-        *(program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "2", "-subj", f"/CN={NAME}"),
+        *(program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "2", "-subj", f"/CN={NAME}")
     ]
     command += ["-addext", f"subjectAltName=DNS:{NAME}", "-keyout", "key.pem", "-out", "certificate.pem"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)

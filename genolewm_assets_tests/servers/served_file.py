@@ -10,7 +10,6 @@ import tenacity
 
 CONTENT = random.Random(7).randbytes(3_000_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()
-SHA256 = hashlib.sha256(CONTENT).hexdigest()
 AT_ONCE = tenacity.wait_none()
 
 

@@ -150,9 +150,7 @@ def test_a_failing_call_leaves_no_folder_behind(clinvar: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("change", "figure"), [({"ref": "G"}, "ref_mismatches 1"), ({"pos": 33}, "out_of_range 1")])
-def test_a_failed_check_is_named_with_its_figures(
-    change: dict[str, object], figure: str, fasta: Path, tmp_path: Path
-) -> None:
+def test_a_failed_check_is_named_in_full(change: dict[str, object], figure: str, fasta: Path, tmp_path: Path) -> None:
     vcf = write_clinvar(tmp_path / "hg19.vcf", "Benign", **change)  # type: ignore[arg-type]
     before = tree(tmp_path)
     with pytest.raises(BuildRejectedError) as raised:
@@ -241,9 +239,7 @@ def build_clinvar(vcf: Path, out: Path) -> None:
 
 
 @pytest.mark.parametrize("work", [build_gnomad, build_clinvar])
-def test_spellings_and_the_order_of_contigs_change_no_byte(
-    tmp_path: Path, work: Callable[[Path, Path], object]
-) -> None:
+def test_spellings_and_order_of_contigs_change_no_byte(tmp_path: Path, work: Callable[[Path, Path], object]) -> None:
     """In a file whose records are in no order, too."""
     names = {"chr17": SPELLINGS, "chrM": ("chrM", "MT"), "KI270706.1": ("KI270706.1",)}
     draw, written = random.Random(4), []

@@ -53,9 +53,7 @@ def positions(folder: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("how", ["root", "output", "catalog"])
-def test_a_root_or_catalogue_knows_the_genome(
-    how: str, world: TinyWorld, clinvar: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_root_or_catalogue_has_genome(how: str, world: TinyWorld, clinvar: Callable[..., Path], tmp_path: Path) -> None:
     output = world.root / "prepared" if how == "output" else tmp_path / "out"
     known = {"root": {"root": world.root}, "output": {}, "catalog": {"catalog": str(world.catalog)}}[how]
     with pytest.raises(BuildRejectedError, match=r"ref_mismatches_rare \(examined 2, .*ref_mismatches 1\)"):

@@ -235,6 +235,19 @@ def test_classes_that_the_shards_counted_otherwise(compared: Comparison, side: i
     assert found.figures["problems"] == [f"the {('earlier', 'later')[side]} release's classes differ"]
 
 
+@pytest.mark.parametrize("side", ["earlier", "later"])
+@pytest.mark.parametrize(("pos", "figure"), [(8, "repeated"), (7, "out_of_order")])
+def test_a_shard_with_an_allele_twice_or_out_of_order_is_found(
+    compared: Comparison, side: str, pos: int, figure: str
+) -> None:
+    alleles = allele_table("chr17", [((8, "A", "C"), Entry(1)), ((pos, "A", "C"), Entry(2))])
+    wrong = replace(compared, **{side: {**getattr(compared, side), "chr17": alleles}})
+    found = wrong.honest().check()["shards_hold_no_allele_twice"]
+    assert not found.passed
+    assert found.figures[f"{side}.{figure}"] == 1
+    assert [(row["release"], row["pos"]) for row in found.rows] == [(side, pos)]
+
+
 def test_a_class_that_changed_while_its_text_did_not(compared: Comparison) -> None:
     """Shards made by two tables of terms: the change is ours, not ClinVar's."""
     table = compared.later["chr17"]

@@ -144,8 +144,7 @@ def test_right_labels_pass(label: str, clnsig: str | None) -> None:
 
 
 def test_a_wrong_schema_fails_every_check() -> None:
-    rows = table(GNOMAD_VARIANTS).drop_columns(["af"])
-    results = check_gnomad_table(rows, CHR1, SEQUENCE)
+    results = check_gnomad_table(table(GNOMAD_VARIANTS).drop_columns(["af"]), CHR1, SEQUENCE)
     assert failed(results) == list(GNOMAD_CHECKS[:6])
     assert "af" in str(results[0].figures["error"])
     nulls = table(CLINVAR_VARIANTS, {"label": None})

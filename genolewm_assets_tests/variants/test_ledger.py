@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, InputError
-from genolewm_assets.lewm.windows.schema import TABLES as WINDOW_TABLES
 from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants import ledger as allele_ledger
 from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, FilterReason
 from genolewm_assets.variants.release_key import ReleaseKey, in_order, is_before, is_release_key
 from genolewm_assets.variants.schema import REJECTS, TABLES, RejectReason
+from genolewm_assets.windows.reference.schema import TABLES as WINDOW_TABLES
 from genolewm_assets_tests.rows import each_row
 
 
@@ -58,9 +58,7 @@ def test_ledger_adds_up_and_lists() -> None:
 
 @each_row("together", [1, 3, 4_096])
 @each_row("encoded", [False, True])
-def test_rejects_are_sorted_by_line_and_spelling(
-    *, encoded: bool, together: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rejects_are_in_order_of_spelling(*, encoded: bool, together: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allele_ledger, "_GATHER_ROWS", together)
     ledger = AlleleLedger("a.vcf")
     rows = [(9, "1", 4, "G", "R", "rs1"), (2, "17", 3, "G", "C", None), (9, "1", 4, "G", "<X>", "rs1")]
@@ -107,8 +105,7 @@ def test_what_is_no_key(text: str) -> None:
 
 
 def test_order_is_by_day_and_number() -> None:
-    shuffled = random.Random(0).sample([*KEYS, "bin", "2026-02-26.old"], len(KEYS) + 2)
-    assert in_order(shuffled) == KEYS
+    assert in_order(random.Random(0).sample([*KEYS, "bin", "2026-02-26.old"], len(KEYS) + 2)) == KEYS
     assert all(is_before(key, later) and not is_before(later, key) for key, later in pairwise(KEYS))
     assert not is_before(KEYS[0], KEYS[0])
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.variants.kernels import MOST_TIES, AlleleColumns, order_ties
+from genolewm_assets.variants.kernels import MOST_TIES, NORMAL, UNDECIDED, AlleleColumns, classify_alleles, order_ties
 from genolewm_assets.variants.normal_form import AlleleNormaliser, Rejection, alt_problem
 from genolewm_assets.variants.order import KEY, LowMarks, columns_of, find_repeats, order_alleles, without_rows
 from genolewm_assets.variants.schema import RejectReason
@@ -138,6 +138,46 @@ TOY = Contig("chr1", len(SEQUENCE), aliases=("1",))
 )
 def test_alt_problem(alt: str, reason: RejectReason | None) -> None:
     assert alt_problem(alt) is reason
+
+
+@each_row(
+    ("pos", "ref", "alt", "expected", "unaligned"),
+    [
+        (3, "g", "c", (3, "G", "C"), None),
+        (9, "T", "TT", (4, "A", "AT"), (9, "T", "TT")),
+        (11, "ACACAC", "ACAC", (9, "TCA", "T"), (11, "ACA", "A")),
+        (3, "GAT", "GCT", (4, "A", "C"), None),
+        (18, "T", "A", (18, "T", "A"), None),
+        (3, "G", "C" * 20, (3, "G", "C" * 20), None),
+        (3, "G", "C" * 21, RejectReason.TOO_LONG, None),
+        (2, "NG", "N", RejectReason.IUPAC, None),
+        (2, "NG", "A", RejectReason.REF_NOT_ACGT, None),
+        (3, "", "A", RejectReason.REF_NOT_ACGT, None),
+        (3, "G", "g", RejectReason.NO_CHANGE, None),
+        (3, "T", "C", RejectReason.REF_MISMATCH, (3, "T", "C")),
+        (0, "G", "C", RejectReason.OUT_OF_RANGE, None),
+        (19, "TA", "T", RejectReason.OUT_OF_RANGE, None),
+    ],
+)
+def test_normal_form_with_a_reference_and_without(
+    pos: int, ref: str, alt: str, expected: Key | RejectReason, unaligned: Key | None
+) -> None:
+    """Without one, alleles are trimmed only; ``unaligned`` is that form where it is another."""
+    for reference, form in ((lambda _: SEQUENCE, expected), (None, unaligned or expected)):
+        outcome = AlleleNormaliser(reference, max_allele_bp=20).normalise(TOY, pos, ref, alt)
+        assert (outcome.reason if isinstance(outcome, Rejection) else tuple(outcome)) == form
+
+
+def test_nothing_is_read_outside_the_part_of_the_contig_that_is_known() -> None:
+    bases, table = np.frombuffer(SEQUENCE, np.uint8), columns((9, "T", "A"), (11, "A", "C"), (9, "TCA", "G"))
+    for first, end, expected in (
+        (0, 19, [NORMAL, NORMAL, NORMAL]),
+        (0, 10, [NORMAL, UNDECIDED, UNDECIDED]),
+        # The last base is a T, as the one before the first.
+        (9, 18, [UNDECIDED, NORMAL, UNDECIDED]),
+    ):
+        assert classify_alleles(table, bases[first:end], first, True, 19, 8).tolist() == expected
+    assert classify_alleles(table, bases, 0, True, 10, 8).tolist() == [NORMAL, UNDECIDED, UNDECIDED]
 
 
 def test_normal_form_anchored_on_n_is_rejected() -> None:

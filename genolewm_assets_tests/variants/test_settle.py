@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.sources.reference.contig_pieces import ContigPieces
+from genolewm_assets.sources.reference.fasta import ContigPieces
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.store.tables import spool as batch_spool
 from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger

@@ -13,9 +13,9 @@ import pytest
 from genolewm_assets.defs.assets.graph import PUBLISHING
 from genolewm_assets.defs.status.report import read_status
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.packages.pointer import pin_release
-from genolewm_assets.lewm.training.dataset import GenoLeWMDataset
+from genolewm_assets.packages.pointer import pin_release
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.training.dataset import GenoLeWMDataset
 from genolewm_assets.verification.records import RECORDS, find_record_faults, verify_whole_root
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.rows import each_row

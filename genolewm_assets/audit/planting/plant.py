@@ -22,7 +22,7 @@ from genolewm_assets.audit.reading.package_files import TRAIN, open_files
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.mapped import write_from_tables
+from genolewm_assets.memory_mapped import write_from_tables
 
 #: Folders and file in the output of a planting.
 PACKAGE, HOLDOUTS, LIST = "package", "holdouts", "planted.json"
@@ -48,16 +48,8 @@ def plant_leaks(
 
     Parameters
     ----------
-    package
-        Folder of the package; it is only read.
-    out
-        Folder to write; it must not exist.
-    fasta
-        The indexed reference FASTA.
-    kinds
-        Names in :data:`PLANTS`; none: all.
-    number
-        Leaks of each kind.
+    kinds, number
+        Names in :data:`PLANTS`, none for all, and how many leaks of each.
     seed
         Seed of every random choice.
     holdouts
@@ -67,17 +59,13 @@ def plant_leaks(
 
     Returns
     -------
-    tuple
-        What was planted; also in ``out/planted.json``.
-    dict
-        Why a kind could not be planted, by its name.
+    tuple, dict
+        What was planted, as in ``out/planted.json``; why a kind could not be planted, by its name.
 
     Raises
     ------
-    UnknownTermError
-        If a kind is unknown.
-    InputError
-        If ``out`` exists, or lies in a folder that is copied.
+    UnknownTermError, InputError
+        If a kind is unknown; if ``out`` exists, or lies in a folder that is copied.
     """
     unknown = [name for name in kinds if name not in PLANTS]
     if unknown:
@@ -172,23 +160,13 @@ def _restate(package: Path, harvest: Harvest) -> None:
 def _measured(package: Path, entries: list[Row]) -> list[Row]:
     """Return entries of files with their digests and sizes, those of the arrays of training made anew."""
     known = {entry["path"]: entry for entry in entries if not entry["path"].startswith(f"{ARRAYS}/")}
-    known |= {path: {"path": path, "rows": None} for path in _arrays(package)}
+    arrays = (path.relative_to(package).as_posix() for path in (package / ARRAYS).rglob("*") if path.is_file())
+    known |= {path: {"path": path, "rows": None} for path in arrays}
     for name, entry in known.items():
         path = package / name
-        entry |= {"sha256": _digest(path), "size_bytes": path.stat().st_size}
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        entry |= {"sha256": digest, "size_bytes": path.stat().st_size}
         if path.suffix == ".parquet":
-            entry["rows"] = _count_rows(path)
+            entry["rows"] = int(pq.read_metadata(path).num_rows)
     return [known[name] for name in sorted(known)]
-
-
-def _arrays(package: Path) -> list[str]:
-    return [path.relative_to(package).as_posix() for path in (package / ARRAYS).rglob("*") if path.is_file()]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _count_rows(path: Path) -> int:
-    return int(pq.read_metadata(path).num_rows)

@@ -26,17 +26,7 @@ _MARGIN_BP = 100
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """One planted leak.
-
-    Attributes
-    ----------
-    plant
-        Name of the kind of plant.
-    kind
-        Kind of leak that an audit must report.
-    key
-        Key of the finding.
-    """
+    """One planted leak: name of its plant, and the kind and key of the finding that an audit must report."""
 
     plant: str
     kind: LeakKind
@@ -45,19 +35,7 @@ class Planted:
 
 @dataclass(slots=True)
 class Harvest:
-    """Rows that plants add to a copy of a package.
-
-    Attributes
-    ----------
-    windows, variants
-        Rows for the windows and alleles of training.
-    held_alleles
-        Rows for the held-out alleles that the audit is told of, and the package is not: its own filter stays unaware.
-    labels
-        Label to give to alleles of training, by place in the table.
-    planted
-        What was planted.
-    """
+    """Rows that plants add to a copy of a package; only the audit, not the package, is told of ``held_alleles``."""
 
     windows: list[Row] = field(default_factory=list)
     variants: list[Row] = field(default_factory=list)
@@ -140,10 +118,7 @@ class Field:
     def reference_window(
         self, name: str, contig: str, start: int, *, sequence: str | None = None, **columns: object
     ) -> Row:
-        """Return a window of the reference, with its flanks; ``sequence`` in place of its bases.
-
-        Unknown bases, and those outside the contig, are random: a package has windows of known bases only.
-        """
+        """Return a window of the reference, its unknown bases random; ``sequence`` stands in place of its bases."""
         end, margin = start + self.window_bp, self.margin_bp
         return self.window(
             name,

@@ -7,15 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from genolewm_assets.audit import (
-    AuditReport,
-    HeldAlleles,
-    LeakKind,
-    Power,
-    SearchResult,
-    audit_package,
-    search_stream,
-)
+from genolewm_assets.audit import AuditReport, HeldAlleles, LeakKind, Power, SearchResult, audit_package, search_stream
 from genolewm_assets.audit.planting.plant import HOLDOUTS, PACKAGE, plant_leaks
 from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
 from genolewm_assets.audit.reading.intervals import HeldSpans
@@ -46,8 +38,6 @@ def measure_power(
     folder
         Folder in which the copies lie meanwhile; None: the system's for temporary files. On the package's file system
         tables without a planted leak are linked and take no room.
-
-    Other parameters are those of :func:`audit_package`.
 
     Returns
     -------
@@ -87,7 +77,7 @@ def _draw(
     """Draw the stream of a package with planted leaks until all are found, or as many tuples as the audit draws."""
     files = open_files(out / PACKAGE, out / HOLDOUTS)
     with Reference(fasta) as reference:
-        result, _ = search_stream(
+        result, *_ = search_stream(
             files,
             reference,
             HeldSpans.of_package(files),
@@ -100,14 +90,9 @@ def _draw(
 
 
 def count_found(
-    planted: Iterable[Planted],
-    results: AuditReport | Iterable[SearchResult],
-    before: AuditReport | None = None,
+    planted: Iterable[Planted], results: AuditReport | Iterable[SearchResult], before: AuditReport | None = None
 ) -> Iterator[tuple[LeakKind, Power]]:
-    """Yield, by kind of leak and of plant, how many of the planted leaks results have.
-
-    What was found ``before`` anything was planted is left out: it tells nothing of the search.
-    """
+    """Yield, by kind of leak and of plant, how many of the planted leaks are found that were not there ``before``."""
     known = {(result.kind, key) for result in before or () for key in result.found.keys}
     keys = {result.kind: result.found.keys for result in results}
     tried: defaultdict[tuple[LeakKind, str], list[bool]] = defaultdict(list)

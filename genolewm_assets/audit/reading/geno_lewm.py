@@ -1,17 +1,10 @@
 """Data folders of geno-lewm 0.2.1, as its trainer reads them: windows as JSON lines, alleles as Parquet.
 
-Facts of the layout, found by writing one with that version:
-
-- ``dataset_manifest.json`` lists ``files``, each with ``path`` and ``split``. Its trainer takes every file under
-  ``placed/``, or under ``carbon/`` if there is none, and every one under ``gnomad/`` and ``clinvar/``, whatever the
-  stated split; so does this reader. Files of a split called val... are its validation, those of eval..., test...,
-  holdout... or dev... its test.
-- A window has ``record_id``, ``source``, ``sequence``, ``start_bp`` (0-based) and, under ``placed/``, ``chrom``. It has
-  no flanks: deletions are filled with N.
-- ``clinvar_id`` is ClinVar's AlleleID.
-- A folder of prepared shards has no manifest. Its cache of states, ``embeddings/``, names windows by place and SHA-256;
-  their bases are those of the FASTA if the SHA-256 is.
-- Holdouts exist while it trains only; no file tells them.
+The trainer takes every file of ``dataset_manifest.json`` under ``placed/`` (or ``carbon/`` if there is none),
+``gnomad/`` and ``clinvar/``, whatever the stated split, and so does this reader; only splits named val..., eval...,
+test..., holdout... or dev... are validation or test. Windows have no flanks, deletions are filled with N,
+``clinvar_id`` is the AlleleID. Shards have no manifest; their ``embeddings/`` name windows by place and SHA-256. No
+file tells the holdouts.
 """
 
 from __future__ import annotations
@@ -56,21 +49,7 @@ _OPTIONAL_PLAIN = {name.replace("_", ""): name for name in _OPTIONAL}
 
 @dataclass(frozen=True, slots=True)
 class GenoLewmFiles:
-    """A data folder of geno-lewm; attributes and methods are those of ``PackageFiles``.
-
-    Attributes
-    ----------
-    directory
-        The folder.
-    holdouts
-        Folder of our holdout tables to audit it by; None: nothing is known to be held out.
-    record
-        Content of ``dataset_manifest.json``; empty without one.
-    files
-        Its files, as path relative to the folder and stated split.
-    fasta
-        The reference, for windows that are known by place only.
-    """
+    """A data folder of geno-lewm: manifest, paths with stated split, and the FASTA for windows known by place."""
 
     directory: Path
     holdouts: Path | None
@@ -107,7 +86,11 @@ class GenoLewmFiles:
         """Yield the windows that its trainer reads, or those of an evaluation split."""
         rows: Iterator[Row]
         if split != TRAIN:
-            rows = (_evaluated_window(row, split, name) for name, row in self._evaluation(split) if "sequence" in row)
+            rows = (
+                _window(row) | {"holdout": name, "role": split}
+                for name, row in self._evaluation(split)
+                if "sequence" in row
+            )
         elif placed := next(filter(None, map(self._paths, _WINDOWS)), []):
             rows = (_window(row) for path in placed for row in _json_lines(self.directory / path))
         else:
@@ -158,15 +141,7 @@ class GenoLewmFiles:
 
 
 def open_geno_lewm(directory: Path, holdouts: Path | None, fasta: Path) -> GenoLewmFiles:
-    """Open a data folder of geno-lewm.
-
-    Raises
-    ------
-    MissingResourceError
-        If there is neither a manifest nor a shard.
-    CorruptResourceError
-        If the manifest is not as geno-lewm writes it, or lists a file outside of the folder.
-    """
+    """Open a data folder of geno-lewm."""
     directory = directory.resolve()
     path, record = directory / MANIFEST, dict[str, Any]()
     if path.is_file():
@@ -246,10 +221,6 @@ def _window(row: Row) -> Row:
         "right_flank": "",
         **(placed if contig else unplaced),
     }
-
-
-def _evaluated_window(row: Row, split: str, name: str) -> Row:
-    return _window(row) | {"holdout": name, "role": split}
 
 
 def _allele(row: Row, split: str, name: str) -> Row:

@@ -21,13 +21,7 @@ class Span(NamedTuple):
 
 
 class HeldSpans:
-    """Held-out bases, of all holdouts together.
-
-    Parameters
-    ----------
-    spans
-        In any order; they may overlap.
-    """
+    """Held-out bases, of all holdouts together; spans may be given in any order and overlap."""
 
     def __init__(self, spans: Iterable[Span]) -> None:
         self._starts: defaultdict[str, list[int]] = defaultdict(list)
@@ -42,13 +36,7 @@ class HeldSpans:
 
     @classmethod
     def of_package(cls, files: PackageFiles) -> HeldSpans:
-        """Read the intervals that a package is audited against.
-
-        Raises
-        ------
-        CorruptResourceError
-            If an interval ends before it starts.
-        """
+        """Read the intervals that a package is audited against."""
         rows = files.holdout_rows("intervals", ("contig", "start", "end"))
         return cls(_held_span(row) for row in rows)
 

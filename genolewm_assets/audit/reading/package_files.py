@@ -36,71 +36,48 @@ _OF_INTERVALS = frozenset({"contig", "start", "end"})
 
 
 class PackageFiles(Protocol):
-    """What searches read, whatever the layout of the folder.
-
-    Rows have the columns of docs/data_model.md; a layout that lacks one gives None.
-    """
+    """What searches read, whatever the layout; rows have the columns of docs/data_model.md, None for what it lacks."""
 
     @property
     def directory(self) -> Path:
         """Folder of the package."""
-        ...
 
     @property
     def record(self) -> dict[str, Any]:
         """What the package says of itself."""
-        ...
 
     @property
     def release(self) -> str:
         """ClinVar release of the package."""
-        ...
 
     @property
     def knowledge(self) -> str:
         """Release whose labels training uses: ``newest`` or ``T0``."""
-        ...
 
     @property
     def without_stream(self) -> str:
         """Why the stream of tuples cannot be drawn; empty if it can."""
-        ...
 
     @property
     def label_key(self) -> str:
         """What ``clinvar_id`` is: ``VariationID`` or ``AlleleID``."""
-        ...
 
     def compared_holdouts(self) -> set[str]:
         """Return the holdouts whose windows must not train: those of intervals."""
-        ...
 
     def windows(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the rows of a split's windows in file order."""
-        ...
 
     def variants(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the rows of a split's alleles."""
-        ...
 
     def holdout_rows(self, noun: str, columns: Sequence[str]) -> Iterator[Row]:
         """Yield the rows of a holdout table: ``intervals``, ``alleles`` or ``corpus``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """The files of a package of this platform, and the holdouts that it is audited against.
-
-    Attributes
-    ----------
-    directory
-        Folder of the package.
-    holdouts
-        Folder of the tables ``intervals``, ``alleles`` and ``corpus``.
-    record
-        Content of ``package.json``.
-    """
+    """The files of a package of this platform, and the folder of the holdout tables that it is audited against."""
 
     directory: Path
     holdouts: Path
@@ -148,21 +125,12 @@ class OwnFiles:
 
 
 def open_files(package: Path, holdouts: Path | None = None) -> OwnFiles:
-    """Open a package.
-
-    Parameters
-    ----------
-    package
-        Its folder, or a link to it.
-    holdouts
-        Folder of holdout tables; None: the package's own.
+    """Open a package by its folder, or a link to it; ``holdouts`` are the package's own by default.
 
     Raises
     ------
-    MissingResourceError
-        If the folder or ``package.json`` is missing.
-    CorruptResourceError
-        If ``package.json`` is no JSON object.
+    MissingResourceError, CorruptResourceError
+        If the folder or ``package.json`` is missing; if that is no JSON object.
     """
     directory = package.resolve()
     path = directory / RECORD
@@ -183,15 +151,7 @@ def read_holdouts(folder: Path, noun: str, columns: Sequence[str]) -> Iterator[R
 
 
 def read_rows(path: Path, columns: Sequence[str], never_null: frozenset[str] = _ALWAYS) -> Iterator[Row]:
-    """Yield the rows of a Parquet file.
-
-    Raises
-    ------
-    MissingResourceError
-        If it is missing.
-    CorruptResourceError
-        If it cannot be read, or a column is missing, of another kind, or empty where it must not be.
-    """
+    """Yield the rows of a Parquet file."""
     try:
         with pq.ParquetFile(path) as file:
             for name in columns:

@@ -54,18 +54,7 @@ def reverse_complement(codes: Codes) -> Codes:
 
 
 class Reference:
-    """An indexed FASTA, opened for random access; use it as a context manager.
-
-    Parameters
-    ----------
-    path
-        The FASTA, plain or compressed with bgzip; its indexes lie beside it.
-
-    Raises
-    ------
-    FastaError
-        If the file or an index is missing or unreadable, or two contigs are the same chromosome.
-    """
+    """An indexed FASTA, plain or compressed with bgzip, opened for random access; use it as a context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -142,10 +131,7 @@ class Reference:
         return _LEAST_MASKED * known <= masked <= _MOST_MASKED * known and masked > 0
 
     def assembled_share(self, contig: str) -> float:
-        """Return the share, 0 to 1, of a contig's bases in GRCh38 that the file holds; 0 if it lacks the contig.
-
-        1 for a contig with another length than GRCh38's, for which no number of bases is known.
-        """
+        """Return the share, 0 to 1, of a contig's bases in GRCh38 that the file holds; 1 for one of another length."""
         if contig not in self._names:
             return 0.0
         expected = assembled_bases(self.length(contig))

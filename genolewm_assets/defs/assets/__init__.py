@@ -1,7 +1,6 @@
-"""The assets of the graph, one module per domain.
+"""The assets of the graph, one module per domain: inputs, the functions that build and check files, what the UI shows.
 
-Here: which inputs an asset opens, which functions build and check its files, and what the UI shows of it. Not here: how
-files are parsed, computed or checked (``sources``, ``lewm``, ``mito``, ``variants``); conditions, gates (``runtime``).
+Not here: how files are parsed, computed or checked (``sources``, ``packages``, ...); conditions, gates (``runtime``).
 """
 
 import lazy_loader

@@ -86,10 +86,7 @@ def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
 
 
 def _surveyed_identity(source: SourceFile, release: RegisteredRelease) -> dict[str, str | int]:
-    """Return the identity of a release's file.
-
-    The published MD5 stands for a local file that is gone: a build accepts no other content.
-    """
+    """Return the identity of a release's file; the published MD5 stands for a local file that is gone."""
     try:
         return source.identity()
     except InputError:

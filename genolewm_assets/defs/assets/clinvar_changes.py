@@ -67,8 +67,7 @@ def predecessor_of(workspace: Workspace, release: str, named: str | None = None)
     """Return the release that a release is compared with, or None if there is none.
 
     The order of precedence is: the release that the catalogue names; ``named``; the predecessor of the published
-    changes, so that a release which is registered late changes nothing; the newest earlier release with a published
-    shard.
+    changes; the newest earlier release with a published shard.
     """
     known = workspace.catalog.clinvar.predecessors.get(release)
     if known is None and named is not None and not is_before(named, release):

@@ -8,7 +8,6 @@ from genolewm_assets.defs.assets.observations import corpus_files, corpus_source
 from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.display import describe_published, plotted, share
 from genolewm_assets.defs.runtime import AUTOMATED, BY_CORPUS_SOURCE, GatedAsset, Plan, Workspace, on_every_partition
-from genolewm_assets.lewm.corpus import CORPUS_CHECKS, CORPUS_WINDOWS, FAULTS, CorpusPlacer, CorpusSource, PlacementHow
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.corpus import (
     PART_BP,
@@ -20,6 +19,14 @@ from genolewm_assets.sources.corpus import (
 )
 from genolewm_assets.store.artefacts import BuildReport, Published
 from genolewm_assets.store.files import JsonValue
+from genolewm_assets.windows.corpus import (
+    CORPUS_CHECKS,
+    CORPUS_WINDOWS,
+    FAULTS,
+    CorpusPlacer,
+    CorpusSource,
+    PlacementHow,
+)
 
 
 def plan_corpus_windows(workspace: Workspace, source_name: str, progress: Progress) -> Plan:

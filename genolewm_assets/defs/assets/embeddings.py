@@ -35,8 +35,8 @@ from genolewm_assets.encoders import (
     write_states,
 )
 from genolewm_assets.errors import GenoLeWMError, counted
-from genolewm_assets.lewm.states import refresh_cache_index
 from genolewm_assets.progress import Progress
+from genolewm_assets.states import refresh_cache_index
 from genolewm_assets.store.arrays import ArrayStoreReader, compute_key
 from genolewm_assets.store.artefacts import (
     BuildPlan,
@@ -145,11 +145,7 @@ def state_precision(_: Workspace, published: Published) -> tuple[CheckResult, ..
 
 
 def refresh_index(workspace: Workspace, plan: BuildPlan, published: Published) -> dict[str, dg.MetadataValue]:
-    """Refresh the index of window hashes; if that fails, log the error and return it as metadata.
-
-    The states are already published, and the index is derived from them and detects that it is out of date, so a failed
-    refresh does not fail the run. The run that publishes the next cache refreshes the index again.
-    """
+    """Refresh the index of window hashes; a failure is logged and returned as metadata, and does not fail the run."""
     try:
         report = refresh_cache_index(workspace.root, wait_s=_INDEX_WAIT_S)
     except GenoLeWMError as err:

@@ -26,12 +26,7 @@ from genolewm_assets.defs.runtime import (
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import CHECKSUM_MATCHES, SourceFile
-from genolewm_assets.sources.gnomad import (
-    GnomadParams,
-    build_gnomad_shard,
-    check_filters_applied,
-    write_empty_shard,
-)
+from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, check_filters_applied, write_empty_shard
 from genolewm_assets.sources.vcf import LocalVcf, RemoteVcf, VcfSource
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue

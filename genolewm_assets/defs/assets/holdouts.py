@@ -27,7 +27,7 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.genome import EVALUATION, Holdout
-from genolewm_assets.lewm.holdouts import (
+from genolewm_assets.holdouts import (
     EARLIER_COLUMNS,
     HOLDOUT_ALLELES,
     HOLDOUT_CHECKS,
@@ -46,8 +46,8 @@ from genolewm_assets.lewm.holdouts import (
     check_holdouts,
     describe_temporal,
 )
-from genolewm_assets.lewm.package_build import WINDOWS_SUFFICE, check_windows_suffice, count_training_windows
-from genolewm_assets.lewm.packages import check_audited, read_latest, released
+from genolewm_assets.package_build import WINDOWS_SUFFICE, check_windows_suffice, count_training_windows
+from genolewm_assets.packages import check_audited, read_latest, released
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import CHECKSUM_MATCHES, SourceFile
 from genolewm_assets.sources.haplotypes import read_phased
@@ -65,8 +65,7 @@ _NO_ROLE = "not trained on"
 def earlier_package(workspace: Workspace, release: str) -> str | None:
     """Return the release whose holdouts a release keeps, or None.
 
-    That is the one that the published holdouts name, so that a package which is made late changes nothing; else the
-    newest earlier release with a package that passed its audit.
+    It is the one that the published holdouts name, else the newest earlier one whose package passed its audit.
     """
     link = workspace.root.link_of(holdouts_manifest.location(workspace, release))
     with suppress(MissingResourceError, CorruptResourceError):
@@ -232,7 +231,10 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
     panels: dict[str, dict[str, dict[str, int]]] = {
         "windows": {name: {role: counts[f"windows.{name}.{role}"] for role in EVALUATION} for name in Holdout},
         "alleles": {name: {role: held[name, role] for role in EVALUATION} for name in Holdout},
-        "corpus windows": {name: {_NO_ROLE: _corpus_windows(counts, name)} for name in Holdout},
+        "corpus windows": {
+            name: {_NO_ROLE: sum(counts[f"corpus_windows.{name}.{reason}"] for reason in CorpusReason)}
+            for name in Holdout
+        },
     }
     title = f"{counts['windows.held_out']:,} of {counts['windows']:,} reference windows are held out"
     return {
@@ -271,10 +273,6 @@ def _describe_kept(published: Published) -> dict[str, dg.MetadataValue]:
 
 def _similar(counts: Mapping[str, int], reason: SimilarReason) -> int:
     return sum(counts[f"similar.{kind}.{reason}"] for kind in ("reference", "corpus"))
-
-
-def _corpus_windows(counts: Mapping[str, int], holdout: Holdout) -> int:
-    return sum(counts[f"corpus_windows.{holdout}.{reason}"] for reason in CorpusReason)
 
 
 _GENES = of(clinvar_shard, "gene_ids", "gene_symbols")

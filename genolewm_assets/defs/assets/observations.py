@@ -1,8 +1,7 @@
 """``reference/source``, ``gnomad/source`` and the like: versions of files outside the root, observed daily.
 
-Nothing is downloaded. The data version is a digest of what the server or file system states of each file: the published
-MD5, the ETag, or size and modification time; of files at a pinned revision also that revision. Sources of which each
-partition of the graph reads its own file are observed by partition, so that one changed file concerns that one alone.
+Nothing is downloaded: the data version is a digest of what the server or file system states of each file. Sources of
+which each partition of the graph reads its own file are observed by partition.
 """
 
 import hashlib
@@ -66,10 +65,7 @@ def corpus_files(workspace: Workspace, source: str, progress: Progress = NO_PROG
 
 
 def state_corpus(workspace: Workspace, _: str) -> Stated:
-    """Return what is stated of each file of the corpus, by source and file name, with the pinned revision.
-
-    A source without files is stated as absent: the catalogue may name a folder before its files are copied there.
-    """
+    """Return what is stated of each file of the corpus, by source and name; a source without files is absent."""
     stated: dict[str, StatedFile] = {}
     for name, entry in workspace.catalog.corpus.sources.items():
         pinned = {} if entry.revision is None else {"revision": entry.revision}
@@ -84,10 +80,7 @@ def state_corpus(workspace: Workspace, _: str) -> Stated:
 
 
 def state_encoder(workspace: Workspace, _: str) -> Stated:
-    """Return what is stated of the files of the encoder's identity: weights, configuration, vocabulary, trusted code.
-
-    A hub model is told by its commit. The built-in model is part of this package. A catalogue may name no encoder.
-    """
+    """Return what is stated of each file of the encoder's identity, or of a hub model; empty if there is no encoder."""
     encoder = workspace.catalog.encoder
     pinned = {} if encoder.revision is None else {"revision": encoder.revision}
     if encoder.source is None:
@@ -104,10 +97,7 @@ def state_encoder(workspace: Workspace, _: str) -> Stated:
 
 
 def state_run_folder(workspace: Workspace, key: str) -> Stated:
-    """Return what is stated of each file of a run folder and of the kit's panel files; of a missing folder, that.
-
-    A folder that was moved to an archive is no fault: what was made of it stays.
-    """
+    """Return what is stated of each file of a run folder and of the kit's panel files; a missing folder is absent."""
     panels = {
         f"panels/{file.name}": _state_file(file) for file in map(workspace.source, workspace.catalog.forensic.panels)
     }
@@ -134,13 +124,7 @@ def _stating(find: Callable[[Workspace], Sources]) -> State:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ObservedSource(Declaration):
-    """Declaration of an observable asset: files outside the root, which runs observe but never write.
-
-    Attributes
-    ----------
-    state
-        Returns what is stated of the files.
-    """
+    """Declaration of an observable asset: files outside the root, of which ``state`` returns what is stated."""
 
     state: State
     columns: dg.TableSchema | None = FACTS

@@ -7,12 +7,12 @@ import dagster as dg
 from genolewm_assets.defs.assets.observations import reference_source
 from genolewm_assets.defs.display import describe_published, in_words, share
 from genolewm_assets.defs.runtime import REBUILT, GatedAsset, Plan, Workspace, on_every_partition
-from genolewm_assets.lewm.windows import GENOME_CONTIGS
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import CHECKSUM_MATCHES
 from genolewm_assets.sources.reference import compare_contigs, prepare_genome
 from genolewm_assets.store.artefacts import BuildReport, Check, CheckResult, Published
 from genolewm_assets.store.tables import read_table
+from genolewm_assets.windows.reference import GENOME_CONTIGS
 
 _CONTIGS_MATCH = Check(
     "contigs_match_pins",

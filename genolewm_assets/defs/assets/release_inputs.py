@@ -15,7 +15,7 @@ from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.runtime import GatedAsset, Workspace, on_every_partition, on_same_key
 from genolewm_assets.errors import MissingResourceError, ResourceError
-from genolewm_assets.lewm.holdouts import CORPUS_COLUMNS, SEQUENCE_COLUMNS, HoldoutPolicy, TemporalChoice
+from genolewm_assets.holdouts import CORPUS_COLUMNS, SEQUENCE_COLUMNS, HoldoutPolicy, TemporalChoice
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.files import normal_json
@@ -105,12 +105,7 @@ class ReleaseInputs:
         """All inputs, in a fixed order."""
         earlier = () if self.earlier is None else (self.earlier,)
         groups = (self.windows, self.gnomad, self.corpus)
-        return (
-            self.genome,
-            *(each for group in groups for each in group.values()),
-            self.clinvar,
-            *earlier,
-        )
+        return (self.genome, *(each for group in groups for each in group.values()), self.clinvar, *earlier)
 
     def window_tables(self) -> dict[str, pa.Table]:
         """Read the window indexes by contig."""
@@ -170,8 +165,7 @@ def holdout_policy(workspace: Workspace, inputs: ReleaseInputs) -> HoldoutPolicy
 def check_held_out_under(holdouts: Published, policy: HoldoutPolicy) -> None:
     """Raise :class:`ResourceError` unless holdouts were built under ``policy``.
 
-    A T0 that was moved or an edited catalogue affects the holdouts only after a rebuild. A package of the new policy
-    with the old holdouts would train on data that it is evaluated on.
+    A package of a changed policy with the old holdouts would train on data that it is evaluated on.
     """
     wanted, found = normal_json(policy.as_recipe(), "policy"), holdouts.manifest.recipe["policy"]
     if found == wanted:
@@ -190,10 +184,7 @@ def check_held_out_under(holdouts: Published, policy: HoldoutPolicy) -> None:
 def _open_earlier(
     workspace: Workspace, later: Published, temporal: TemporalChoice, progress: Progress
 ) -> Published | None:
-    """Open the shard of T0, to be compared with that of the release, ``later``.
-
-    Automation does not wait for it, because it is no dependency in Dagster's sense: the error says what to build.
-    """
+    """Open the shard of T0, which automation does not wait for, so that the error says what to build."""
     if temporal.earlier is None:
         return None
     where = f"temporal holdout of {later.artefact.partition}"

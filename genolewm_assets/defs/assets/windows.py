@@ -23,12 +23,18 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import ContigSet, IntervalArray
-from genolewm_assets.lewm.windows import WINDOW_CHECKS, WINDOWS, build_window_table, check_window_table, coverage_counts
 from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.reference import read_bed_track
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
 from genolewm_assets.store.tables import read_table, write_table
+from genolewm_assets.windows.reference import (
+    WINDOW_CHECKS,
+    WINDOWS,
+    build_window_table,
+    check_window_table,
+    coverage_counts,
+)
 
 
 def plan_windows(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:

@@ -1,7 +1,4 @@
-"""The page of ``packages/audit``: a picture of power and findings, and the searches, plants and figures as tables.
-
-Functions take rows of the table ``package_audit`` and the JSON of a report (``audit.AuditReport.as_dict``).
-"""
+"""The page of ``packages/audit``: a picture of power and findings, and the searches, plants and figures as tables."""
 
 from __future__ import annotations
 

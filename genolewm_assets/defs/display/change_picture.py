@@ -40,12 +40,7 @@ def draw_transitions(matrix: Int64s, *, earlier: str, later: str) -> dg.Metadata
     matrix
         Allele counts, int64, shape (7, 7), as :func:`~genolewm_assets.variants.changes.transitions` returns them. Rows
         are the classes in the earlier release and ``added``, columns those in the later release and ``removed``.
-    earlier, later
-        Keys of the releases.
-
-    Notes
-    -----
-    Alleles that kept their class (the diagonal) are grey: their counts are so large that all others would look white.
+        Alleles that kept their class (the diagonal) are grey: all other counts would look white beside theirs.
     """
     moved = matrix - np.diag(np.diag(matrix))
     added, removed, reclassified = (int(part.sum()) for part in (matrix[-1], matrix[:, -1], moved[:-1, :-1]))
@@ -88,15 +83,7 @@ _PARTS: Mapping[str, Mapping[str, str]] = {
 
 
 def draw_releases(releases: Sequence[str], figures: Sequence[Mapping[str, int]]) -> dg.MetadataValue:
-    """Draw four figures over some releases; a release without a figure leaves a gap in its line.
-
-    Parameters
-    ----------
-    releases
-        Keys, oldest first; at least one.
-    figures
-        Numbers of each release, by name.
-    """
+    """Draw four figures, by name, over some releases, oldest first; a missing figure leaves a gap in its line."""
     figure = Figure(figsize=(560 / 96, 4.2), layout="constrained")
     for axes, (title, lines) in zip(figure.subplots(2, 2, sharex=True).flat, _PARTS.items(), strict=True):
         _draw(axes, title, lines, figures)

@@ -1,9 +1,7 @@
 """Column lineage: the upstream columns that each column of a table comes from, and their form in Dagster.
 
-Lineage is declared, not traced; tests compare it with the schemas, the graph, and the values of tables that were built.
-A source is written ``asset.column``; columns of an asset's further tables are ``<noun>.<column>``, as in its column
-schema. Lineage covers values, not the selection of rows: a window may be excluded from training because of an allele,
-but none of the window's columns comes from the allele.
+It is declared, not traced, and covers values, not the selection of rows. A source is written ``asset.column``; columns
+of an asset's further tables are ``<noun>.<column>``, as in its column schema.
 """
 
 from __future__ import annotations

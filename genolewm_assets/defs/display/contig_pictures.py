@@ -34,8 +34,6 @@ def draw_by_contig(
     ----------
     values
         By contig, float64, shape (items,); None for a contig that is not published.
-    title
-        What the values are.
     limits
         Least and greatest value that is drawn.
     log

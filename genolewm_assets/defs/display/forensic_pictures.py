@@ -1,7 +1,4 @@
-"""Pictures of a run folder: the ladder as an electropherogram, and the quality of all profiles by counts.
-
-Neither shows a donor: STR profiles are personal data, and pictures are stored in Dagster's database.
-"""
+"""Pictures of a run folder that show no donor: the ladder as an electropherogram, the quality of profiles by counts."""
 
 from __future__ import annotations
 
@@ -30,12 +27,7 @@ Row = Mapping[str, Any]
 def draw_ladder(traces: Sequence[Row], alleles: Sequence[Row], *, threshold_rfu: float, run: str) -> dg.MetadataValue:
     """Draw the dyes of the run's first ladder over base pairs, with its called alleles and the threshold of calls.
 
-    Parameters
-    ----------
-    traces, alleles
-        Rows of ``FORENSIC_LADDER_TRACES`` and ``FORENSIC_LADDER_ALLELES``.
-    threshold_rfu
-        Lowest peak that is called in a sample.
+    Traces and alleles are rows of ``FORENSIC_LADDER_TRACES`` and ``FORENSIC_LADDER_ALLELES``.
     """
     file = min((str(row["file"]) for row in traces), default="")
     dyes = sorted((row for row in traces if row["file"] == file), key=lambda row: int(row["channel"]))
@@ -80,15 +72,7 @@ def _draw_dye(axes: Axes, dye: Row, sizes: npt.NDArray[np.float64], threshold_rf
 
 
 def draw_run_quality(profiles: Sequence[Row], *, limit_bp: float, run: str) -> dg.MetadataValue:
-    """Draw, profile by profile in order of their rows, how well the size standard fits and the peaks by what they are.
-
-    Parameters
-    ----------
-    profiles
-        Rows of ``FORENSIC_FILES`` that are in the store.
-    limit_bp
-        Largest residual that is accepted.
-    """
+    """Draw how well the size standard fits, up to the residual accepted, and the peaks by what they are, by profile."""
     saturated = sum(row["saturated_scans"] > 0 for row in profiles)
     worst = max((float(row["max_residual_bp"]) for row in profiles), default=0.0)
     title = f"{counted(len(profiles), 'profile')} of {run}, {saturated:,} saturated"

@@ -1,7 +1,4 @@
-"""Markdown as the UI shows it: pictures at once, by their addresses; long text after a click; foreign text as code.
-
-Not here: the pictures (``pictures``), what answers at the addresses (``defs.web_pictures``).
-"""
+"""Markdown as the UI shows it: pictures at once, by their addresses; long text after a click; foreign text as code."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ def picture_of(key: str) -> str:
 
 
 def link_pictures(metadata: Mapping[str, object], key: str, run_id: str) -> dict[str, dg.MetadataValue]:
-    """Return one entry that shows all embedded pictures of a materialisation; empty if there are none.
-
-    The UI renders Markdown of less than 1,000 characters at once, and longer one, such as pictures, after a click.
-    """
+    """Return one entry that shows all embedded pictures of a materialisation, without a click; empty without any."""
     names = [name for name, value in metadata.items() if is_picture(value)]
     links = [_link(name.replace("_", " "), f"{PICTURE_PATH}/{key}?run={run_id}&entry={name}&") for name in names]
     while len(text := " ".join(links)) >= _SHOWN_AT_ONCE:

@@ -1,8 +1,4 @@
-"""Metadata of assets and materialisations for the Dagster UI: columns, rows, paths, sizes, counts.
-
-Not here: pictures (``pictures``), lineage of columns (``column_lineage``), descriptions of checks
-(``check_results``).
-"""
+"""Metadata of assets and materialisations for the Dagster UI: columns, rows, paths, sizes, counts, sample rows."""
 
 from __future__ import annotations
 
@@ -13,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from genolewm_assets.defs.display.check_results import table_of
 from genolewm_assets.defs.display.column_lineage import Sources, column_lineage
 from genolewm_assets.defs.display.markdown import after_a_click, as_code, as_table, is_picture, link_pictures
-from genolewm_assets.defs.display.sample_rows import sample_rows
 from genolewm_assets.store.artefacts import FileEntry, Published
 from genolewm_assets.store.files import split_generation_name
 from genolewm_assets.store.tables import TableSchema
@@ -59,6 +57,13 @@ _BOX, _COLUMN_GAP = 38, 2.5
 #: Characters of a line of a Markdown table, of which short ones have line breaks in their cells.
 _WIDE_LINE = 60
 
+#: Rows of each table that people look at first.
+_ROWS = 5
+#: Longer values are cut; so are sequences and digests.
+_CHARACTERS = 12
+#: Bytes read at a time: a row is read without its row group.
+_BUFFER_BYTES = 1 << 16
+
 #: A digest of at least 32 digits, of which the first 12 are shown.
 _DIGEST = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,}\b")
 
@@ -73,13 +78,8 @@ def definition_metadata(tables: Mapping[str, TableSchema], sources: Sources) -> 
     ----------
     tables
         Schemas by noun. Columns are shown as ``<noun>.<column>``, or as ``<column>`` if the noun is empty.
-    sources
-        Upstream columns of each column.
     """
-    return {
-        "dagster/column_schema": column_schema(tables, sources),
-        **lineage_metadata(sources),
-    }
+    return {"dagster/column_schema": column_schema(tables, sources), **lineage_metadata(sources)}
 
 
 def lineage_metadata(sources: Sources) -> dict[str, dg.TableColumnLineage]:
@@ -89,10 +89,7 @@ def lineage_metadata(sources: Sources) -> dict[str, dg.TableColumnLineage]:
 
 
 def column_schema(tables: Mapping[str, TableSchema], sources: Sources) -> dg.TableSchema:
-    """Return the columns of tables with types, nullability, descriptions and upstream columns.
-
-    Upstream columns are part of a column's description, because the UI of open-source Dagster shows no column lineage.
-    """
+    """Return the columns of tables; their descriptions name upstream columns, because the UI shows no lineage."""
     return dg.TableSchema(columns=list(_columns(tables, sources)))
 
 
@@ -114,17 +111,8 @@ def describe_published(
 ) -> dict[str, dg.MetadataValue]:
     """Return the metadata that every materialisation reports: rows, path, bytes, files, counts of the manifest.
 
-    Parameters
-    ----------
-    rows
-        Rows of the artefact; by default, none are reported.
-    stated
-        Names of counts that other entries state; they are not repeated.
-
-    Notes
-    -----
-    The path is not reported as ``dagster/uri``: the UI's page of an asset reads that key from the definition, which has
-    no path, and leaves it out of what it shows of the latest materialisation.
+    Counts whose names are in ``stated`` are not repeated. The path is not reported as ``dagster/uri``, which the UI
+    reads from the definition and leaves out of the latest materialisation.
     """
     manifest = published.manifest
     row_key = ROW_COUNTS[published.artefact.partition is not None]
@@ -177,8 +165,6 @@ def as_shown(
     ----------
     metadata
         What ``describe`` and ``after`` of the asset returned.
-    run_id
-        Run of the materialisation.
     private
         Whether its tables are personal data, so that no row is shown.
     """
@@ -239,10 +225,7 @@ def _reading_rank(name: str, value: object) -> float:
 
 
 def list_files(files: tuple[FileEntry, ...]) -> dg.MetadataValue:
-    """Return the files of an artefact as a table of path (relative to the artefact's), rows, and size in MB.
-
-    Arrays are listed last: of a package, which has many, people look for the tables.
-    """
+    """Return the files of an artefact as a table of path, rows, and size in MB, the arrays last."""
     ordered = sorted(files, key=lambda file: file.path.endswith(".npy"))
     rows = [
         {"file": file.path, "rows": file.rows, "size": megabytes(file.size_bytes)} for file in ordered[:_FILES_SHOWN]
@@ -307,3 +290,44 @@ def clinvar_vcf_schema() -> dg.TableSchema:
     return dg.TableSchema(
         columns=[dg.TableColumn(name, kind, description=text) for name, (kind, text) in CLINVAR_FIELDS.items()]
     )
+
+
+def sample_rows(published: Published) -> dict[str, dg.MetadataValue]:
+    """Return five rows of each Parquet table of an artefact as Markdown, from row groups that are evenly spaced."""
+    tables: dict[tuple[str, ...], list[Path]] = {}
+    for entry in published.manifest.files:
+        if entry.path.endswith(".parquet") and entry.rows:
+            path = published.file(entry.path)
+            tables.setdefault(tuple(pq.read_schema(path).names), []).append(path)
+    shown = [_as_markdown(published.directory, files) for files in tables.values()]
+    return {"sample_rows": after_a_click("\n\n".join(shown))} if shown else {}
+
+
+def _as_markdown(folder: Path, files: Sequence[Path]) -> str:
+    rows = [row for _, row in zip(range(_ROWS), _read_rows(files), strict=False)]
+    first, *others = (str(path.relative_to(folder)) for path in files)
+    more = f" and {len(others)} more file{'s' * (len(others) != 1)}" if others else ""
+    lines = [[name, *(_cell(row[name]) for row in rows)] for name in rows[0]]
+    return f"**{first}**{more}\n\n{as_table([['column', *[''] * len(rows)], *lines])}"
+
+
+def _read_rows(files: Sequence[Path]) -> Iterator[Mapping[str, object]]:
+    """Yield rows, by way of the fewest pages that hold them."""
+    groups = [(path, group) for path in files for group in range(pq.read_metadata(path).num_row_groups)]
+    chosen = sorted({int(at) for at in np.linspace(0, len(groups) - 1, _ROWS)})
+    for n, at in enumerate(chosen):
+        path, group = groups[at]
+        # The last group fills up.
+        wanted = _ROWS - n if at == chosen[-1] else 1
+        with pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+            batch = next(file.iter_batches(batch_size=wanted, row_groups=[group]), None)
+        yield from pa.Table.from_batches([batch]).to_pylist() if batch is not None else []
+
+
+def _cell(value: object) -> str:
+    """Return a value as text of a Markdown cell, cut to its first characters."""
+    if value is None:
+        return ""
+    joined = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    text = f"{value:.5g}" if isinstance(value, float) else joined
+    return as_code(text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 1]}…")

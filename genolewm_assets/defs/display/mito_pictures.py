@@ -22,15 +22,7 @@ _TITLE_PT, _TEXT_PT = 10.0, 8.5
 
 
 def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) -> dg.MetadataValue:
-    """Draw the mean of values in each of 240 sectors of the circle, clockwise from the top.
-
-    Parameters
-    ----------
-    values
-        One value per position of the circle, float64, shape (positions,); NaN counts as 0.
-    title, unit
-        Text above the picture, and the unit of the values.
-    """
+    """Draw the mean of values, one per position (NaN counts as 0), in 240 sectors of the circle, clockwise."""
     figure = Figure(figsize=(_WIDTH_IN, _SIZE_IN), layout="constrained")
     figure.suptitle(title, fontsize=_TITLE_PT)
     axes = figure.add_subplot(projection="polar")
@@ -58,13 +50,7 @@ def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) ->
 
 
 def draw_haplogroups(haplogroups: Sequence[str | None], split: Sequence[str]) -> dg.MetadataValue:
-    """Draw the number of genomes of each haplogroup, stacked by split.
-
-    Parameters
-    ----------
-    haplogroups, split
-        Haplogroup (None: unknown) and split of each genome, in the same order.
-    """
+    """Draw the number of genomes of each haplogroup (None: unknown), stacked by split."""
     named = [name or "none" for name in haplogroups]
     sizes = Counter(named)
     names = sorted(sizes, key=lambda name: (-sizes[name], name))

@@ -1,8 +1,6 @@
 """The report of a move of ``packages/current``: what changed in ClinVar, in the benches and in training, in Markdown.
 
-The text is a function of the two packages and of the ClinVar tables: it names no time, no run and no folder outside the
-root. Not here: the comparison (``lewm.packages.diff``, ``variants.changes``), where the report is kept
-(``assets.packages.move_report``).
+The text is a function of the two packages and of the ClinVar tables: it names no time, run or folder outside the root.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from genolewm_assets.defs.display.markdown import as_code
 from genolewm_assets.defs.display.pictures import GREEN, GREY, ORANGE, VERMILION, draw_composition
 from genolewm_assets.errors import counted
 from genolewm_assets.genome import CLASSES, Split
-from genolewm_assets.lewm.packages import Move, PackageDiff, PackageInfo, PackageRef
+from genolewm_assets.packages import Move, PackageDiff, PackageInfo, PackageRef
 from genolewm_assets.variants import is_before, transitions
 
 #: What became of an allele of a bench, and the colour of it.
@@ -42,12 +40,8 @@ class MoveFacts:
 
     Attributes
     ----------
-    move
-        The package in use and the one before.
-    info
-        ``package.json`` of the package in use.
-    info_before
-        ``package.json`` of the package before; None if there is none, or it cannot be opened.
+    info, info_before
+        ``package.json`` of the package in use, and of the one before; None if there is none, or it cannot be opened.
     diff
         Comparison of the packages; None as above.
     clinvar
@@ -252,7 +246,7 @@ def _mix(facts: MoveFacts) -> str:
     epochs = [info.epoch for info in (facts.info_before, facts.info) if info is not None and info.epoch is not None]
     if len(epochs) < 2 or any(epoch.error for epoch in epochs):
         return ""
-    old, new = (epoch.served for epoch in epochs)
+    old, new = (epoch.planned for epoch in epochs)
     rows = [
         (what, name, f"{before.get(name, 0.0):.1%}", f"{after.get(name, 0.0):.1%}")
         for what, before, after in (("windows", old.windows, new.windows), ("edits", old.edits, new.edits))

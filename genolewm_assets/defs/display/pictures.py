@@ -1,8 +1,6 @@
 """Pictures of a materialisation: SVG embedded in Markdown, as wide as the UI dialog that shows them.
 
-Colours are those of Okabe and Ito, which colour-blind readers can tell apart; the meaning of a colour is also written
-next to it. The alternative text states the figures that a picture shows. Text is stored as text, not as outlines, so
-that a picture takes few bytes of the event log, which keeps one per materialisation.
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart. The alternative text states the figures.
 """
 
 from __future__ import annotations
@@ -49,15 +47,7 @@ _NARROW = 0.07
 
 
 def draw_density(positions: npt.NDArray[np.int64], *, unit: str, contig: str) -> dg.MetadataValue:
-    """Draw the number of items in each of 200 bins of a contig, up to the last item.
-
-    Parameters
-    ----------
-    positions
-        0-based positions, int64, shape (items,).
-    unit
-        What the items are, in the plural.
-    """
+    """Draw the number of items, named in the plural, in each of 200 bins of a contig, by their 0-based positions."""
     length = int(positions.max(initial=0)) + 1
     figure, axes = _canvas(f"{len(positions):,} {unit} along {contig}")
     if not len(positions):
@@ -135,13 +125,7 @@ def draw_norms(norms: npt.NDArray[np.float64], *, source: str) -> dg.MetadataVal
 
 
 def draw_classes_by_stars(counts: Mapping[str, npt.NDArray[np.int64]]) -> dg.MetadataValue:
-    """Draw the shares of ClinVar's classes by review stars.
-
-    Parameters
-    ----------
-    counts
-        Allele counts by class, each int64, shape (5,): alleles with 0, 1, 2, 3 and 4 stars.
-    """
+    """Draw the shares of ClinVar's classes by review stars; counts by class are int64, shape (5,), for 0 to 4 stars."""
     totals = np.sum(list(counts.values()), axis=0)
     figure, axes = _canvas("Classes by review stars", height_in=3.2)
     floor = np.zeros(5)
@@ -209,8 +193,6 @@ def draw_composition(
     ----------
     panels
         Counts by panel, row and part; every panel has the same rows, the first on top.
-    title
-        Text above the panels.
     parts
         Colours by part, in the order of the stack.
     """

@@ -1,7 +1,6 @@
 """Where the steps of a run are executed: tags that choose a node, and executors of engines with several machines.
 
-Here: code that names resources, labels and settings of an engine. Not here: the choice of the executor (``runtime``),
-and which assets need an H100 (``assets``).
+Not here: the choice of the executor (``runtime``), and which assets need an H100 (``assets``).
 """
 
 import lazy_loader

@@ -1,8 +1,6 @@
 """Executor that runs each step as a Kubernetes Job, through ``dagster-k8s``.
 
-What a step needs is in its op tags alone (``op_tags``); image, volumes, environment and security contexts are those of
-the run launcher in ``dagster.yaml``. The executor adds the settings of the run. The pod of the run owns the Jobs of its
-steps, so that these go when it goes.
+What a step needs is in its op tags (``op_tags``); all else is of the run launcher in ``dagster.yaml`` and of the run.
 """
 
 from __future__ import annotations

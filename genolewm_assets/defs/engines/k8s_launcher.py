@@ -16,10 +16,9 @@ _LOGGER = logging.getLogger("dagster.daemon.MonitoringDaemon")
 
 
 class KubernetesRunLauncher(K8sRunLauncher):  # type: ignore[misc]  # the package is untyped
-    """Dagster's launcher, with another verdict on a run of which nothing is known.
+    """Dagster's launcher, which takes a run for running while the API server cannot be asked.
 
-    Dagster's own says ``UNKNOWN`` both of a Job that is not there and where the API server cannot be asked. Run
-    monitoring fails such a run and launches it again, so a restart of the API server would start every run twice.
+    Run monitoring fails a run of which nothing is known and launches it again, so it would run twice.
     """
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:

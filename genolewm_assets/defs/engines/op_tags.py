@@ -1,8 +1,7 @@
 """Op tags that choose the node of a step, and the pool of steps that need an H100; no other module names such nodes.
 
-Dagster has no executor per asset, so a step carries tags that the configured executor reads (Ray: resources;
-Kubernetes: resources, selector, affinity, deadline). The tags belong to the op, because tags of a job do not reach the
-steps of a backfill. Configure executors without resources of their own, which would override these.
+The tags belong to the op, because tags of a job do not reach the steps of a backfill. Configure executors without
+resources of their own, which would override these.
 """
 
 from __future__ import annotations
@@ -50,10 +49,7 @@ WITHOUT_GPU: Mapping[str, Any] = {
 
 
 def gpu_product() -> str:
-    """Return ``GENOLEWM_GPU_PRODUCT``, the node label ``nvidia.com/gpu.product`` of the nodes that compute states.
-
-    By default ``NVIDIA-H100-80GB-HBM3``; others are ``NVIDIA-H100-PCIe``, ``NVIDIA-H100-NVL`` and ``NVIDIA-H200``.
-    """
+    """Return ``GENOLEWM_GPU_PRODUCT``, the node label ``nvidia.com/gpu.product`` of the nodes that compute states."""
     product = os.environ.get(_PRODUCT) or _DEFAULT_PRODUCT
     if not re.fullmatch(r"NVIDIA-[A-Z0-9]+(-[\w.-]*\w)?", product):
         raise ConfigurationError(

@@ -1,8 +1,4 @@
-"""Step handler of ``dagster-k8s`` that also reports why the pod of a step waits, and why one failed.
-
-Of itself ``dagster-k8s`` says nothing of a pod that waits, and of a failed one only that its Job failed. A Job that
-exceeds its deadline loses its pod, and with it what the scheduler said.
-"""
+"""Step handler of ``dagster-k8s`` that also reports why the pod of a step waits, and why one failed."""
 
 from __future__ import annotations
 
@@ -41,10 +37,7 @@ class PodWatch(StepHandler):
         yield from self._handler.terminate_step(step_handler_context)
 
     def check_step_health(self, step_handler_context: StepHandlerContext) -> CheckStepHealthResult:
-        """Look at the Job of a step: report each reason to wait once, and add the reason to a failure.
-
-        Dagster counts failed pods alone. A Job that ended without one has failed too.
-        """
+        """Look at the Job of a step: report each reason to wait once, and add the reason to a failure."""
         found: CheckStepHealthResult = self._handler.check_step_health(step_handler_context)
         job = self._handler._get_k8s_step_job_name(step_handler_context)
         launcher: Any = step_handler_context.instance.run_launcher

@@ -1,7 +1,6 @@
 """Executor that runs each step as a job of a Ray cluster, through ``dagster-ray``.
 
-What a step needs is in its op tags alone (``op_tags``). Resources on the executor itself would replace those of the
-tags, and ``dagster-ray`` would pass the ones of an H100 step on to later steps of the run.
+What a step needs is in its op tags alone (``op_tags``): resources on the executor itself would replace those.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Jobs, schedules and sensors of the graph, and the demo that builds a whole catalogue in one process.
 
-Here: code that requests, repeats or checks builds. Not here: what an asset builds (``assets``), automation conditions
-(``runtime``).
+Not here: what an asset builds (``assets``), automation conditions (``runtime``).
 """
 
 import lazy_loader

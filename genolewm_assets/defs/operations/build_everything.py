@@ -1,7 +1,6 @@
 """``build_everything``: every partition of every asset with one click, stage after stage.
 
-The UI's own button takes assets of one kind of partitions only. This job asks for one run per partition, waits for each
-stage and says how far it is. What is current is kept, so that the job can be started again at any time.
+The job asks for one run per partition, waits for each stage and says how far it is. What is current is kept.
 """
 
 import time
@@ -43,7 +42,7 @@ from genolewm_assets.defs.runtime import (
     report_failure,
 )
 from genolewm_assets.errors import GenoLeWMError, counted
-from genolewm_assets.lewm.packages import read_current, released
+from genolewm_assets.packages import read_current, released
 from genolewm_assets.store.artefacts import ArtefactId
 
 BUILD_EVERYTHING = "build_everything"
@@ -113,10 +112,7 @@ def _is_published_recorded(
 
 
 def plan_stages(workspace: Workspace, instance: dg.DagsterInstance, releases: Sequence[str]) -> list[Stage]:
-    """Return all tasks: what no release needs to exist for, the releases (oldest first), the pointer, their states.
-
-    Assets that read the same partition of each other are made by one run.
-    """
+    """Return all tasks: what no release needs to exist for, the releases (oldest first), the pointer, their states."""
     after = STATES_OF_RELEASES
     stages = [
         [[Task(_ASSET_JOB, group, partition)] for group in groups for partition in group[0].partitions.keys(instance)]

@@ -19,10 +19,7 @@ _NAMED = 3
 def inputs_of(
     assets: Collection[GatedAsset], partition: str | None, instance: dg.DagsterInstance
 ) -> list[tuple[GatedAsset, str | None]]:
-    """Return the partitions that a run of ``assets`` for one partition reads and does not make, in graph order.
-
-    Inputs that the graph does not name, such as the shard of another release, are not among them.
-    """
+    """Return, in graph order, the partitions that a run of ``assets`` for one partition reads and does not make."""
     made = {asset.key for asset in assets}
     read = {
         (dep.asset_key.to_user_string(), upstream)

@@ -1,7 +1,6 @@
 """New ClinVar releases: a sensor registers them and requests the newest; a weekly schedule repeats failed requests.
 
-New releases are found by comparing the ledger of releases in the root with the partitions in Dagster's instance, never
-from the cursor alone, so that neither a restart nor a lost cursor registers or requests a release twice.
+The root's ledger is compared with Dagster's partitions, so no lost cursor requests a release twice.
 """
 
 import logging
@@ -138,19 +137,12 @@ def _refresh(
     keys = None if whole else [dg.AssetKey(asset.path) for asset in UNPACKAGED_ASSETS]
     config = {"ops": {"__".join(clinvar_changes.path): {"config": {"predecessor": predecessor}}}} if predecessor else {}
     return dg.RunRequest(
-        run_key=run_key,
-        job_name=refresh_release_job.name,
-        partition_key=key,
-        run_config=config,
-        asset_selection=keys,
+        run_key=run_key, job_name=refresh_release_job.name, partition_key=key, run_config=config, asset_selection=keys
     )
 
 
 def _count_runs(instance: dg.DagsterInstance, key: str, statuses: tuple[dg.DagsterRunStatus, ...] = ()) -> int:
-    """Count the runs of ``refresh_release`` for a release; with ``statuses``, only runs in these statuses.
-
-    A run that was cancelled while the queue kept it for `build_everything` does not count: nothing was tried.
-    """
+    """Count the runs of ``refresh_release`` for a release, but not those that were cancelled before they began."""
     tags = {"dagster/partition": key}
     wanted = dg.RunsFilter(job_name=refresh_release_job.name, tags=tags, statuses=statuses)
     never_began = dg.RunsFilter(job_name=refresh_release_job.name, tags={**tags, HELD_TAG: NEVER_BEGAN})
@@ -233,8 +225,8 @@ def _newest_request(
 ) -> tuple[list[dg.RunRequest], str | None]:
     """Return a request for the candidate, and what it waits for.
 
-    There is no request for it if a newer release is published or it was requested before. If the shard of its T0 is
-    missing, T0 is requested first, and the candidate once that run has ended.
+    There is none if a newer release is published or it was requested before. If the shard of its T0 is missing, T0 is
+    requested first, and the candidate once that run has ended.
     """
     published = [release.key for release in state.known if is_published(workspace, clinvar_shard, release.key)]
     if any(is_before(key, other) for other in published):

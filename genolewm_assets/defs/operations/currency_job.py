@@ -1,7 +1,4 @@
-"""``check_current``: compares what is published with what a build of now would be made from, and with the listing.
-
-Nothing is built or downloaded. The job succeeds whatever it finds: a stale artefact is still right.
-"""
+"""``check_current``: compares what is published with what a build of now would be made from, and with the listing."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
 """Jobs of every day: ``observe_sources``, and ``report_status``, which writes the page of the morning.
 
-``observe_sources`` records the current version of each file outside the root. The first versions are recorded before
-the first build (:func:`observe_new_sources`): automation takes the first one that it meets for a change, and would
-request every build again.
+Sources are observed before the first build too (:func:`observe_new_sources`): automation takes the first version that
+it meets for a change, and would request every build again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Materialise the whole graph of a catalogue in this process, one partition per run, and report each result.
 
-The runs are ordinary Dagster runs on the root's instance, so the UI shows them. Import this module and the definitions
-passed to it only after ``launch.enter_environment``, because the partitions are read from the catalogue at import.
+Import this module only after ``launch.enter_environment``, because partitions are read from the catalogue at import.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from genolewm_assets.defs.runtime import (
     reason_of,
 )
 from genolewm_assets.errors import BusyError, GenoLeWMError, counted
-from genolewm_assets.lewm.packages import choose_current, read_current, read_pin
+from genolewm_assets.packages import choose_current, read_current, read_pin
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, is_current
 from genolewm_assets.store.locks import is_running, locked_folder
@@ -81,14 +80,10 @@ class PartitionResult:
 
     Attributes
     ----------
-    seconds
-        Time that the step took.
     rows
         Rows of the artefact as the UI shows them; None if it failed or has none.
-    error
-        Reason of the failure in one line; empty unless ``outcome`` is ``failed``.
-    exit_code
-        Exit code of the command line for this failure; 0 if there is none.
+    error, exit_code
+        Reason of the failure in one line, and exit code of the command line for it; empty and 0 if there is none.
     offending
         The first rows at fault of each failed check, one line each.
     """
@@ -140,8 +135,6 @@ class Demo:
 
     Attributes
     ----------
-    graph
-        Definitions of all assets.
     say
         Receives a line if another demo of the root is running: this one then waits for it to end.
     """
@@ -181,11 +174,7 @@ class Demo:
             self._held.enter_context(root.lock(_LOCK, wait_s=math.inf))
 
     def _fail_dead_runs(self) -> None:
-        """Fail the runs of demos that were killed, and free the pool slots of all ended runs.
-
-        Otherwise such runs would stay "started" and keep their slots for ever. Slots are searched separately, because a
-        process that failed a run may have been killed before it freed the slot.
-        """
+        """Fail the runs of demos that were killed, and free the pool slots of all ended runs."""
         ours = dg.RunsFilter(statuses=list(UNFINISHED), tags={_HOST_TAG: socket.gethostname()})
         for record in self.instance.get_run_records(ours):
             run = record.dagster_run

@@ -19,6 +19,9 @@ from genolewm_assets.errors import counted
 #: An asset or a check, and the partition (None if there are no partitions).
 Subject: TypeAlias = tuple[dg.AssetKey | dg.AssetCheckKey, str | None]
 
+#: Run id (empty if no run made it) and time in seconds of the latest event of a subject; None without one.
+_Latest: TypeAlias = tuple[str, float] | None
+
 _SUBJECT_EVENTS = {
     dg.DagsterEventType.ASSET_MATERIALIZATION_PLANNED,
     dg.DagsterEventType.ASSET_MATERIALIZATION,
@@ -38,20 +41,12 @@ class PurgeConfig(dg.Config):
     dry_run: bool = Field(default=False, description="Only count the runs; delete nothing.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Latest:
-    """Run id (empty if no run made it) and time in seconds of the latest event of a subject."""
-
-    run_id: str
-    timestamp: float
-
-
 @dataclass(slots=True)
 class RunHistory:
     """Decides which runs of an instance have been superseded, from the instance's events."""
 
     instance: dg.DagsterInstance
-    _latest: dict[Subject, _Latest | None] = field(default_factory=dict)
+    _latest: dict[Subject, _Latest] = field(default_factory=dict)
 
     def ended_before(self, cutoff: datetime) -> Iterator[dg.RunRecord]:
         """Yield the runs that ended before a time, oldest first."""
@@ -70,9 +65,9 @@ class RunHistory:
     def is_superseded(self, record: dg.RunRecord) -> bool:
         """Tell whether a run can be deleted without losing the latest event of any asset or check.
 
-        True if another run has later materialised or observed every asset partition that the run planned, materialised
-        or observed, and has later evaluated every check that it evaluated. A run without such events is superseded by a
-        later success of its job. Runs of an unfinished backfill or over a range of partitions are never superseded.
+        Later runs must have made or observed every partition that the run planned, made or observed, and evaluated
+        every check that it evaluated. A run without such events is superseded by a later success of its job. Runs of an
+        unfinished backfill or over a range of partitions are never superseded.
         """
         run = record.dagster_run
         if self._is_in_open_backfill(run):
@@ -108,21 +103,21 @@ class RunHistory:
             else:
                 self._latest[subject] = self._latest_version(key, partition)
         latest = self._latest[subject]
-        return latest is not None and latest.run_id != run_id and latest.timestamp > since
+        return latest is not None and latest[0] != run_id and latest[1] > since
 
-    def _latest_version(self, key: dg.AssetKey, partition: str | None) -> _Latest | None:
+    def _latest_version(self, key: dg.AssetKey, partition: str | None) -> _Latest:
         wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=None if partition is None else [partition])
         for fetch in (self.instance.fetch_materializations, self.instance.fetch_observations):
             for found in fetch(wanted, limit=1).records:
-                return _Latest(found.run_id, found.timestamp)
+                return found.run_id, found.timestamp
         return None
 
-    def _latest_evaluation(self, key: dg.AssetCheckKey, partition: str | None) -> _Latest | None:
+    def _latest_evaluation(self, key: dg.AssetCheckKey, partition: str | None) -> _Latest:
         history = self.instance.event_log_storage.get_asset_check_execution_history(
             key, limit=1, status=_EVALUATED, partition_filter=PartitionKeyFilter(key=partition)
         )
         for found in history:
-            return _Latest(found.run_id, found.event.timestamp if found.event else found.create_timestamp)
+            return found.run_id, found.event.timestamp if found.event else found.create_timestamp
         return None
 
     def _succeeded_since(self, record: dg.RunRecord) -> bool:

@@ -1,7 +1,6 @@
 """New and changed run folders: a sensor registers complete ones as partitions and observes what is in them.
 
-Automation does the rest: it builds a partition that is new, and rebuilds one whose folder was observed to have changed.
-A folder that is still being written is left for a later tick, whatever was seen of it before.
+Automation builds and rebuilds them. A folder that is still being written is left for a later tick.
 """
 
 import time

@@ -72,10 +72,7 @@ def cancel_waiting(instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -
 
 
 def cancel_stranded(instance: dg.DagsterInstance, job: str) -> int:
-    """Cancel the held runs that no run of ``job`` can release any more; return their number.
-
-    They would count as in progress for ever, and automation would leave their partitions alone.
-    """
+    """Cancel the held runs that no run of ``job`` can release any more; return their number."""
     held = dg.RunsFilter(tags={HELD_TAG: HELD}, statuses=list(WAITING))
     if not instance.get_runs_count(held) or instance.get_runs_count(
         dg.RunsFilter(job_name=job, statuses=list(UNFINISHED))

@@ -1,7 +1,6 @@
 """Building blocks that all assets share: declarations, gates, partitions, automation conditions, workspace, run log.
 
-Here: code that knows Dagster and no particular asset. Not here: single assets (``assets``), jobs (``operations``), UI
-metadata (``display``).
+Not here: single assets (``assets``), jobs (``operations``), UI metadata (``display``).
 """
 
 import lazy_loader

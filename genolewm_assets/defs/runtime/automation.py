@@ -1,10 +1,8 @@
 """Automation conditions of the assets, and the two sensors that evaluate them.
 
-A changed data version triggers a rebuild; materialising a partition again with the same bytes does not. Every condition
-but ``FOLLOWING`` requires ``GATE`` and waits until the upstream partitions are themselves up to date, so that a change
-passes through the graph step by step and each partition is built once. Labels say in words what a
-condition waits for; the UI shows them with each evaluation. Of ClinVar releases only the newest are looked at
-(``watched``): an older one is rebuilt when a person asks for it.
+A changed data version triggers a rebuild; the same bytes once more do not. Every condition but ``FOLLOWING`` waits
+until the upstream partitions are up to date, so each partition is built once. Of ClinVar releases only the newest are
+looked at (``watched``). Labels say in words what a condition waits for; the UI shows them with each evaluation.
 """
 
 from __future__ import annotations
@@ -62,8 +60,9 @@ def _changed_while_built() -> Condition:
 
     Such a build reads the previous version, so the target must be built once more.
     """
-    # A run that builds both assets reads the new version.
-    elsewhere = ~AC.executed_with_root_target() & ~AC.executed_with_tags(tag_keys={REFRESH_TAG})
+    # A run that builds both assets reads the new version. Of runs with the tag every new update is asked: other
+    # conditions of Dagster know of the latest partition only, and several are built between two ticks.
+    elsewhere = ~AC.executed_with_root_target() & ~AC.all_new_updates_have_run_tags(tag_keys={REFRESH_TAG})
     begun_before = AC.run_in_progress() & ~AC.run_in_progress().newly_true()
     changed: Condition = AC.any_deps_match(AC.data_version_changed() & elsewhere) & begun_before
     return changed.since(AC.newly_requested())
@@ -93,8 +92,7 @@ _IDLE = _labelled(~AC.in_progress(), "waits while it is being built itself")
 def _when(reason: Condition, label: str, *, newest_only: bool = True) -> Watched:
     """Return ``reason``, held back until all upstream partitions exist, are up to date and passed their checks.
 
-    Neither the target nor an upstream partition may be in progress. States whose encoder changed do not count as
-    behind: a package would wait for as long as nobody computes them.
+    Neither the target nor an upstream partition may be in progress. States of a changed encoder do not count as behind.
     """
     outdated = _UPSTREAM_CHANGED.ignore(_ENCODER).since(AC.newly_updated())
     behind = _labelled(AC.any_deps_match(outdated), "an input is itself due to be rebuilt")

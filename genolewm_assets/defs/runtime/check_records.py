@@ -1,8 +1,7 @@
 """Rows of Dagster's table of checks that say "failed" of a check that was not evaluated, or of a release that is past.
 
-Dagster keeps one row per check, partition and run, from the plan of the run on. It has no result for a check that a
-failed run did not reach, and shows it as failed for ever. Here these rows are removed, so that the check has the result
-of the version that is published, or none. The events of the run stay as they are.
+Dagster keeps one row per check, partition and run, also of a check that a failed run did not reach. Without that row
+the check has the result of the published version, or none. The events of the run stay.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Whether a published partition is what a build of now would be made from: the check ``built_from_current_inputs``.
 
-Nothing is built or downloaded, and a file is read only if its time is not the recorded one. A surveyed workspace makes
-the plan of a partition; the store compares it with the published manifest, as a build does before it keeps a version.
+A surveyed workspace makes the plan, without building or downloading; the store compares it with the manifest.
 """
 
 from __future__ import annotations

@@ -13,12 +13,7 @@ from typing import Any
 import dagster as dg
 
 import genolewm_assets
-from genolewm_assets.defs.display import (
-    OWNERS,
-    Sources,
-    definition_metadata,
-    picture_of,
-)
+from genolewm_assets.defs.display import OWNERS, Sources, definition_metadata, picture_of
 from genolewm_assets.defs.engines import H100_ASSET_TAGS, H100_POOL, cpu_op_tags, h100_op_tags
 from genolewm_assets.defs.runtime.failure_hook import report_failure
 from genolewm_assets.defs.runtime.partitions import NOT_PARTITIONED, Partitioning
@@ -53,10 +48,7 @@ class CodePlace:
 
 
 def place_of_caller(passed: Collection[str]) -> CodePlace:
-    """Return the line that is executed in the nearest caller outside the files ``passed`` and outside generated code.
-
-    ``__init__`` of a data class is generated code, whose file has no path.
-    """
+    """Return the line of the nearest caller outside the files ``passed`` and outside generated code."""
     frame = inspect.currentframe()
     while frame is not None:
         file = frame.f_code.co_filename

@@ -1,8 +1,4 @@
-"""``report_failure``: logs a failed step, posts it to the webhook, and forgets the checks that the run did not reach.
-
-The run's log gets one line. If ``GENOLEWM_WEBHOOK_URL`` is set, a small JSON document is posted to that URL. The
-request never changes the outcome of the run (``webhook``).
-"""
+"""``report_failure``: logs and posts a failed step, and forgets the checks that the run did not reach."""
 
 from __future__ import annotations
 

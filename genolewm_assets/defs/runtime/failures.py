@@ -39,10 +39,8 @@ class Reason:
     line
         One line of at most 1,000 characters. The text of a ``dg.Failure`` is kept as it is; other errors are preceded
         by their type.
-    exit_code
-        Exit code of the command line for it.
-    kind
-        Name of the exception's class; empty if none is known.
+    exit_code, kind
+        Exit code of the command line for it, and name of the exception's class; empty if none is known.
     """
 
     line: str

@@ -1,8 +1,6 @@
 """Assets that publish files: declaration, build, checks, and the gate that automation applies to their inputs.
 
-A gated asset declares its checks together with its plan. A build that fails a check publishes nothing: the failed
-results are recorded for the partition, the work directory is kept under ``rejected/``, and the last good version stays
-published.
+A build that fails a check publishes nothing: the results are recorded, its work directory is kept under ``rejected/``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -325,10 +323,8 @@ class GatedAsset(PublishingAsset):
     ) -> dg.AssetObservation:
         """Build a partition that was kept once more, and return the observation that its bytes are the same.
 
-        Raises
-        ------
-        dg.Failure
-            If they differ, or the build fails. The published version and the results of its checks stay.
+        Raises ``dg.Failure`` if they differ or the build fails. The published version and the results of its checks
+        stay.
         """
         log = dg.get_dagster_logger()
         log.info("%s is built again, to compare its bytes with the published ones", published.artefact)

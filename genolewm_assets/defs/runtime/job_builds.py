@@ -1,8 +1,4 @@
-"""Builds that are jobs of a batch system: submitted by the step, which then verifies what the job published.
-
-With ``GENOLEWM_EXECUTOR=slurm`` the steps of a run are processes of its machine, and the build of an asset that needs
-an H100 is a job. The step never builds such an asset itself.
-"""
+"""Builds that are jobs of a batch system: submitted by the step, which then verifies what the job published."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Partitions of the assets, and partition mappings of their dependencies.
 
-Contigs and corpus sources are read from the catalogue once, when this module is imported. ClinVar releases and run
-folders are dynamic partitions, which their sensors, the schedule of releases and the demo register.
+Contigs and corpus sources are read from the catalogue once, at import; releases and run folders are dynamic.
 """
 
 from __future__ import annotations
@@ -36,10 +35,7 @@ class Partitioning:
     definition: dg.PartitionsDefinition | None = None
 
     def keys(self, instance: dg.DagsterInstance | None) -> list[str | None]:
-        """Return the registered partition keys; ``[None]`` for an asset without partitions.
-
-        ``instance`` is needed for dynamic partitions only: ClinVar releases and run folders.
-        """
+        """Return the registered partition keys, dynamic ones from ``instance``; ``[None]`` without partitions."""
         if self.definition is None:
             return [None]
         return list(self.definition.get_partition_keys(dynamic_partitions_store=instance))

@@ -1,8 +1,4 @@
-"""Age of the newest ClinVar release that an asset has: the check ``newest_release_built``.
-
-Only releases count, not builds: building an old release again makes nothing newer. The date of a release is that of its
-key.
-"""
+"""Age of the newest ClinVar release that an asset has, by the date of its key: the check ``newest_release_built``."""
 
 from __future__ import annotations
 
@@ -77,13 +73,7 @@ class Releases:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRun:
-    """What became of the latest run for a release that has not succeeded.
-
-    Attributes
-    ----------
-    reason
-        Why the run failed, in one line; empty while it waits or runs.
-    """
+    """The latest run for a release that has not succeeded, and why it failed; empty while it waits or runs."""
 
     state: RunState
     run_id: str
@@ -153,11 +143,6 @@ def seen_releases(workspace: Workspace, instance: dg.DagsterInstance, asset: Seq
     """Return the recorded releases, and the newest one that the latest check of an asset names, without the listing.
 
     A release may be listed and not recorded yet; without it, a build would replace a failure of the check with a pass.
-
-    Parameters
-    ----------
-    asset
-        Parts of the asset's key.
     """
     recorded, key = recorded_releases(workspace), _latest_named(instance, asset)
     if recorded.problem or not key or not is_release_key(key) or key in recorded.keys:
@@ -223,21 +208,16 @@ def judge_age(
 ) -> ReleaseAge:
     """Compare the newest release that an asset has with those that it could have.
 
+    The check passes if the newest of ``releases`` is built and its date is at most ``clinvar.freshness.warn_days`` ago.
+    The severity is ERROR if it is more than ``fail_days`` ago, else WARN. If the catalogue packages none of
+    ``releases``, only the age of what a package asset has is judged.
+
     Parameters
     ----------
-    releases
-        The releases to compare with.
     runs
         Returns what became of releases that are not built; asked for the newest one only.
     today
         Date from which the age is counted; None: the date now (UTC).
-
-    Returns
-    -------
-    ReleaseAge
-        Passed if the newest of ``releases`` is built and its date is at most ``clinvar.freshness.warn_days`` ago. The
-        severity is ERROR if it is more than ``fail_days`` ago, else WARN. If the catalogue packages none of
-        ``releases``, only the age of what a package asset has is judged.
     """
     expected = [key for key in releases.keys if not asset.of_packages or workspace.is_packaged(key)]
     known = {*releases.keys, *recorded_releases(workspace).keys}

@@ -60,9 +60,9 @@ class _Stage:
 class LogProgress:
     """A progress sink (``progress.Progress``) that logs one line per :data:`INTERVAL_S`.
 
-    A build has stages (download, scan, audit, hashing), each with a count of its own. A new stage begins when the unit
-    or the total changes or the count decreases. Rates are computed per stage. As a context manager it also logs a line
-    after each interval in which nothing was reported.
+    A build has stages (download, scan, audit, hashing), each with a count and a rate of its own. A new stage begins
+    when the unit or the total changes or the count decreases. As a context manager it also logs a line after each
+    interval in which nothing was reported.
 
     Parameters
     ----------

@@ -1,7 +1,6 @@
 """Settings of a deployment (root, catalogue, device, executor) from environment variables, and the resources.
 
-Whoever may launch a run chooses what it builds, not where, from which catalogue, or with which code: none of these
-settings is a field of run config.
+No setting is a field of run config: whoever may launch a run chooses what it builds, not where or with which code.
 """
 
 from __future__ import annotations

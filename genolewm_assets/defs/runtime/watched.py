@@ -1,7 +1,6 @@
 """What automation looks at, the newest releases, and what it keeps of an evaluation: the parts that people read.
 
-Dagster evaluates a condition for every partition, and keeps each evaluation that differs from the one before with all
-its parts: half a megabyte for a package. Neither may grow with the number of releases.
+Dagster keeps each changed evaluation of every partition, half a megabyte for a package: it must not grow with releases.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Post small JSON documents to the webhook of ``GENOLEWM_WEBHOOK_URL``.
+"""Post small JSON documents to the webhook of ``GENOLEWM_WEBHOOK_URL``, which may hold a secret and is in no message.
 
-A webhook never changes the outcome of a run and delays its end by at most :data:`TIMEOUT_S`. Its URL may hold a secret
-and is in no message.
+A webhook never changes the outcome of a run and delays its end by at most :data:`TIMEOUT_S`.
 """
 
 from __future__ import annotations
@@ -55,10 +54,7 @@ def webhook_url() -> str | None:
 
 
 def page_url(path: str) -> str:
-    """Return the address of a page of the UI, such as ``runs/<id>``; the path alone if ``GENOLEWM_UI_URL`` is not set.
-
-    ``genolewm ui`` sets the variable for its runs.
-    """
+    """Return the address of a page of the UI, such as ``runs/<id>``; the path alone without ``GENOLEWM_UI_URL``."""
     return f"{os.environ.get(UI_VARIABLE, '').rstrip('/')}/{path.lstrip('/')}"
 
 
@@ -70,8 +66,7 @@ def pointing_to(text: str, *paths: str) -> str:
 def post(url: str, document: Mapping[str, JsonValue]) -> str | None:
     """Post a document as JSON; return the problem, or None if the webhook answered with a status below 300.
 
-    A document is sent again, twice at most, where the connection was refused or the webhook answered 429 or 503. After
-    any other failure it is not, because the webhook may have taken it.
+    It is sent at most twice more, and only if the connection was refused or the webhook answered 429 or 503.
     """
     if not url.startswith(("http://", "https://")):
         return f"{WEBHOOK_VARIABLE} is not an http(s) URL"

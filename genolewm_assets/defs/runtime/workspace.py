@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, state_config, write_tiny_llama
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.lewm.holdouts import TemporalChoice, choose_t0, find_kept, keep_t0
+from genolewm_assets.holdouts import TemporalChoice, choose_t0, find_kept, keep_t0
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sample import check_sample, write_sample
 from genolewm_assets.sources.catalog import Catalog, load_catalog, mitochondrial_contig
@@ -169,10 +169,7 @@ class Workspace:
         return KnownDigests(folder, self.progress) if self.surveyed else RecordedDigests(folder)
 
     def load_encoder(self, device: str, **batch: Any) -> CausalLMStateEncoder:
-        """Load the catalogue's model on a torch device; ``auto`` selects the best one available.
-
-        ``batch`` are arguments of the encoder on which its states do not depend.
-        """
+        """Load the catalogue's model on a torch device (``auto``: the best one); states do not depend on ``batch``."""
         from genolewm_assets.encoders import CausalLMStateEncoder
 
         window_bp = self.catalog.window_profile.window_bp

@@ -1,7 +1,6 @@
 """The page of the morning: releases, what is failed, late or waiting, what moved, sizes, hours, costs.
 
-Here: facts read from the root and from Dagster's history, and their texts. Not here: comparing a partition with its
-sources (``runtime.currency``, which the page calls), checking bytes (``store``).
+Not here: comparing a partition with its sources (``runtime.currency``), checking bytes (``store``).
 """
 
 import lazy_loader

@@ -21,13 +21,7 @@ _COLUMNS = dg.TableSchema(
 
 
 def status_asset(assets: Mapping[str, PublishingAsset]) -> Declaration:
-    """Return the declaration of ``platform/status``, which tells the status of some assets.
-
-    Parameters
-    ----------
-    assets
-        All assets that publish something, by key, in dependency order.
-    """
+    """Return the declaration of ``platform/status``, which tells the status of some assets, in dependency order."""
 
     def write_page(
         context: dg.AssetExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]

@@ -30,7 +30,7 @@ _ROWS: Mapping[str, str] = {
 }
 #: Figures of materialisations that are told by name. Those of the second kind are differences themselves.
 _FIGURES: Mapping[str, tuple[str, ...]] = {
-    "packages/split": ("train_windows", "train_alleles", "validation_alleles", "test_alleles"),
+    "packages/split": ("train_windows", "train_alleles", "validation_alleles", "test_alleles")
 }
 _DIFFERENCES: Mapping[str, tuple[str, ...]] = {"clinvar/changes": ("added", "removed", "class_changed")}
 

@@ -139,9 +139,7 @@ def estimate(past: Past, assets: Mapping[str, PublishingAsset], what: str, artef
 
 
 def with_followers(
-    assets: Mapping[str, PublishingAsset],
-    begun: Iterable[ArtefactId],
-    expected: Mapping[str, Sequence[str | None]],
+    assets: Mapping[str, PublishingAsset], begun: Iterable[ArtefactId], expected: Mapping[str, Sequence[str | None]]
 ) -> list[ArtefactId]:
     """Return some partitions and all expected ones downstream, in dependency order."""
     touched: dict[str, set[str | None]] = {key: set() for key in assets}

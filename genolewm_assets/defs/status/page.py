@@ -29,8 +29,6 @@ class Section:
 
     Attributes
     ----------
-    rows
-        Cells of each row; every row has the same number.
     more
         What was left out; empty if nothing.
     is_alarming

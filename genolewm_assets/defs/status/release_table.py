@@ -13,7 +13,7 @@ import dagster as dg
 from genolewm_assets.defs.display import after_a_click, as_table, escaped
 from genolewm_assets.defs.runtime import ReleaseRun, Workspace, latest_runs, recorded_releases
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.packages import not_in_use, read_current, read_latest
+from genolewm_assets.packages import not_in_use, read_current, read_latest
 from genolewm_assets.store.artefacts import read_manifest, rejection_reason
 from genolewm_assets.store.files import resolve_generation
 from genolewm_assets.variants import in_order

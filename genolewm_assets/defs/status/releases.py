@@ -20,7 +20,7 @@ from genolewm_assets.defs.runtime import (
     seen_releases,
 )
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.packages import read_current, read_pin
+from genolewm_assets.packages import read_current, read_pin
 from genolewm_assets.variants import ReleaseKey, in_order
 
 #: Asset that names the package in use.
@@ -32,24 +32,10 @@ _LOOK_BACK = 200
 
 @dataclass(frozen=True, slots=True)
 class Releases:
-    """The newest release and the one in use.
+    """The newest release that the root or the latest check knows, and the one in use; None if there is none.
 
-    Attributes
-    ----------
-    newest
-        Newest release that the root or the latest check knows; None if none is known.
-    age_days
-        Days since the date of ``newest``.
-    served, served_path
-        Release and path of the package in use; None if there is none.
-    served_age_days
-        Days since the date of ``served``.
-    served_since
-        When the package in use was first chosen, in seconds since 1970; None if that is not known.
-    pinned
-        Release that a person pinned.
-    late
-        Why the package in use is late; empty if it is not.
+    Ages are days since the date of the release. ``served_since`` is when the package in use was first chosen, in
+    seconds since 1970; ``pinned`` the release that a person pinned; ``late`` why the package in use is late, or empty.
     """
 
     newest: str | None = None
@@ -65,10 +51,7 @@ class Releases:
 def read_releases(
     workspace: Workspace, instance: dg.DagsterInstance | None, assets: Mapping[str, PublishingAsset], now: float
 ) -> Releases:
-    """Read which release is the newest and which one is in use; the listing is not asked.
-
-    What a damaged record would say is left out: ``verification`` tells of the record.
-    """
+    """Read which release is the newest and which one is in use, from records; damaged ones are left out."""
     root, pointer, facts = workspace.root.path, assets[CURRENT], dict[str, Any]()
     known = recorded_releases(workspace) if instance is None else seen_releases(workspace, instance, pointer.path)
     newest = in_order(known.keys)[-1] if known.keys else None

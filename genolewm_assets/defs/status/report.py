@@ -29,7 +29,7 @@ from genolewm_assets.defs.status.troubles import (
     unfinished_runs,
     waiting_sensors,
 )
-from genolewm_assets.lewm.packages import CURRENT_FILE, PACKAGES
+from genolewm_assets.packages import CURRENT_FILE, PACKAGES
 from genolewm_assets.store.artefacts import ArtefactId
 from genolewm_assets.verification import find_record_faults
 
@@ -129,18 +129,13 @@ def read_status(
     empty = is_empty(root)
     expected = _expected(workspace, instance, assets, releases, published)
     troubles = [Trouble("unreadable", "files", problem) for problem in contents.unreadable]
-    troubles += (
-        []
-        if empty
-        else [Trouble("unreadable", each.location, str(each)) for each in find_record_faults(workspace.root)]
-    )
-    troubles += [Trouble("late", CURRENT, releases.late)] if releases.late and not empty else []
+    if not empty:
+        troubles += [Trouble("unreadable", each.location, str(each)) for each in find_record_faults(workspace.root)]
+        troubles += [Trouble("late", CURRENT, releases.late)] if releases.late else []
     troubles += [] if instance is None else _told_by_history(instance, assets, expected, now, ignored_run)
     partitions = () if empty else tuple(survey_root(workspace, assets.values()))
-    tried, failed = (
-        {a for each in found for a in each.artefacts}
-        for found in (troubles, [t for t in troubles if t.kind == "failed"])
-    )
+    tried = {artefact for each in troubles for artefact in each.artefacts}
+    failed = {artefact for each in troubles if each.kind == "failed" for artefact in each.artefacts}
     missing = [] if empty else missing_partitions(assets.values(), expected, published, tried)
     outdated = outdated_partitions(partitions, failed)
     troubles = sorted([*troubles, *outdated, *missing], key=lambda each: KINDS.index(each.kind))
@@ -196,10 +191,7 @@ def _expected(
     releases: Releases,
     published: set[tuple[str, str | None]],
 ) -> Expected:
-    """Return the partitions that are there or should be: every contig and corpus source, and the newest release.
-
-    Older releases are built on request only.
-    """
+    """Return the partitions that are there or should be: every contig and corpus source, and the newest release."""
     expected: dict[str, Sequence[str | None]] = {}
     for key, asset in assets.items():
         if asset.partitions.by == "clinvar_release":

@@ -123,10 +123,7 @@ class Trouble:
 def failed_runs(
     instance: dg.DagsterInstance, attempts: Sequence[Attempt], expected: Mapping[str, Sequence[str | None]]
 ) -> Iterator[Trouble]:
-    """Yield the failed runs that no later run has made good, newest first.
-
-    Of a partition that is not expected, such as a contig that left the catalogue, nothing is told.
-    """
+    """Yield the failed runs of expected partitions that no later run has made good, newest first."""
     failed = [each for each in attempts if each.run.status is dg.DagsterRunStatus.FAILURE]
     failed = [attempt for each in failed if (attempt := each.among(expected)).artefacts]
     for number, attempt in enumerate(failed):
@@ -160,13 +157,7 @@ def failed_checks(
     expected: Mapping[str, Sequence[str | None]],
     reported: set[str],
 ) -> Iterator[Trouble]:
-    """Yield the blocking checks whose latest evaluation failed.
-
-    Parameters
-    ----------
-    reported
-        Ids of failed runs that are reported themselves: the checks that they failed say nothing more.
-    """
+    """Yield the blocking checks whose latest evaluation failed, unless a run in ``reported`` (ids) failed them."""
     of = {
         asset.key: [dg.AssetCheckKey(dg.AssetKey(asset.path), name) for name in asset.check_names] for asset in assets
     }

@@ -1,8 +1,6 @@
 """Block states of edited windows from the tokens that an edit changes.
 
-Here: packed rows of reference windows and tails of edited windows, their attention in a model of transformers, and the
-proof that a model can be computed so. Not here: the model and its precision (``encoders.network``), tokens and stored
-dtypes (``encoders``), pooling (``lewm.states``). ``packed_attention`` and ``prefixes`` import ``torch``.
+Not here: the model and its precision (``encoders.network``), tokens (``encoders.tokens``), pooling (``states``).
 """
 
 import lazy_loader

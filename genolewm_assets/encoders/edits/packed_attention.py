@@ -1,10 +1,8 @@
 """Attention of packed rows, put into a model of transformers in place of its own; imports torch and transformers.
 
-A token attends to two intervals of its row: the tokens of the reference before its segment, and its own segment up to
-itself. On the CPU the row goes through the model in pieces whose intermediate results stay in the processor's caches,
-and keys and values are kept in one buffer per layer, so that no key of the reference is copied for an edit. On a CUDA
-device the row goes through at once; the keys of each segment are gathered, and one kernel attends to sequences of all
-lengths. It gives a token the bits that it has in a whole window.
+A token attends to the tokens of the reference before its segment, and to its segment up to itself. On the CPU a row
+goes through the model in pieces that fit the caches, with one buffer of keys and values per layer; on CUDA at once,
+with one kernel for sequences of all lengths, which gives a token the bits that it has in a whole window.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ _ATTEND: ContextVar[_Attend | None] = ContextVar("attend", default=None)
 def packed_states(
     model: Any, forward: Callable[..., torch.Tensor], row: PackedRow, device: torch.device, *, fused: bool | None = None
 ) -> torch.Tensor:
-    """Return the states of all tokens of a packed row.
+    """Return the states of all tokens of a packed row: shape (n_tokens, hidden), on the device.
 
     Parameters
     ----------
@@ -65,17 +63,8 @@ def packed_states(
         The model, whose attention is exchanged during the call.
     forward
         Returns the states, shape (1, n_tokens, hidden), for ``input_ids`` and ``position_ids`` of that shape.
-    row
-        The packed row.
-    device
-        Device of the model.
     fused
         Whether one kernel computes the attention of the row; by default on a CUDA device.
-
-    Returns
-    -------
-    Tensor
-        Floating, shape (n_tokens, hidden), on the device.
 
     Raises
     ------
@@ -180,10 +169,7 @@ class _ByPart:
 
 
 class _AtOnce:
-    """Attention of a whole row in one call, for any number of edits and windows: each segment is a sequence.
-
-    The queries of a sequence are the tokens of its segment; its keys are those of the reference before it and its own.
-    """
+    """Attention of a whole row in one call: a segment's tokens attend to the reference before them and their own."""
 
     def __init__(self, row: PackedRow, device: torch.device) -> None:
         segments = row.segments
@@ -222,9 +208,9 @@ def attend_sequences(
 ) -> torch.Tensor:
     """Return the attention of sequences of all lengths on a CUDA device: shape (n_queries, heads, head size).
 
-    The last query of a sequence attends to all its keys, each one before it to one key less. ``query`` has the shape of
-    the result, ``key`` and ``value`` (n_keys, key heads, head size). PyTorch's ``varlen_attn`` calls the same kernel
-    for bfloat16, but its parameters differ between the releases supported here, and float32 has no public function.
+    The last query of a sequence attends to all its keys, each one before it to one key less. PyTorch's ``varlen_attn``
+    calls the same kernel for bfloat16, but its parameters differ between the releases supported here, and float32 has
+    no public function.
     """
     if query.dtype is torch.float32:
         shared = query.shape[1] // key.shape[1]

@@ -1,9 +1,7 @@
-"""Token rows that hold reference windows and the tails of their edited windows, each common token once.
+"""Token rows that hold, per reference window, its first tokens once, and per edited window only the *tail*.
 
-A causal model gives the tokens before the first one that an edit changes the same states in both windows. A packed row
-therefore holds, per reference window, its first tokens once, and per edited window only the *tail*: the tokens from the
-first that differs to the last that is asked for. Not here: the forward pass (``packed_attention``), block means
-(``edited``).
+A causal model gives equal states before the first token that an edit changes; the tail reaches from it to the last
+token asked for. Not here: the forward pass (:mod:`.packed_attention`), block means (``edited``).
 """
 
 from __future__ import annotations
@@ -38,10 +36,8 @@ class PackedRow:
 
     Attributes
     ----------
-    ids
-        int64, shape (n_tokens,).
-    positions
-        int64, shape (n_tokens,): place of each token in its window, tags included.
+    ids, positions
+        int64, shape (n_tokens,): token ids, and the place of each token in its window, tags included.
     segments
         Consecutive segments that cover the row: references first, then tails, those of a reference from right to left.
     reference_at, tail_at
@@ -75,11 +71,7 @@ class Tails(NamedTuple):
 def find_tails(
     sources: Sequence[Ids], edited: Sequence[Ids], source_of: NDArray[np.int64], stops: NDArray[np.int64]
 ) -> Tails:
-    """Find the first token at which every edited window differs from its source.
-
-    Any change is found alike: of a base, of the length, of the frame, of several places, of the first base. Tokens from
-    ``stops`` on are not compared; without a difference before it the tail is empty.
-    """
+    """Find the first token before ``stops`` at which every edited window differs from its source, if there is one."""
     prefixes = np.empty(len(edited), dtype=np.int64)
     for row, (ids, source, stop) in enumerate(zip(edited, source_of, stops, strict=True)):
         size = min(int(stop), len(ids), len(sources[source]))

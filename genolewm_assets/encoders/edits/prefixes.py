@@ -1,8 +1,7 @@
 """Block states of edited windows from the tokens that an edit changes; imports torch.
 
-Only the tokens from the first that differs to the end of the pooled blocks go through the model, after those of the
-reference window, which all its edits share. Not here: which tokens make up a row (``packed_rows``), attention
-(``packed_attention``), rounding to the stored dtype (``causal_lm``).
+Not here: which tokens make up a row (:mod:`.packed_rows`), attention (:mod:`.packed_attention`), rounding to the stored
+dtype (``causal_lm``).
 """
 
 from __future__ import annotations
@@ -32,15 +31,12 @@ class PackedNetwork(Protocol):
     @property
     def rope_types(self) -> set[str]:
         """Kinds of rotary position codes of the model's layers; empty if it has none."""
-        ...
 
     def token_states(self, ids: Ids) -> torch.Tensor:
         """Return the states of windows of equal length: float32, shape (n_windows, n_tokens, hidden), on a device."""
-        ...
 
     def packed_states(self, row: PackedRow) -> torch.Tensor:
         """Return the states of a packed row: float32, shape (n_tokens, hidden), on a device."""
-        ...
 
 
 class PrefixEncoder:
@@ -48,12 +44,8 @@ class PrefixEncoder:
 
     Parameters
     ----------
-    network
-        The model.
-    kmer_ids
-        int64: ids of DNA tokens, at least two.
-    leading, trailing
-        Ids of the special tokens before and after the DNA tokens of a window.
+    kmer_ids, leading, trailing
+        int64: ids of DNA tokens, at least two; ids of the special tokens before and after those of a window.
     tokens_per_block
         DNA tokens per block.
     context
@@ -106,10 +98,9 @@ class PrefixEncoder:
         ----------
         sources, edited
             Token ids of the unedited and edited windows, int64, shape (n_tokens,), tags included.
-        source_of
-            int64, shape (n_edits,): the source of every edited window.
-        spans
-            int64, shape (n_edits, 2): first block and block after the last one, 0-based half-open.
+        source_of, spans
+            int64, shape (n_edits,) and (n_edits, 2): the source of every edited window, and its blocks, 0-based
+            half-open.
 
         Returns
         -------
@@ -206,10 +197,7 @@ class PrefixEncoder:
 
 
 def _interval_sums(states: torch.Tensor, bounds: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return sums of states over pairs of intervals: float64, shape (n, hidden).
-
-    ``bounds``, shape (4, n), has start and stop of the first interval, then of the second.
-    """
+    """Return sums of states over pairs of intervals, the rows of ``bounds``: float64, shape (n, hidden)."""
     edges, at = np.unique(np.concatenate(([0, len(states)], bounds.ravel())), return_inverse=True)
     lengths = torch.from_numpy(np.diff(edges)).to(states.device)
     between = torch.segment_reduce(states.to(torch.float64), "sum", lengths=lengths, axis=0)

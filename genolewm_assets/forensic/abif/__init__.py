@@ -1,8 +1,6 @@
 """Instrument files of genetic analysers in the ABIF format (``.hid``, ``.fsa``): bytes to tags, traces and run facts.
 
-Belongs here: the directory of tags, plaintext or scrambled, the types of their values, which trace belongs to which
-dye. Does not belong here: what is computed from traces (``forensic.signal``), sizes (``forensic.sizing``), alleles
-(``forensic.calling``), finding files in a run folder (``sources``).
+Does not belong here: what is computed from traces (``forensic.signal``), finding files in a run folder (``sources``).
 """
 
 import lazy_loader

@@ -1,7 +1,4 @@
-"""The directory of an ABIF file: one 28-byte entry per tag, checked against the bytes of the file.
-
-Entries stay in one structured array, so that a directory takes no more memory than its bytes in the file.
-"""
+"""The directory of an ABIF file: one 28-byte entry per tag, checked against the bytes of the file."""
 
 from __future__ import annotations
 
@@ -67,10 +64,7 @@ def read_main_directory(data: bytes, where: str) -> tuple[Entries, int, int]:
 
 
 def check_entries(entries: Entries, file_bytes: int, where: str) -> None:
-    """Raise AbifError unless every value lies inside the file and all together are no longer than it.
-
-    Two entries that share their bytes make a small file large in memory.
-    """
+    """Raise AbifError unless every value lies inside the file and all together are no longer than it."""
     sizes = entries["n_bytes"].astype(np.int64)
     stored = np.where(sizes > INLINE_BYTES, sizes, 0)
     outside = np.flatnonzero((stored > 0) & (entries["offset"] + stored > file_bytes))
@@ -110,9 +104,7 @@ def is_scrambled(entries: Entries) -> npt.NDArray[np.bool_]:
 def _check_magic(data: bytes, where: str) -> None:
     if data.startswith(_LFS_MAGIC):
         raise AbifError(
-            where,
-            "is a Git LFS pointer, not the file that it stands for",
-            remedy="Fetch the file with `git lfs pull`",
+            where, "is a Git LFS pointer, not the file that it stands for", remedy="Fetch the file with `git lfs pull`"
         )
     if not data.startswith(_MAGIC):
         got = f"{data[:4]!r}" if data else "an empty file"

@@ -80,14 +80,10 @@ class HidFile:
         Name of the file, for messages.
     version
         Version of the format, such as 300.
-    tags
-        All tags, by name and number.
     dyes
         Dyes in order of their channels; all traces have one length.
     off_scale
         Scans at which the detector was saturated in any dye: int64, shape (n,), ascending.
-    run
-        Facts about the run.
     """
 
     where: str
@@ -122,12 +118,7 @@ def read_hid(path: str | Path) -> HidFile:
 
 
 def parse_hid(data: bytes, where: str) -> HidFile:
-    """Return the injection that the bytes of a file hold.
-
-    Parameters
-    ----------
-    where
-        Name of the file, for messages.
+    """Return the injection that the bytes of a file hold; ``where`` names the file in messages.
 
     Raises
     ------

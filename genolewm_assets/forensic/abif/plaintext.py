@@ -1,9 +1,8 @@
 """The plaintext directory of a scrambled file.
 
-The software of the ABI 3500 writes a run as plain ABIF first. It then appends enciphered copies of traces, peaks and
-dyes, and a directory that points to these. The earlier directory stays in the file, without anything that points to
-it, and so do the plain bytes. It is found by the bytes of one of its entries, and accepted if the lengths of its
-traces are those of the enciphered ones.
+The software of the ABI 3500 writes a run as plain ABIF first, then appends enciphered copies of traces, peaks and dyes,
+and a directory that points to these. The plain directory and bytes stay in the file: the directory is found by the
+bytes of one of its entries, and accepted if the lengths of its traces are those of the enciphered ones.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ _TRACE = int.from_bytes(b"DATA", "big")
 
 
 def unscramble(data: bytes, entries: Entries, offset: int, where: str) -> Entries:
-    """Return the entries of a file in order, every enciphered one replaced by its plaintext counterpart.
+    """Return the entries of a file in order, every enciphered one replaced by its plaintext counterpart if it has one.
 
-    Entries other than traces that have no counterpart stay as they are; AbifError is raised if no plaintext directory
-    has all traces. ``entries`` at ``offset`` are those that the header points to.
+    AbifError is raised if no plaintext directory has all traces. ``entries`` at ``offset`` are those of the header.
     """
     scrambled = is_scrambled(entries)
     if not scrambled.any():

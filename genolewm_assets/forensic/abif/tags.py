@@ -24,10 +24,7 @@ _Value = TypeVar("_Value", int, float, str, bytes)
 
 
 class AbifTags(Mapping[tuple[str, int], TagValue]):
-    """Tags of one file by name and number, such as ``tags["DATA", 1]``, made anew from its bytes for each access.
-
-    What is printed names no value, because a file holds names of samples and alleles.
-    """
+    """Tags of one file by name and number, such as ``tags["DATA", 1]``, made anew from its bytes for each access."""
 
     def __init__(self, data: bytes, entries: Entries, where: str) -> None:
         self._data, self._entries, self._where = data, entries, where

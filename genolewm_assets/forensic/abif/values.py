@@ -38,9 +38,8 @@ def decode(kind: int, raw: bytes, where: Callable[[], str]) -> TagValue:
     """Return the value of a tag of an element type, from all of its big-endian bytes.
 
     Numbers: a Python number if there is one, else a read-only array in the machine's byte order, shape (n_elements,).
-    Strings without their length or final zero, in Latin-1. Dates, times and truth values as such. Characters (type 2),
-    legacy and unknown types: the bytes. ``where`` returns the tag's name for AbifError, raised if the bytes are none of
-    the type.
+    Strings in Latin-1. Dates, times and truth values as such. Characters (type 2), legacy and unknown types: the bytes.
+    ``where`` names the tag for AbifError, raised if the bytes are none of the type.
     """
     if kind in _NUMBERS:
         return _numbers(kind, raw)

@@ -1,7 +1,6 @@
-"""Alleles of a sample: peaks named by the bins of an adjusted panel, artefacts flagged.
+"""Alleles of a sample: peaks named by the bins of an adjusted panel, artefacts flagged. Nothing prints an allele.
 
-STR profiles are personal data: what is made here prints counts, never alleles, sizes or heights. Does not belong here:
-the panel and the ladder (``forensic.panels``), artefacts that need no panel (``forensic.signal``).
+Does not belong here: panel and ladder (``forensic.panels``), artefacts that need no panel (``forensic.signal``).
 """
 
 import lazy_loader

@@ -46,18 +46,14 @@ class CalledPeak:
 
     Attributes
     ----------
-    locus, channel
-        Its locus, and the channel of its dye.
+    channel
+        Channel of the locus' dye.
     allele
         Name of the bin, or :data:`OFF_LADDER`.
-    size_bp, distance_bp
-        Size, and distance from the middle of the nearest bin, in base pairs.
-    height_rfu
-        Height in relative fluorescence units.
+    distance_bp
+        Distance of its size from the middle of the nearest bin.
     scan, left, right
         Top (between scans), first and last scan.
-    flags
-        What is to be said of it.
     """
 
     locus: str
@@ -140,12 +136,10 @@ class CallingRules:
 
 
 def call_alleles(run: HidFile, sizing: Sizing, panel: Panel, *, rules: CallingRules | None = None) -> ProfileCalls:
-    """Return the peaks of a run in the loci of a panel, with their alleles and flags.
+    """Return the peaks of a sized run in the loci of a panel, with their alleles and flags.
 
     Parameters
     ----------
-    run, sizing
-        The injection of a sample, sized.
     panel
         The panel, moved by the ladder of the same run folder (:attr:`LadderFit.panel`).
 

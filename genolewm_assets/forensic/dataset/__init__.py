@@ -1,9 +1,7 @@
-"""Profiles of instrument files on a grid, and a PyTorch data set of them: images and masks.
+"""Profiles of instrument files on a grid, and a PyTorch data set of them: images, masks and the cache of a folder.
 
-Belongs here: the one way from a file to a profile (``profiles``), which files are samples, ladders and annotations
-(``strategies``), masks, the cache of a folder (``build``), and the data set that reads it. Does not belong here: the
-instrument file (``forensic.abif``), sizing, panels and calls (rooms of those names), the cache's files
-(``forensic.memmap_writer``), run folders (``forensic.runs``).
+Does not belong here: the instrument file (``forensic.abif``), sizing, panels and calls (rooms of those names), the
+cache's files (``forensic.memmap_writer``), run folders (``forensic.runs``).
 """
 
 import lazy_loader

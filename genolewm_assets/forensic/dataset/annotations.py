@@ -180,10 +180,7 @@ def is_span_table(table: Table) -> bool:
 
 
 def parse_spans(data: bytes, where: str, *, annotator: str | None = None) -> dict[str, SpanAnnotation]:
-    """Return the spans of each profile of a label tool's table: columns user, profile, dye, x0, x1, category.
-
-    Only those of ``annotator``; None: those of the only user that each profile has, else InputError.
-    """
+    """Return the spans of each profile of a label tool's table, of ``annotator`` or else of its only user."""
     table = parse_table(data, where)
     if not is_span_table(table):
         raise InputError(
@@ -222,10 +219,7 @@ def _span(dye: str, first: str, last: str, category: str, where: str) -> Span:
 
 
 def parse_annotation_map(data: bytes, where: str, threshold: str) -> dict[str, str]:
-    """Return the name of the annotation by the stem of the instrument file, from a mapping table of DNANet.
-
-    It is in the one column after the first whose name contains ``threshold``, ``DTH`` or ``DTL``.
-    """
+    """Return the name of the annotation by the stem of the instrument file, from the column named by ``threshold``."""
     table = parse_table(data, where)
     fits = [at for at, name in enumerate(table.columns) if at and threshold in name]
     if len(fits) != 1:
@@ -321,8 +315,7 @@ def mask_of_bins(places: Sequence[Place], shape: tuple[int, int]) -> Mask:
 def mask_of_peaks(places: Sequence[Place], data: npt.NDArray[np.int16], adjustment: Adjustment) -> Mask:
     """Return 1 at the peak of each bin: its highest point (``top``), or all points round it from 40 RFU (``complete``).
 
-    A bin that holds only the slope of a peak has its peak where the slope ends; one without a peak of 40 RFU has no 1.
-    Bins are looked at one by one, so two alleles whose bins touch are two peaks. int8, the shape of ``data``.
+    A bin that holds only the slope of a peak has its peak where the slope ends. int8, the shape of ``data``.
     """
     mask = np.zeros(data.shape, np.int8)
     for row, first, end in places:
@@ -354,10 +347,7 @@ def _peak_at(trace: npt.NDArray[np.int16], top: int) -> tuple[int, int]:
 
 
 def mask_of_spans(annotation: SpanAnnotation, shape: tuple[int, int], channels: Sequence[int], where: str) -> Mask:
-    """Return the category of each point, of two spans the later one's, else 0: int8, shape (n_rows, n_points).
-
-    A span outside of the profile, or of a dye that is no row of it, raises InputError.
-    """
+    """Return the category of each point, of two spans the later one's, else 0: int8, shape (n_rows, n_points)."""
     mask = np.zeros(shape, np.int8)
     for span in annotation.spans:
         if span.channel not in channels or not 0 <= span.first <= span.last < shape[1]:

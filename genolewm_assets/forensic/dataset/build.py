@@ -25,13 +25,7 @@ from genolewm_assets.forensic.dataset.scaling import ScalingStrategy
 from genolewm_assets.forensic.dataset.strategies import DatasetEntry, DatasetStrategy
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store import read_stamped
-from genolewm_assets.store.arrays import (
-    RowStamp,
-    cache_key_dir,
-    compute_key,
-    is_complete,
-    validate_sources,
-)
+from genolewm_assets.store.arrays import RowStamp, cache_key_dir, compute_key, is_complete, validate_sources
 from genolewm_assets.store.files import JsonValue
 
 #: Folder of the panel files among the root-relative names.

@@ -139,18 +139,13 @@ class HIDDataset(Dataset[Any]):
         return self._reader
 
     def split(self, fraction: float, *, seed: int = 0) -> tuple[Subset[Any], Subset[Any]]:
-        """Divide the profiles into two parts that share no group, such as replicas or donors.
+        """Divide the profiles into two non-empty parts that share no group, such as replicas or donors.
 
         Parameters
         ----------
         fraction
             Share of the profiles in the first part, above 0 and below 1. Whole groups are drawn with the seed until the
             share is reached, so a few large groups may exceed it.
-
-        Returns
-        -------
-        tuple of Subset
-            Both parts, each with at least one group.
 
         Raises
         ------

@@ -68,11 +68,8 @@ class HIDImage:
 def to_arrays(image: HIDImage) -> dict[str, Any]:
     """Return an item as arrays that PyTorch's default collation makes batches of: a ``transform`` of the data set.
 
-    Returns
-    -------
-    dict
-        ``data`` (int16), ``annotation`` (int8; zeros where there is none) and ``scaler`` (float32) as in
-        :class:`HIDImage`, ``has_annotation`` (bool) and ``row`` (int).
+    They are ``data`` (int16), ``annotation`` (int8; zeros where there is none) and ``scaler`` (float32) as in
+    :class:`HIDImage`, ``has_annotation`` (bool) and ``row`` (int).
     """
     known = image.annotation is not None
     mask = image.annotation if image.annotation is not None else np.zeros(image.data.shape, np.int8)

@@ -182,10 +182,7 @@ def standard_channel(run: HidFile) -> int:
 
 
 def cut_traces(run: HidFile, start: int, end: int) -> npt.NDArray[np.int16]:
-    """Return the analysed traces of some scans, or the raw ones less their baseline; zeros after the end of the run.
-
-    int16, shape (n_dyes, end - start), in relative fluorescence units.
-    """
+    """Return the analysed traces of some scans, or raw ones less their baseline: int16, (n_dyes, end - start), RFU."""
     traces = np.zeros((len(run.dyes), end - start), np.int16)
     for row, dye in enumerate(run.dyes):
         own = np.rint(flatten(dye.raw, dye.analysed)[start:end]).astype(np.int16)

@@ -105,10 +105,7 @@ class ScalingStrategy:
 
 
 def nearest_scans(sizes_bp: npt.ArrayLike, grid_bp: npt.ArrayLike) -> npt.NDArray[np.intp]:
-    """Return for each point of a grid the scan whose size is nearest; of two as near, the earlier one.
-
-    ``sizes_bp`` are the ascending sizes of the scans, ``grid_bp`` has shape (n_points,).
-    """
+    """Return for each point of a grid the earliest scan whose size is nearest; ``sizes_bp`` ascend."""
     sizes, grid = np.asarray(sizes_bp, np.float64), np.asarray(grid_bp, np.float64)
     right = np.clip(np.searchsorted(sizes, grid), 1, len(sizes) - 1)
     left = right - 1

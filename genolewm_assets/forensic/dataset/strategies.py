@@ -32,10 +32,9 @@ _Parsed = TypeVar("_Parsed")
 
 @dataclass(frozen=True, slots=True)
 class DatasetEntry:
-    """One sample by its root-relative name.
+    """One sample by its root-relative name; ``ladders``, the best first, may belong to it.
 
-    ``ladders`` may belong to it, the best first; ``stamps`` are those of the tables that annotation and ladders come
-    from.
+    ``stamps`` are those of the tables that annotation and ladders come from.
     """
 
     name: str
@@ -137,13 +136,7 @@ class RunFolderStrategy:
         return list(SPAN_CATEGORIES) if self.spans else ["noise", "allele"]
 
     def source_files(self, root: Path) -> dict[str, Path]:
-        """Return samples, ladders and tables below a folder, by root-relative name.
-
-        Raises
-        ------
-        ConfigurationError
-            If the folder does not exist.
-        """
+        """Return samples, ladders and tables below a folder, which must exist, by root-relative name."""
         if not root.is_dir():
             raise ConfigurationError(str(root), "is no folder", expected="the folder of the instrument files")
         found = {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if path.is_file()}
@@ -156,13 +149,7 @@ class RunFolderStrategy:
         return PurePosixPath(file_name).suffix.lower() not in _INSTRUMENT_FILES and _fits(file_name, patterns)
 
     def collect_dataset_files(self, root: Path, files: Mapping[str, Path]) -> Iterator[DatasetEntry]:
-        """Yield the samples in order of their names.
-
-        Raises
-        ------
-        InputError
-            If a table is malformed, or two tables contradict each other.
-        """
+        """Yield the samples in order of their names; raise InputError if a table is malformed or two contradict."""
         del root
         maps, map_stamps = _read(
             files,
@@ -207,13 +194,7 @@ class NFIRnDStrategy(RunFolderStrategy):
         return "control" if file_name.startswith("A") else "unknown"
 
     def get_sample_id(self, file_name: str) -> str:
-        """Return the mixture of a file, such as ``1A2``, which replicas share.
-
-        Raises
-        ------
-        InputError
-            If the name is not that of a sample.
-        """
+        """Return the mixture of a file, such as ``1A2``, which replicas share, or raise InputError for another name."""
         _nfi(file_name)
         return stem_of(file_name).partition("_")[0]
 

@@ -1,7 +1,6 @@
 """Kits: loci, bins and ladders as the makers' panel files define them, and the panel as a run's ladder shifts it.
 
-Belongs here: the panel files of GeneMapper, OSIRIS and GeneMarker, the allelic ladder of a run. No kit is known to the
-code. Does not belong here: alleles of samples (``forensic.calling``), size standards (``forensic.sizing``).
+No kit is known to the code. Does not belong here: alleles of samples (``forensic.calling``), ``forensic.sizing``.
 """
 
 import lazy_loader

@@ -1,8 +1,7 @@
 """The allelic ladder of a run: its peaks assigned to the kit's ladder alleles, and the panel moved along.
 
-A kit's sizes were measured on another instrument, and may be off by nearly a repeat. So the alleles of one dye are
-assigned together, in the order of their sizes: the shift between expected and measured size changes little from one
-allele to the next, while an assignment that is wrong by a repeat has to jump somewhere.
+A kit's sizes may be off by nearly a repeat, but the shift changes little from one allele to the next. So the alleles of
+one dye are assigned together, in the order of their sizes: an assignment that is wrong by a repeat has to jump.
 """
 
 from __future__ import annotations
@@ -78,14 +77,7 @@ class LadderFit:
 
 
 def fit_ladder(run: HidFile, sizing: Sizing, panel: Panel, *, rules: LadderRules | None = None) -> LadderFit:
-    """Assign the peaks of a ladder run to the kit's ladder alleles, and move the panel.
-
-    Parameters
-    ----------
-    run, sizing
-        The injection of the ladder, sized.
-    panel
-        The kit's panel.
+    """Assign the peaks of a sized ladder run to the ladder alleles of a kit's panel, and move the panel.
 
     Raises
     ------
@@ -144,10 +136,7 @@ def _assign(loci: list[Locus], peaks: Peaks, sizes: Floats, rules: LadderRules) 
 
 
 def _chain(expected: Floats, loci: list[str], sizes: Floats, heights: Floats, reach: float) -> list[int]:
-    """Return for each expected size the row of its peak, or -1, so that all together cost least.
-
-    ``heights`` are relative to the ladder's typical height.
-    """
+    """Return for each expected size the row of its peak, or -1, so that all together cost least."""
     rows = [np.flatnonzero(np.abs(sizes - size) <= reach) for size in expected]
     is_high = heights >= _HIGH
     highs, logs = np.cumsum(is_high), np.log(heights)
@@ -179,9 +168,7 @@ def _chain(expected: Floats, loci: list[str], sizes: Floats, heights: Floats, re
 
 
 def _trace_back(
-    rows: list[npt.NDArray[np.intp]],
-    costs: list[Floats],
-    came: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]],
+    rows: list[npt.NDArray[np.intp]], costs: list[Floats], came: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]
 ) -> list[int]:
     n = len(rows)
     ends = [(float(cost.min()) + (n - 1 - i) * _SKIP, i) for i, cost in enumerate(costs) if len(cost)]

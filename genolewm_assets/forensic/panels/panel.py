@@ -26,10 +26,8 @@ class Bin:
     ----------
     allele
         Name, such as ``9.3``.
-    size_bp
-        Expected size in base pairs.
     left_bp, right_bp
-        How far below and above it a peak may be.
+        How far below and above its size a peak may be.
     in_ladder
         Whether the kit's allelic ladder has the allele; otherwise the bin is virtual.
     """
@@ -51,10 +49,8 @@ class Locus:
         Name, such as ``D3S1358``.
     channel
         Channel of its dye in the instrument's files, from 1.
-    start_bp, end_bp
-        Range of sizes that belong to the locus.
-    repeat_bp
-        Length of its repeat unit.
+    start_bp, end_bp, repeat_bp
+        Range of sizes that belong to the locus, and length of its repeat unit.
     bins
         Bins in order of their sizes; at least one allele is in the ladder.
     control
@@ -77,15 +73,7 @@ class Locus:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The loci of a kit.
-
-    Attributes
-    ----------
-    name
-        Name, as the file has it.
-    loci
-        Loci in the file's order.
-    """
+    """The loci of a kit, with name and order of its file."""
 
     name: str
     loci: tuple[Locus, ...]

@@ -1,8 +1,6 @@
 """Panel files in XML: the ladder information of OSIRIS, and the panels of GeneMarker.
 
-OSIRIS names ladder alleles by nominal size and has neither bins nor the control; bins of half a base pair are made.
-Its colours are in an order of its own, with a map to the instrument's channels. GeneMarker has bins, of which those
-with ``Control = '1'`` are in the ladder.
+OSIRIS names ladder alleles by nominal size, with colours in an order of its own; bins of half a base pair are made.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Run folders: the instrument files of a run become profiles in an array store, with an account of every file.
 
-Belongs here: which file is the ladder, a control or a sample, the tables of a run, and the checks of what was written.
-Does not belong here: the way from a file to a profile (``forensic.dataset``), which folders there are and when one is
-complete (``sources.run_folders``), alleles of one injection (``forensic.calling``).
+Does not belong here: from a file to a profile (``forensic.dataset``), which folders there are and when one is complete
+(``sources.run_folders``), alleles of one injection (``forensic.calling``).
 """
 
 import lazy_loader

@@ -116,16 +116,8 @@ def write_profiles(
 
     Parameters
     ----------
-    folder
-        Name of the run folder.
-    files
-        Every file of it.
-    panel
-        The kit's panel.
     directory
         Folder of the store, new or empty.
-    rules
-        Thresholds and the names of ladders and controls.
     config
         Parameters that the rows depend on, for the key of the store.
     sources

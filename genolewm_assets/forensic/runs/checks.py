@@ -1,7 +1,4 @@
-"""Checks of a written run: the store and its tables are read back and compared with the files and the panel.
-
-No check states an allele of a sample: rows at fault name files, loci of the kit and numbers.
-"""
+"""Checks of a written run. Rows at fault name files, loci of the kit and numbers, but no allele of a sample."""
 
 from __future__ import annotations
 
@@ -89,18 +86,12 @@ _FULL_SCALE = 32_767
 def check_run(
     directory: Path, folder: str, files: Mapping[str, Path], panel: Panel, rules: RunRules
 ) -> tuple[CheckResult, ...]:
-    """Run all content checks on a written run; returns the checks :data:`RUN_CHECKS`.
+    """Run :data:`RUN_CHECKS` on a folder that :func:`write_profiles` filled.
 
     Parameters
     ----------
-    directory
-        Folder that :func:`write_profiles` filled.
-    folder
-        Name of the run folder.
     files
         Path of every file in the run folder, by relative name, listed after the build.
-    panel
-        The kit's panel.
     """
     tables = {
         FILES_FILE: FORENSIC_FILES,

@@ -44,8 +44,6 @@ class RunFile:
     ----------
     name
         Path relative to the folder, separated by ``/``.
-    path
-        Where it is read.
     sha256
         SHA-256 of its content when the build was planned, hex.
     """

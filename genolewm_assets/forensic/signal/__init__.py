@@ -1,7 +1,6 @@
 """Traces as signals: baseline, peaks, saturation and pull-up between dyes.
 
-Belongs here: what can be said of a trace without knowing the size standard or the kit. Does not belong here: the file
-that a trace came from (``forensic.abif``), base pairs (``forensic.sizing``), alleles (``forensic.calling``).
+Does not belong here: what needs the size standard (``forensic.sizing``) or the kit (``forensic.calling``).
 """
 
 import lazy_loader

@@ -131,8 +131,6 @@ def find_pull_up(peaks: Mapping[int, Peaks], off_scale: _Scans, rules: PullUpRul
 
     Parameters
     ----------
-    peaks
-        Peaks by channel.
     off_scale
         Scans at which the detector was saturated, ascending.
     """

@@ -1,7 +1,6 @@
-"""Scans to base pairs: the size standard of a run found, matched and fitted.
+"""Scans to base pairs: the size standard of a run found, matched and fitted, by local Southern sizing.
 
-Belongs here: size standards, the match of their fragments to peaks, local Southern sizing, residuals. Does not belong
-here: peaks as such (``forensic.signal``), kits and ladders (``forensic.panels``).
+Does not belong here: peaks as such (``forensic.signal``), kits and ladders (``forensic.panels``).
 """
 
 import lazy_loader

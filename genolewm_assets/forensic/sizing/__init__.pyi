@@ -1,5 +1,5 @@
+from .run import SizeStandard as SizeStandard
 from .run import Sizing as Sizing
 from .run import SizingRules as SizingRules
 from .run import size_run as size_run
-from .standards import SizeStandard as SizeStandard
-from .standards import standard_of as standard_of
+from .run import standard_of as standard_of

@@ -1,8 +1,7 @@
 """Align circular genomes of any rotation and strand to the reference circle.
 
-minimap2 (Li 2018) aligns linear sequences. This module adds the circle: it cuts genome and reference in the middle of
-the longest identical interval, adds the same flank to both ends, and moves gaps as far 3' as possible, across the
-origin too (Wilson et al. 2002). Not here: names of differences (``differences``), quality control (``qc``).
+minimap2 (Li 2018) aligns linear sequences: genome and reference are cut in the middle of the longest identical
+interval and flanked alike, and gaps move as far 3' as possible, across the origin too (Wilson et al. 2002).
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class AlignedGenome:
 class _Gap(NamedTuple):
     """A gap: ``size`` bases of the reference (deletion) or of the genome (insertion) without a counterpart.
 
-    The gap begins at base ``ref`` of the reference and base ``query`` of the genome, both 0-based in the cut sequences.
+    It begins at base ``ref`` of the reference and base ``query`` of the genome, both 0-based in the cut sequences.
     """
 
     is_deletion: bool
@@ -88,14 +87,7 @@ class CircularAligner:
         self._doubled = _index(self._bases * 2)
 
     def align(self, sequence: str, *, where: str) -> AlignedGenome:
-        """Align one complete genome.
-
-        Parameters
-        ----------
-        sequence
-            Upper case, IUPAC alphabet without U; any rotation, either strand.
-        where
-            Name of the genome in errors.
+        """Align one complete genome: upper case, IUPAC alphabet without U; any rotation, either strand.
 
         Raises
         ------
@@ -124,8 +116,8 @@ class CircularAligner:
     def _shared_stretch(self, sequence: str, where: str) -> tuple[bool, int, int]:
         """Return whether the genome is on the other strand, and the middle of the longest identical interval.
 
-        The middle is given as two 0-based indices: in the genome (its reverse complement if on the other strand) and in
-        the reference without placeholders.
+        The middle is two 0-based indices: in the genome (its reverse complement if on the other strand) and in the
+        reference without placeholders.
         """
         hit = next(iter(self._doubled.map(sequence)), None)
         best, middle = 0, (0, 0)
@@ -142,10 +134,7 @@ class CircularAligner:
         return hit.strand < 0, *middle
 
     def _differences(self, ref: str, query: str, ref_turn: int, where: str) -> list[Difference]:
-        """Return the differences of two circles cut at the same position, base ``ref_turn`` of the reference.
-
-        The result is not sorted.
-        """
+        """Return the unsorted differences of two circles cut at one position, base ``ref_turn`` of the reference."""
         # minimap2 clips ends whose alignment scores too low. The common flanks score enough to keep both ends aligned.
         hit = next(iter(_index(_FLANK + ref + _FLANK).map(_FLANK + query + _FLANK)), None)
         spanned = 0 if hit is None else hit.q_en - hit.q_st

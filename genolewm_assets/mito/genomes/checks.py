@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -47,18 +47,14 @@ GENOME_CHECKS = (
 def check_genomes(
     table: pa.Table, rejects: pa.Table, counts: Mapping[str, int], reference: str, policy: SplitPolicy
 ) -> tuple[CheckResult, ...]:
-    """Run all content checks of ``mito/genomes`` on the written tables; returns the checks :data:`GENOME_CHECKS`.
+    """Run :data:`GENOME_CHECKS` on the tables of genomes and of rejects, read back from their files.
 
     Parameters
     ----------
-    table, rejects
-        The tables of genomes and of rejects, read back from their files.
     counts
         Counts of the build: ``records``, ``kept`` and ``rejected.<reason>``.
     reference
         One turn of the circle, upper case.
-    policy
-        Parameters of the division into splits.
     """
     for each, schema in ((rejects, MITO_GENOME_REJECTS), (table, MITO_GENOMES)):
         first = check_schema(each, schema)
@@ -99,16 +95,12 @@ def check_account(table: pa.Table, rejects: pa.Table, counts: Mapping[str, int])
             "expected": f"record {n}",
             "got": f"record {got}",
         }
-        for of_file in _by_file(places)
+        for _, of_file in groupby(places, key=lambda place: place[0])
         for n, (file, got) in enumerate(of_file, 1)
         if n != got
     ]
     figures = {"records": counts["records"], "kept": table.num_rows, "rejected": rejects.num_rows}
     return CheckResult("every_genome_accounted_for", passed=not wrong, figures=figures, rows=wrong)
-
-
-def _by_file(places: Iterable[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
-    return (list(group) for _, group in groupby(places, key=lambda place: place[0]))
 
 
 def check_sources(table: pa.Table) -> CheckResult:
@@ -124,10 +116,7 @@ def check_sources(table: pa.Table) -> CheckResult:
 
 
 def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]], reference: str) -> CheckResult:
-    """Rebuild each genome from its differences and the reference, and compare it with the stored sequence.
-
-    What the reference has too, such as its placeholder, is no difference.
-    """
+    """Rebuild each genome from its differences and the reference, and compare it with the stored sequence."""
     rows = zip(_columns(table, "name", "sequence", "placeholders"), differences, strict=True)
     wrong = [
         name

@@ -3,8 +3,7 @@
 Names are 1-based and refer to the reference strand: ``16189C`` (substitution), ``309.1C`` (first base inserted after
 309), ``249d`` and ``8281-8289d`` (deletions) (Carracedo et al. 2000; Parson et al. 2014). An N of the reference is a
 placeholder that keeps old numbers valid: rCRS has one at 3,107, where genomes have no base. A genome written with that
-N, as rCRS itself, has no difference there; the positions of such N are stated beside the differences. Not here: finding
-the differences (``alignment``).
+N has no difference there; its positions are stated beside the differences.
 """
 
 from __future__ import annotations
@@ -72,14 +71,7 @@ def names_of(differences: Iterable[Difference]) -> list[str]:
 
 
 def parse_names(names: Sequence[str], *, where: str) -> tuple[Difference, ...]:
-    """Parse the names that :func:`names_of` returns.
-
-    Parameters
-    ----------
-    names
-        Names in order of position.
-    where
-        Name of the genome in errors.
+    """Parse the names that :func:`names_of` returns, in order of position.
 
     Raises
     ------
@@ -113,14 +105,12 @@ def _parsed(name: str, where: str) -> tuple[int, bool, int, str]:
 
 
 def lay_out(reference: str, differences: Iterable[Difference], placeholders: Iterable[int] = ()) -> CirclePlacement:
-    """Return sequence and coordinates of the genome that has the given differences from the reference.
+    """Return sequence and coordinates of the genome that has the given differences, in any order, from the reference.
 
     Parameters
     ----------
     reference
         One turn of the circle, upper case.
-    differences
-        Differences of the genome, in any order.
     placeholders
         1-based positions of the reference's placeholders at which the genome has an N too.
 
@@ -154,11 +144,7 @@ def lay_out(reference: str, differences: Iterable[Difference], placeholders: Ite
 
 
 def _placement(bases: list[str], inserted: dict[int, str]) -> CirclePlacement:
-    """Return the placement of a genome.
-
-    ``bases`` has the genome's bases at each reference position, followed there by the bases inserted after it.
-    ``inserted`` has the inserted bases by the (1-based) position that they follow.
-    """
+    """Return a placement from the bases at each reference position, and the bases inserted after 1-based positions."""
     counts = np.fromiter(map(len, bases), dtype=np.int64, count=len(bases))
     coordinates = np.repeat(np.arange(len(bases), dtype=np.int32), counts)
     insertion = np.zeros(len(coordinates), dtype=np.int16)

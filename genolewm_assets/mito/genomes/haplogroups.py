@@ -1,7 +1,7 @@
 """Assign genomes to the main branches of the mitochondrial tree, which is enough to keep relatives in one split.
 
-The table has the main branches and the states that define them, relative to rCRS (PhyloTree Build 17; van Oven & Kayser
-2009). It has no leaves; for full haplogroups, state Haplogrep's labels in the collection.
+The table has the states that define them, relative to rCRS (PhyloTree Build 17; van Oven & Kayser 2009). It has no
+leaves; for full haplogroups, state Haplogrep's labels in the collection.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def call_branch(differences: Iterable[Difference], rcrs: str) -> str:
     """Return the deepest branch that a genome belongs to, such as ``L2``, ``M7`` or ``H``; ``L`` for the root.
 
     From each branch, the search continues with the sub-branch of which the genome has the largest share of states, at
-    least 75 %. Ambiguous bases are ignored. ``differences`` are those from ``rcrs``, upper case.
+    least 75 %, without ambiguous bases.
     """
     replaced = {
         position: difference.bases or "d"

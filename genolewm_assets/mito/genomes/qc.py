@@ -1,7 +1,4 @@
-"""Quality control of mitochondrial genomes: checks of each record alone, and removal of duplicates.
-
-Not here: reading files (``sources.mito``), alignment to the reference (``alignment``).
-"""
+"""Quality control of mitochondrial genomes: checks of each record alone, and removal of duplicates."""
 
 from __future__ import annotations
 
@@ -114,10 +111,8 @@ def reject(record: GenomeRecord, fault: Fault) -> RejectedGenome:
 def find_duplicates(genomes: Sequence[tuple[GenomeRecord, str]]) -> dict[int, Fault]:
     """Return the faults of genomes that other genomes have the name or the circle of, by their numbers in the sequence.
 
-    A repeated entry is not an error, because collections overlap: of records of one name and one circle that with a
-    haplogroup is kept, of equal ones the first. Records of one name with different circles or haplogroups are all
-    rejected, because other tables, such as those of heteroplasmy, refer to genomes by name. Of other records of one
-    circle, whatever their rotation or strand, the first is kept.
+    Records of one name with different circles or haplogroups are all rejected, because other tables refer to genomes by
+    name. Of other records of one name and circle, one with a haplogroup is kept; of records of one circle, the first.
     """
     by_name: dict[str, list[int]] = defaultdict(list)
     for number, (record, _) in enumerate(genomes):
@@ -152,11 +147,7 @@ def _find_namesakes(genomes: Mapping[int, tuple[GenomeRecord, str]]) -> dict[int
 
 
 def find_fault(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> Fault | None:
-    """Return the first fault of a record, without comparison with other records; None if it has none.
-
-    The order of the checks is: readable, name, sequence present, alphabet, length, share of N, share of other ambiguity
-    codes, repeat at the junction.
-    """
+    """Return the first fault of a record, without comparison with other records; None if it has none."""
     sequence = record.sequence
     if record.problem:
         return GenomeReject.UNREADABLE, record.problem
@@ -197,13 +188,8 @@ def _count_ambiguous(sequence: str) -> tuple[int, int]:
 def junction_repeat_bp(sequence: str, min_repeat_bp: int) -> int:
     """Return the number of last bases that repeat the first ones; 0 if fewer than ``min_repeat_bp``.
 
-    An assembler that does not know that a contig is circular writes the bases at which its ends overlap twice. A cut
-    inside a tandem array gives such a repeat too, so a repeat that is an array of units of up to 10 bp returns 0. Two
-    copies of a longer unit across the cut count as an overlap, because the two cases cannot be distinguished; the
-    longest unit in rCRS has 9 bp. An overlap with a mismatch is not found.
+    A repeat that is an array of units of up to 10 bp returns 0, because a cut inside a tandem array gives one too.
 
-    Examples
-    --------
     >>> junction_repeat_bp("GATTACACCTGATTA", 5), junction_repeat_bp("CACACAGGTCACACA", 5)
     (5, 0)
     """

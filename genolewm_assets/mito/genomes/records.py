@@ -40,8 +40,6 @@ class GenomeRecord:
         Upper case, U as T, in the file's rotation and on the file's strand; may contain symbols that are not bases.
     haplogroup
         Haplogroup stated in the file; None: not stated.
-    file
-        Name of the file in errors and tables.
     number
         Number of the record in the file, from 1.
     problem

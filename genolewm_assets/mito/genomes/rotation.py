@@ -15,13 +15,8 @@ _WORD_BASES = 16
 def canonical_rotation(sequence: str) -> str:
     """Return the lexicographically least rotation of a circular sequence and of its reverse complement.
 
-    Examples
-    --------
     >>> canonical_rotation("TTGA"), canonical_rotation("ATTG"), canonical_rotation("TCAA")
     ('AATC', 'AATC', 'AATC')
-
-    All starts are compared by their first 16 bases, starts that tie by the next 16, and so on. Starts that tie for a
-    whole turn give equal text.
     """
     return min(_least_rotation(strand) for strand in (sequence, reverse_complement(sequence)))
 

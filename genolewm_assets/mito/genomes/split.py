@@ -1,7 +1,6 @@
 """Divide genomes into training, validation and test so that near copies, and by default relatives, share a split.
 
-Genomes at most ``max_differences`` apart form one group (single linkage); with ``by_haplogroup``, so do all genomes of
-a haplogroup. A group is never divided between splits. Not here: assignment of haplogroups (``haplogroups``).
+Genomes at most ``max_differences`` apart are one group (single linkage), and by default all of a haplogroup.
 """
 
 from __future__ import annotations
@@ -111,21 +110,12 @@ def near_clusters(differences: Sequence[Sequence[Difference]], max_differences: 
     return first.tolist()
 
 
-def least_distance(differences: Sequence[Sequence[Difference]], split: Sequence[Split]) -> int | None:
-    """Return the fewest differences between two genomes of different splits; None if there is only one split.
-
-    Used by the checks: it counts all differences of every such pair, unlike :func:`near_clusters`, which stops counting
-    above its limit.
-    """
-    return near_pairs(differences, split, limit=-1, most=0)[0]
-
-
 def near_pairs(
     differences: Sequence[Sequence[Difference]], split: Sequence[Split], *, limit: int, most: int
 ) -> tuple[int | None, list[tuple[int, int, int]]]:
-    """Return :func:`least_distance`, and pairs of genomes of different splits with at most ``limit`` differences.
+    """Return the fewest differences between two genomes of different splits, and the pairs with at most ``limit``.
 
-    The pairs, at most ``most``, are two indices and the number of differences, sorted.
+    None if there is only one split. The pairs, at most ``most``, are two indices and the number of differences, sorted.
     """
     from genolewm_assets.mito.genomes.split_kernels import least_difference
 
@@ -143,8 +133,7 @@ def near_pairs(
 def _events(genome: Iterable[Difference]) -> _Entries:
     """Return one entry per difference; the key of an insertion or deletion is its end.
 
-    Runs of one base that differ in length therefore have one entry each, at the same key: ``309d``, ``308-309d``,
-    ``309.1C``.
+    Runs of one base that differ in length therefore have one entry each, at the same key.
     """
     found: _Entries = {}
     for d in genome:
@@ -169,11 +158,7 @@ _COUNTS = (_events, _bases)
 
 
 def _encoded(genomes: Iterable[_Entries]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the entries of genomes as arrays: offsets, shape (n_genomes + 1,), keys and codes, shape (n_entries,).
-
-    All are int64. Keys rise within a genome. Equal entries have equal codes from 1; an entry with an ambiguous base has
-    the code -1.
-    """
+    """Return the entries of genomes as int64 arrays: offsets, rising keys by genome, codes (-1: ambiguous base)."""
     codes: dict[tuple[int, str], int] = {}
     offsets, places, values = array("q", [0]), array("q"), array("q")
     for entries in genomes:
@@ -186,10 +171,7 @@ def _encoded(genomes: Iterable[_Entries]) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def _groups(names: Sequence[str], cluster: Sequence[int], branches: Sequence[str | None]) -> dict[_Group, list[int]]:
-    """Return the indices of genomes that must share a split, by a name that does not depend on the order of genomes.
-
-    The name of a group is its first haplogroup in alphabetical order, or else the first name of its genomes.
-    """
+    """Return the indices of genomes that must share a split, by the first of their haplogroups or of their names."""
     links: list[tuple[int | str, int | str]] = [
         (first, first if branch is None else branch) for first, branch in zip(cluster, branches, strict=True)
     ]

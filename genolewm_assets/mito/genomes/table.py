@@ -1,8 +1,6 @@
 """Build the table of mitochondrial genomes for training, and the table of rejected records.
 
-Records are checked and aligned in batches. Of each genome only the differences from the reference stay in memory; its
-sequence is rebuilt from them when the table is written. Not here: reading files (``sources.mito``), checks of the
-tables (``checks``).
+Of each genome only the differences from the reference stay in memory until the table is written.
 """
 
 from __future__ import annotations
@@ -134,21 +132,7 @@ def place_genomes(
     threads: int = 1,
     progress: Progress = NO_PROGRESS,
 ) -> PlacedCollection:
-    """Apply quality control to genomes and align them; the result does not depend on the number of threads.
-
-    Parameters
-    ----------
-    records
-        Genomes as read.
-    aligner
-        Aligner to the reference.
-    policy
-        Limits that a genome must satisfy.
-    threads
-        Number of alignment threads.
-    progress
-        Receives the number of genomes done.
-    """
+    """Apply quality control to genomes and align them; the result does not depend on the number of threads."""
     found: list[PlacedGenome | RejectedGenome] = []
     remaining, done = iter(records), 0
     with ThreadPoolExecutor(threads) as pool:
@@ -193,11 +177,7 @@ def _placed(genome: KeptGenome, aligned: AlignedGenome) -> PlacedGenome:
 
 
 def haplogroups_of(genomes: Sequence[PlacedGenome], reference: str) -> list[tuple[str | None, str | None]]:
-    """Return the haplogroup of each genome, and its origin: ``stated`` or ``called``.
-
-    Haplogroups are called for the reference rCRS only; for another reference a genome without a stated haplogroup has
-    (None, None).
-    """
+    """Return each haplogroup and its origin, ``stated`` or ``called``, which needs rCRS; else (None, None)."""
     callable_ = is_rcrs(reference)
     return [
         (genome.record.haplogroup, HaplogroupFrom.STATED)
@@ -212,16 +192,12 @@ def haplogroups_of(genomes: Sequence[PlacedGenome], reference: str) -> list[tupl
 def genome_tables(
     genomes: Sequence[PlacedGenome], reference: str, policy: SplitPolicy
 ) -> tuple[SplitGenomes, Iterator[pa.Table]]:
-    """Divide genomes into splits; return the division, and the table :data:`MITO_GENOMES` in parts of 512 rows.
+    """Divide kept and aligned genomes into splits; return the division and :data:`MITO_GENOMES` in parts of 512 rows.
 
     Parameters
     ----------
-    genomes
-        Kept and aligned genomes.
     reference
         One turn of the circle, upper case.
-    policy
-        Parameters of the division.
     """
     labels = haplogroups_of(genomes, reference)
     names = [genome.record.name for genome in genomes]

@@ -1,7 +1,6 @@
 """Format of the array store of tokens: one row per genome, read by the datasets.
 
-All rows have the length of the longest genome; the index has the number of tokens of each genome, and the store's
-configuration has the k of the ids. Not here: writing the store (``store``), windows (``mito.training``).
+All rows have the length of the longest genome; the index has the number of tokens of each.
 """
 
 from __future__ import annotations
@@ -70,22 +69,15 @@ def stored_row(tokens: Tokens, arrays: Iterable[ArraySpec]) -> tuple[dict[str, N
 
 
 class StoredTokens:
-    """Token rows read from an array store.
+    """Token rows read from an array store, with the number of tokens of each genome in ``counts``.
 
     Parameters
     ----------
     reader
         Reader of a store with the arrays ``input_ids``, ``het`` and optionally ``position_ids``, the index column
         ``n_tokens`` and the configuration entry ``k``.
-    vocabulary
-        Vocabulary of the ids.
     split
         Only genomes of this split; None: all genomes.
-
-    Attributes
-    ----------
-    counts
-        Number of tokens of each genome.
 
     Raises
     ------

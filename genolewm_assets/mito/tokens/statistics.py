@@ -43,10 +43,6 @@ def describe_tokens(
 
     Parameters
     ----------
-    genomes
-        Token rows, such as :class:`~genolewm_assets.mito.tokens.rows.StoredTokens` returns.
-    vocabulary
-        Vocabulary of the ids.
     length
         Number of positions on the circle.
     most

@@ -1,7 +1,4 @@
-"""Write the array store of tokenised genomes from the table of genomes, and check the store against the table.
-
-Not here: the format of the store's rows (``rows``), the table of genomes (``mito.genomes.table``).
-"""
+"""Write the array store of tokenised genomes from the table of genomes, and check the store against the table."""
 
 from __future__ import annotations
 
@@ -73,10 +70,6 @@ class LevelledGenome(NamedTuple):
 
     Attributes
     ----------
-    name, split
-        Name of the genome, and train, validation or test.
-    placement
-        Sequence, and reference coordinates of its bases.
     levels
         float32, shape (n_bases,), 0 to 1: share of the copies that differ from the sequence; None: 0 for all bases.
     """
@@ -92,8 +85,6 @@ def read_placements(table: pa.Table, reference: str) -> Iterator[tuple[str, str,
 
     Parameters
     ----------
-    table
-        Table of genomes.
     reference
         One turn of the reference circle, upper case.
     """
@@ -120,10 +111,6 @@ def write_tokens(
         Folder of the store, new or empty.
     config
         Configuration of the store, including ``k``; it determines the store's key.
-    genomes
-        Genomes with their levels.
-    vocabulary
-        Vocabulary that assigns the token ids.
     het_pool
         Rule that reduces the levels of a token's bases to one.
     max_tokens
@@ -151,18 +138,12 @@ def write_tokens(
 
 
 def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: KmerVocabulary) -> list[CheckResult]:
-    """Read every row back and compare it with the table of genomes; returns the checks :data:`TOKEN_CHECKS`.
+    """Read every row back, compare it with the table of genomes that it was made from, and return :data:`TOKEN_CHECKS`.
 
     Parameters
     ----------
-    directory
-        Folder of the store.
-    table
-        Table of schema ``MITO_GENOMES`` that the store was written from.
     reference
         One turn of the reference circle, upper case.
-    vocabulary
-        Vocabulary of the ids.
     """
     reader = ArrayStoreReader(directory, check=True)
     rows = StoredTokens(reader, vocabulary)
@@ -195,22 +176,19 @@ def check_tokens(directory: Path, table: pa.Table, reference: str, vocabulary: K
         CheckResult(
             check,
             passed=whole and not wrong,
-            figures={**figures, "wrong": len(wrong), "first_wrong": _first(wrong)},
+            figures={
+                **figures,
+                "wrong": len(wrong),
+                "first_wrong": next((str(row["genome"]) for row in wrong), "none"),
+            },
             rows=[*([] if whole else [sizes]), *wrong],
         )
         for check, wrong in found
     ]
 
 
-def _first(wrong: RowsAtFault) -> str:
-    return next((str(row["genome"]) for row in wrong), "none")
-
-
 def _spells(ids: NDArray[np.signedinteger], sequence: str, vocabulary: KmerVocabulary) -> bool:
-    """Return whether tokens represent a sequence.
-
-    A token must be a k-mer exactly if its k bases are all A, C, G or T, and the k-mers must decode to these bases.
-    """
+    """Return whether tokens decode to a sequence, each being a k-mer exactly if its k bases are all A, C, G or T."""
     try:
         decoded = np.frombuffer(decode_tokens(ids, vocabulary).encode("ascii"), dtype=np.uint8)
     except SequenceError:

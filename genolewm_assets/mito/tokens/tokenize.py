@@ -1,8 +1,4 @@
-"""Convert genomes to token arrays (ids, attention mask, positions, heteroplasmy), and tokens back to the sequence.
-
-Not here: ids (``vocabulary``), windows of a genome (``mito.training.windows``), alignment to rCRS
-(``mito.genomes.alignment``), whose result is passed as ``coordinates``.
-"""
+"""Convert genomes to token arrays (ids, attention mask, positions, heteroplasmy), and tokens back to the sequence."""
 
 from __future__ import annotations
 
@@ -128,8 +124,6 @@ def tokenize_batch(
 
     Parameters
     ----------
-    seqs
-        Genomes, each as in :func:`tokenize_sequence`.
     het_levels, coordinates
         One entry per genome, which may be None; or None for all genomes.
     padding
@@ -175,22 +169,15 @@ def tokenize_batch(
 
 
 def decode_tokens(input_ids: Ids, vocabulary: KmerVocabulary, *, circular: bool = True) -> str:
-    """Return the sequence of tokens that were made with stride 1.
+    """Return the sequence, in upper case, of tokens that were made with stride 1.
+
+    A base that no k-mer contains is N, because special tokens give no information about their bases. An ambiguous base
+    is always N; its neighbours are known from k-mers that do not contain it.
 
     Parameters
     ----------
-    input_ids
-        Integers, shape (n_tokens,). Special tokens give no information about their bases.
-    vocabulary
-        Vocabulary of the ids.
     circular
         Whether the tokens are those of a complete circular genome.
-
-    Returns
-    -------
-    str
-        Upper-case bases; N where no k-mer contains the base. An ambiguous base is always N; its neighbours are known
-        from k-mers that do not contain it.
 
     Raises
     ------
@@ -224,11 +211,7 @@ def decode_tokens(input_ids: Ids, vocabulary: KmerVocabulary, *, circular: bool 
 
 
 def _zeros(shape: tuple[int, ...], dtype: type[_Value]) -> NDArray[_Value]:
-    """Return an array of zeros; on Linux, the pages of a large array are allocated in one call.
-
-    Otherwise every page of 4 kB causes a page fault when it is first written, which takes longer than computing its
-    k-mers (three times as long on virtual machines).
-    """
+    """Return an array of zeros whose pages are allocated in one call on Linux; page faults would take longer."""
     size_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     if size_bytes < _LARGE_BYTES or not hasattr(mmap, "MAP_POPULATE"):
         return np.zeros(shape, dtype=dtype)

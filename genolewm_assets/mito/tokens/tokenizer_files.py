@@ -1,16 +1,13 @@
-r"""The vocabulary as a Hugging Face tokenizer: two JSON files that ``AutoTokenizer`` reads without this package.
+"""The vocabulary as a Hugging Face tokenizer: two JSON files that ``AutoTokenizer`` reads without this package.
 
-A tokenizer of the ``tokenizers`` library divides a text into pieces that do not overlap, but k-mers overlap. Its
-normaliser therefore first writes the k-mers out. It inserts a space before every base. Then step n, for n from 1 to
-k - 1, appends to each group the first base of the group n places ahead::
+Pieces of a text do not overlap for a tokenizer of the ``tokenizers`` library, but k-mers do. Its normaliser therefore
+writes them out: it inserts a space before every base, and step n, for n from 1 to k - 1, appends to each group the
+first base of the group n places ahead::
 
     ACGTA  ->   A C G T A  ->   AC CG GT TA A  ->   ACG CGT GTA
 
-A word is a linear sequence: groups at its end that remain shorter than k are dropped. K-mers separated by white space
-are words of one k-mer each and stay unchanged. For a circular genome, append its first k - 1 bases to the text. A k-mer
-that contains a symbol other than A, C, G, T and U becomes [UNK].
-
-This takes about 0.1 s per genome; ``KmerVocabulary.encode_array`` takes 20 microseconds.
+A word is a linear sequence; for a circular genome, append its first k - 1 bases to the text. This takes about 0.1 s per
+genome; ``KmerVocabulary.encode_array`` takes 20 microseconds.
 """
 
 from __future__ import annotations
@@ -27,10 +24,7 @@ _UNKNOWN = "[UNK]"
 
 
 def tokenizer_files(tokens: Sequence[str], special: Sequence[str], k: int) -> dict[str, JsonValue]:
-    """Return the JSON contents of ``tokenizer.json`` and ``tokenizer_config.json``, by file name.
-
-    ``tokens`` are in the order of ids; ``special`` are those in brackets, such as ``[PAD]``.
-    """
+    """Return the contents of ``tokenizer.json`` and ``tokenizer_config.json``; ``tokens`` are in the order of ids."""
     ids: dict[str, JsonValue] = {token: number for number, token in enumerate(tokens)}
     added: list[JsonValue] = [
         {

@@ -1,7 +1,6 @@
 """The k-mer vocabulary: six special tokens, then every k-mer over ACGT in lexicographic order.
 
-The vocabulary depends on k alone, so equal k gives equal ids in every project and on every machine. Not here:
-positions, padding and heteroplasmy (``tokenize``), the contents of the Hugging Face files (``tokenizer_files``).
+It depends on k alone, so equal k gives equal ids in every project and on every machine.
 """
 
 from __future__ import annotations
@@ -39,15 +38,10 @@ Ids: TypeAlias = NDArray[np.signedinteger[Any]]
 class KmerVocabulary:
     """Token ids of k-mers.
 
-    Parameters
-    ----------
-    k
-        Bases per k-mer, 1 to 8.
-
     Raises
     ------
     ConfigurationError
-        If k is out of range.
+        If k is not 1 to 8.
 
     Examples
     --------
@@ -114,7 +108,9 @@ class KmerVocabulary:
         return decode_kmer(int(token_id) - FIRST_KMER_ID, self.k)
 
     def encode_array(self, sequence: str | bytes | Codes, *, stride: int = 1, circular: bool = False) -> Ids:
-        """Return the ids of a sequence's k-mers.
+        """Return the ids of a sequence's k-mers: :attr:`id_dtype`, shape (n_kmers,), in genome order.
+
+        A k-mer with a base other than A, C, G or T has id 3 ([UNK]).
 
         Parameters
         ----------
@@ -124,12 +120,6 @@ class KmerVocabulary:
             Step between k-mer starts in bases.
         circular
             Wrap the last k - 1 k-mers round the origin.
-
-        Returns
-        -------
-        ndarray
-            :attr:`id_dtype`, shape (n_kmers,), in genome order; 3 ([UNK]) for a k-mer with a base other than A, C, G
-            or T.
 
         Raises
         ------
@@ -145,15 +135,7 @@ class KmerVocabulary:
         return ids
 
     def save_pretrained(self, folder: Path | str) -> None:
-        """Write ``vocab_config.json`` and the two files from which ``AutoTokenizer`` makes a tokenizer of equal ids.
-
-        Every file is written atomically.
-
-        Raises
-        ------
-        OSError
-            If a file cannot be written.
-        """
+        """Write, atomically, ``vocab_config.json`` and two files from which ``AutoTokenizer`` gives equal ids."""
         folder = Path(folder)
         make_directories(folder)
         for name, document in tokenizer_files(self._tokens(), SPECIAL_TOKENS, self.k).items():

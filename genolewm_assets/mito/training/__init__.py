@@ -1,7 +1,6 @@
-"""PyTorch datasets of mitochondrial genomes.
+"""PyTorch datasets of mitochondrial genomes: windows, items, masking, positional encoding.
 
-Belongs here: windows, dataset items, masking, positional encoding. Does not belong here: tokens and their store
-(``mito.tokens``), genomes (``mito.genomes``).
+Does not belong here: tokens and their store (``mito.tokens``), genomes (``mito.genomes``).
 """
 
 import lazy_loader

@@ -1,7 +1,6 @@
 """The PyTorch dataset of windows of mitochondrial genomes; imports torch.
 
-Items are NumPy arrays, because making four tensors takes longer than cutting the window. The loader's default collation
-and :class:`~genolewm_assets.mito.training.masking.MaskingCollator` make tensors of a whole batch.
+Items are NumPy arrays, because making four tensors takes longer than cutting the window; loaders make tensors.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from numpy.typing import ArrayLike
 from torch.utils.data import Dataset
 
 from genolewm_assets.mito.tokens import Bases, HetPool, KmerVocabulary, StoredTokens, TokenPlan, TokenRows, one_each
-from genolewm_assets.mito.training.window_items import Item, WindowItems
-from genolewm_assets.mito.training.windows import STRIDE_TOKENS, WINDOW_TOKENS, WindowTiling
+from genolewm_assets.mito.training.windows import STRIDE_TOKENS, WINDOW_TOKENS, Item, WindowItems, WindowTiling
 from genolewm_assets.store.arrays import ArrayStoreReader
 
 
@@ -29,8 +27,6 @@ class MtDNADataset(Dataset[Item]):
     ----------
     sequences
         Sequences of the genomes; :meth:`from_store` reads stored tokens instead.
-    vocabulary
-        Vocabulary that assigns the token ids.
     het_levels, coordinates
         Per genome, heteroplasmy levels and coordinates of its bases, or None; as in
         :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`.
@@ -123,13 +119,7 @@ class MtDNADataset(Dataset[Item]):
         return dataset
 
     def _open(
-        self,
-        rows: TokenRows,
-        counts: Sequence[int],
-        vocabulary: KmerVocabulary,
-        tiling: WindowTiling,
-        *,
-        add_cls: bool,
+        self, rows: TokenRows, counts: Sequence[int], vocabulary: KmerVocabulary, tiling: WindowTiling, *, add_cls: bool
     ) -> None:
         super().__init__()
         self.vocabulary, self.tiling = vocabulary, tiling

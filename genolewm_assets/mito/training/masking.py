@@ -1,7 +1,6 @@
 """Token masking for pre-training: choice of target tokens, and replacement of their ids in the input.
 
-The random numbers of a window depend on seed, epoch and window alone: batches are the same for any number of workers,
-and no two windows share random numbers. Torch is imported when a collator is created.
+Random numbers depend on seed, epoch and window alone, so batches are the same for any number of workers.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from genolewm_assets.errors import ConfigurationError, InputError
 from genolewm_assets.genome import start_from_pos
 from genolewm_assets.mito.tokens import FIRST_KMER_ID, MASK_ID, PAD_ID, KmerVocabulary
-from genolewm_assets.mito.training.window_items import Item
+from genolewm_assets.mito.training.windows import Item
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -79,19 +78,11 @@ class MaskingRules:
         object.__setattr__(self, "_readers", readers)
 
     def may_be_targets(self, input_ids: NDArray[Any], position_ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which tokens of windows may be targets: bool, shape (n_windows, n_tokens).
+        """Return which tokens of windows may be targets, from ids and 0-based positions of shape (n_windows, n_tokens).
 
-        Parameters
-        ----------
-        input_ids, position_ids
-            Token ids, and 0-based reference positions of their first bases: integers, shape (n_windows, n_tokens).
-
-        Notes
-        -----
-        Special tokens are not eligible. A k-mer is excluded in two cases: if the k reference positions from its own
-        contain a blacklisted base, or if one of the k - 1 following tokens begins at one. The second case covers k-mers
-        that span a deletion. It is not detected for the last k - 1 tokens of a window; these tokens also occur in the
-        next window.
+        Special tokens are not eligible. A k-mer is excluded if the k reference positions from its own contain a
+        blacklisted base, or, as for k-mers that span a deletion, if one of the k - 1 tokens after it begins at one. The
+        latter is not seen for the last k - 1 tokens of a window, which also occur in the next window.
         """
         k = self.vocabulary.k
         # Positions in a genome without reference coordinates may exceed the reference's length.
@@ -107,20 +98,9 @@ class MaskingRules:
     def mask(
         self, input_ids: NDArray[Any], position_ids: NDArray[Any], words: NDArray[np.uint64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the masked input ids and the labels.
+        """Return masked input ids and labels, each int64, from 64 random bits (``words``) per token.
 
-        Parameters
-        ----------
-        input_ids, position_ids
-            As in :meth:`may_be_targets`.
-        words
-            64 random bits per token: uint64, shape (n_windows, n_tokens).
-
-        Returns
-        -------
-        tuple of ndarray
-            Input ids and labels: int64, shape (n_windows, n_tokens). The label is the original id of a target, and -100
-            for all other tokens.
+        The label is the original id of a target, and -100 for all other tokens.
         """
         chance = (words >> np.uint64(40)).astype(np.int64)
         target = (chance < round(self.share * _ONE)) & self.may_be_targets(input_ids, position_ids)
@@ -151,12 +131,8 @@ class MaskingCollator:
 
     Parameters
     ----------
-    rules
-        Rules that choose target tokens and replace their ids.
-    seed
-        Seed of every draw, 0 to 2**63 - 1.
-    epoch
-        First epoch, 0 to 2**63 - 1; see :meth:`set_epoch`.
+    seed, epoch
+        Seed of every draw, and first epoch (see :meth:`set_epoch`): 0 to 2**63 - 1.
 
     Raises
     ------
@@ -183,13 +159,7 @@ class MaskingCollator:
         self._epoch[0] = _not_negative("epoch", epoch)
 
     def __call__(self, items: Sequence[Item]) -> dict[str, Tensor]:
-        """Return the masked batch of items, as tensors by name.
-
-        Raises
-        ------
-        InputError
-            If an item has no ``window_index``.
-        """
+        """Return the masked batch of items, as tensors by name; raise InputError if an item has no ``window_index``."""
         from torch import from_numpy
 
         arrays = {name: np.stack([item[name] for item in items]) for name in ("input_ids", "attention_mask")}

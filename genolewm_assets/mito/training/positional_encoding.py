@@ -29,9 +29,8 @@ def encode_circular_positions(positions: ArrayLike, length: int, n_features: int
     """Encode integer positions on a circle as sines and cosines: float32, shape (..., n_features).
 
     Feature 2i is ``sin(2 pi h[i] p / length)``, feature 2i + 1 the cosine, with ``h = circular_harmonics(length,
-    n_features // 2)``. Every harmonic is an integer, so every feature is periodic in ``length``; the sinusoids used for
-    linear sequences are not, and give the last position and the first unrelated features. ConfigurationError is raised
-    if positions are not integers, or ``n_features`` is odd or out of range.
+    n_features // 2)``, all integers, so that features are periodic in ``length``. ConfigurationError is raised if
+    positions are not integers, or ``n_features`` is odd or out of range.
     """
     places = np.asarray(positions)
     if places.dtype.kind not in "iu" or n_features % 2:

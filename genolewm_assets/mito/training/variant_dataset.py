@@ -1,7 +1,6 @@
 """The PyTorch dataset of single-base variants, each in the middle of a window of one genome; imports torch.
 
-The genome is tokenised once, and the k tokens that each variant changes are computed for all variants together. An item
-is the genome's window with these k tokens replaced.
+The genome is tokenised once, and the k tokens that each variant changes are computed for all variants together.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from torch.utils.data import Dataset
 from genolewm_assets.errors import AlleleError, InputError, ReferenceMismatchError, WindowError
 from genolewm_assets.genome import GRCH38, Codes, Variant, decode_sequence, encode_sequence, start_from_pos
 from genolewm_assets.mito.tokens import Bases, HetPool, Ids, KmerVocabulary, TokenPlan, check_levels, pool_levels
-from genolewm_assets.mito.training.window_items import Item, WindowItems
-from genolewm_assets.mito.training.windows import WINDOW_TOKENS, WindowTiling
+from genolewm_assets.mito.training.windows import WINDOW_TOKENS, Item, WindowItems, WindowTiling
 
 #: Names of the mitochondrial contig.
 _NAMES = (GRCH38["chrM"].name, *GRCH38["chrM"].aliases)
@@ -33,8 +31,6 @@ class MtDNAVariantDataset(Dataset[Item]):
         A complete circular genome, such as rCRS; ``pos`` of a variant is 1-based in this sequence.
     variants
         Substitutions of one base.
-    vocabulary
-        Vocabulary that assigns the token ids.
     labels
         One integer per variant; None: items have no labels.
     het_levels
@@ -137,9 +133,7 @@ def _alternates(variants: Sequence[Variant], codes: Codes) -> Codes:
             )
         if len(variant.ref) != 1 or len(variant.alt) != 1:
             raise AlleleError(
-                str(variant),
-                "not a substitution of one base",
-                remedy="Remove insertions, deletions and longer alleles",
+                str(variant), "not a substitution of one base", remedy="Remove insertions, deletions and longer alleles"
             )
         if variant.pos > len(codes):
             raise InputError(

@@ -1,16 +1,21 @@
-"""Tiling of a genome's tokens with windows: starts, tokens of a window, and coverage of each token."""
+"""Tiling of a genome's tokens with windows, and dataset items made from windows: arrays of equal width."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import WindowError
+from genolewm_assets.mito.tokens import CLS_ID, PAD_ID, TokenRow
 
 WINDOW_TOKENS, STRIDE_TOKENS = 512, 256
+
+#: Arrays by name, as in :class:`~genolewm_assets.mito.tokens.tokenize.Tokens`, and the entries that a dataset adds.
+Item: TypeAlias = dict[str, Any]
 
 _Value = TypeVar("_Value", bound=np.generic)
 
@@ -19,8 +24,6 @@ _Value = TypeVar("_Value", bound=np.generic)
 class WindowTiling:
     """Size, step and topology of the windows of a genome.
 
-    Examples
-    --------
     >>> WindowTiling().count(16_569)
     65
     """
@@ -57,11 +60,104 @@ class WindowTiling:
         return seen
 
     def cut(self, values: NDArray[_Value], first: int) -> NDArray[_Value]:
-        """Return the values of one window of a genome from token ``first`` on; shorter if the window needs padding.
-
-        A view of ``values``, or a copy if the window wraps round the origin.
-        """
+        """Return the values of one window of a genome from token ``first`` on; shorter if the window needs padding."""
         piece = values[first : first + self.window_tokens]
         if len(piece) == self.window_tokens or not self.circular or len(values) < self.window_tokens:
             return piece
         return np.concatenate((piece, values[: self.window_tokens - len(piece)]))
+
+
+class WindowItems:
+    """Makes the dataset item of a window.
+
+    ``longest`` is the number of tokens of the longest genome; with ``add_cls`` every window begins with ``[CLS]``.
+    """
+
+    def __init__(
+        self, tiling: WindowTiling, *, add_cls: bool, longest: int, id_dtype: type[np.int16 | np.int32]
+    ) -> None:
+        self.lead = int(add_cls)
+        self._tiling, self._size = tiling, tiling.window_tokens
+        self._width = self._size + self.lead
+        self._id_dtype = id_dtype
+        self._whole = np.ones(self._width, dtype=np.int8)
+        self._no_het = np.zeros(self._width, dtype=np.float32)
+        # Begins at -1, because [CLS] takes the element before the first token.
+        self._own_positions = np.arange(-1, longest, dtype=np.int32)
+        # Position arrays of complete windows by first token, for genomes without reference coordinates. Copying one is
+        # faster than slicing and correcting.
+        whole = range(0, longest - self._size + 1, tiling.stride_tokens)
+        self._own_windows = {first: self._own_window(first) for first in whole}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the constructor's arguments, which are smaller than the precomputed arrays."""
+        make = partial(
+            WindowItems, add_cls=self.lead > 0, longest=len(self._own_positions) - 1, id_dtype=self._id_dtype
+        )
+        return make, (self._tiling,)
+
+    def _own_window(self, first: int) -> NDArray[np.int32]:
+        """Return the positions of a complete window whose tokens are numbered within the genome."""
+        positions = self._own_positions[first - self.lead + 1 : first + self._size + 1].copy()
+        positions[0] = first
+        return positions
+
+    def item(self, row: TokenRow, first: int, number: int) -> Item:
+        """Return the window of a genome that begins at token ``first``, as item ``number``.
+
+        Arrays are ``input_ids``, ``attention_mask`` (int8), ``position_ids`` (int32) and ``het_values`` (float32), each
+        of shape (window_tokens + add_cls,); ``window_index`` is ``number``.
+        """
+        ids, het, positions = row
+        lead = self.lead
+        begin, end = first - lead, first + self._size
+        if begin < 0 or end > len(ids):
+            return self._item_in_parts(row, first, number)
+        # Each array is copied once; [CLS] overwrites the token before the window.
+        input_ids = ids[begin:end].copy()
+        if lead:
+            input_ids[0] = CLS_ID
+        if positions is None:
+            own = self._own_windows.get(first)
+            position_ids = self._own_window(first) if own is None else own.copy()
+        else:
+            position_ids = positions[begin:end].copy()
+            position_ids[0] = positions[first]
+        if het is None:
+            het_values = self._no_het.copy()
+        else:
+            het_values = het[begin:end].copy()
+            if lead:
+                het_values[0] = 0
+        return {
+            "input_ids": input_ids,
+            "attention_mask": self._whole.copy(),
+            "position_ids": position_ids,
+            "het_values": het_values,
+            "window_index": number,
+        }
+
+    def _item_in_parts(self, row: TokenRow, first: int, number: int) -> Item:
+        """Return the item of a window that begins at token 0, wraps round the origin, or is padded."""
+        own = self._own_positions[1 : len(row.input_ids) + 1]
+        cut = self._tiling.cut
+        ids = cut(row.input_ids, first)
+        used = slice(self.lead, self.lead + len(ids))
+        input_ids = np.full(self._width, PAD_ID, dtype=self._id_dtype)
+        position_ids = np.zeros(self._width, dtype=np.int32)
+        het_values = self._no_het.copy()
+        input_ids[used] = ids
+        position_ids[used] = cut(own if row.position_ids is None else row.position_ids, first)
+        if row.het is not None:
+            het_values[used] = cut(row.het, first)
+        if self.lead:
+            input_ids[0], position_ids[0] = CLS_ID, position_ids[1]
+        attention_mask = self._whole.copy()
+        attention_mask[used.stop :] = 0
+        return {
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "position_ids": position_ids,
+            "het_values": het_values,
+            "window_index": number,
+        }

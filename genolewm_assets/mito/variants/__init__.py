@@ -1,7 +1,6 @@
-"""Mitochondrial variants and heteroplasmy on the circular reference.
+"""Mitochondrial variants and heteroplasmy on the circular reference: normal form, joined table, levels per base.
 
-Belongs here: normal form of alleles on the circle, the joined table of gnomAD and ClinVar, heteroplasmy levels per
-base. Does not belong here: reading VCFs (``sources``), tokens (``mito.tokens``).
+Does not belong here: reading VCFs (``sources``), tokens (``mito.tokens``).
 """
 
 import lazy_loader

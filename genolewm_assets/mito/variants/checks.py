@@ -41,12 +41,10 @@ def check_variants(
     reference: str,
     no_gnomad: str | None = None,
 ) -> tuple[CheckResult, ...]:
-    """Run all content checks of ``mito/variants`` on the written tables; returns the checks :data:`VARIANT_CHECKS`.
+    """Run :data:`VARIANT_CHECKS` on the tables of schema ``MITO_VARIANTS`` and ``MITO_SITES``, as written.
 
     Parameters
     ----------
-    variants, sites
-        The tables of schema ``MITO_VARIANTS`` and ``MITO_SITES``, as written.
     gnomad, clinvar
         The tables that were joined.
     counts
@@ -101,11 +99,7 @@ def _check_joined(
 
 
 def _check_sites(rows: list[dict[str, object]], sites: pa.Table, reference: str) -> CheckResult:
-    """Compare the reference bases, and compare the levels of sites with those of alleles.
-
-    The level of a substitution must be reached at its base, the level of a longer allele at one of the bases around it.
-    No site may exceed the levels of the alleles at or around it.
-    """
+    """Compare the reference bases, and the levels of sites with those of the alleles at or around them."""
     agrees = "".join(sites["ref"].to_pylist()) == reference
     agrees &= sites["pos"].to_pylist() == list(range(1, len(reference) + 1))
     if not agrees:

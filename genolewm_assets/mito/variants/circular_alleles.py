@@ -1,15 +1,13 @@
 """Normal form of alleles on a circular contig, also for alleles at or across the origin.
 
-On a linear contig an allele has one normal form (``genome.normalise``). On a circle an equal allele may also be written
-on the other side of the origin, or across it. The normal form on a circle of L bases:
+On a circle of L bases an allele may also be written on the other side of the origin, or across it. Its normal form:
 
 - ``pos``, 1 to L, is the position of the first base of ``ref``;
 - ``ref`` may wrap from base L to base 1, so that ``pos + len(ref) - 1`` may exceed L;
 - both alleles are trimmed, and an insertion or deletion is moved as far left as possible, across the origin too;
 - an insertion or deletion keeps the base before it as anchor; the base before base 1 is base L.
 
-The two normal forms are equal if the linear one does not touch the origin. An insertion or deletion does not move
-across an N of the reference, such as rCRS's placeholder at 3,107, because N differs from every base.
+An insertion or deletion does not move across an N of the reference, such as rCRS's placeholder at 3,107.
 """
 
 from __future__ import annotations
@@ -38,11 +36,9 @@ class ChangedBase(NamedTuple):
 def normalise_on_circle(variant: Variant, reference: bytes) -> Variant:
     """Return the normal form, as in this module's docstring, of an allele whose ``ref`` may wrap across the origin.
 
-    Alleles that trimming and moving convert into each other have one normal form. Two kinds of alleles, which no known
-    genome has, are exceptions. An insertion or deletion of the unit of a contig that repeats this unit all round has no
-    left-most position; its anchor is base 1. A substitution of more than half of the contig could also be written the
-    other way round the circle. IntervalError, AlleleError or ReferenceMismatchError is raised if ``pos`` is beyond the
-    contig, ``ref`` is longer than it or differs from ``reference``.
+    An insertion or deletion of the unit of a contig that repeats this unit all round has no left-most position; its
+    anchor is base 1. IntervalError, AlleleError or ReferenceMismatchError is raised if ``pos`` is beyond the contig,
+    ``ref`` is longer than it or differs from ``reference``.
     """
     length = len(reference)
     _check_on_circle(variant, length)
@@ -65,8 +61,7 @@ def move_right_on_circle(variant: Variant, reference: bytes) -> Variant:
     """Return an insertion or deletion moved as far 3' as possible, as in standard names (``309.1C``, ``8281-8289d``).
 
     It is trimmed and keeps the base before it as anchor; other alleles are returned in the normal form. The 3' rule:
-    Wilson et al. 2002; HGVS. The allele is left-aligned on the reversed circle. Errors are those of
-    :func:`normalise_on_circle`.
+    Wilson et al. 2002; HGVS. Errors are those of :func:`normalise_on_circle`.
     """
     found = normalise_on_circle(variant, reference)
     if len(found.ref) == len(found.alt) or 1 not in {len(found.ref), len(found.alt)} or found.ref[0] != found.alt[0]:

@@ -1,8 +1,4 @@
-"""Convert the heteroplasmy calls of one sample to a level for each base of its genome.
-
-Not here: reading calls (``sources.mito.heteroplasmy``), reference coordinates of a genome's bases
-(``mito.genomes.alignment``), pooling of levels into tokens (``mito.tokens``), levels of the population (``join``).
-"""
+"""Convert the heteroplasmy calls of one sample to a level for each base of its genome."""
 
 from __future__ import annotations
 
@@ -35,8 +31,6 @@ class HeteroplasmyCall(NamedTuple):
 
     Attributes
     ----------
-    sample
-        Name of the sample.
     pos, ref, alt
         POS (1-based), REF and ALT of the VCF; ``alt`` may be symbolic (``*``, ``<DEL>``).
     level
@@ -82,8 +76,6 @@ def levels_of_genome(
         Calls of one sample.
     reference
         One turn of the circle that calls and coordinates refer to, upper-case ASCII.
-    genome
-        Genome of the same sample, with its reference coordinates.
 
     Returns
     -------
@@ -123,10 +115,7 @@ def levels_of_genome(
 
 
 def _differing_share(shares: Mapping[str, float], own: str, default: str) -> float:
-    """Return the share of the copies that differ from the genome's own base at a place.
-
-    Copies without a called allele have the base ``default``.
-    """
+    """Return the share of the copies that differ from the genome's own base; uncalled copies have ``default``."""
     if own and own not in "ACGT":
         own = default
     if own in shares and own != default:
@@ -187,10 +176,7 @@ def _allele(call: HeteroplasmyCall, reference: bytes) -> Variant | CallDrop:
 
 
 def _ordered_places(genome: CirclePlacement, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return sort keys of the bases' places, ascending, and the indices of the bases in that order.
-
-    Both are int64, shape (n_bases,).
-    """
+    """Return sort keys of the bases' places, ascending, and the indices of the bases in that order, both int64."""
     shape = (len(genome.sequence),)
     coordinates, insertion = np.asarray(genome.coordinates), np.asarray(genome.insertion)
     if coordinates.shape != shape or insertion.shape != shape:

@@ -1,7 +1,6 @@
 """Join the mitochondrial alleles of gnomAD and ClinVar, and tabulate the population's alleles at each reference site.
 
-Not here: reading the sources (``sources.gnomad``, ``sources.clinvar``), levels of one genome (``heteroplasmy``). The
-population's level ``pop_hl`` is never used as the ``het`` of a genome, because it describes other samples.
+The population's level ``pop_hl`` is never used as the ``het`` of a genome, because it describes other samples.
 """
 
 from __future__ import annotations
@@ -55,8 +54,6 @@ def join_variants(
         Rows of the mitochondrial contig, with the columns of the shards' schemas; either may be empty.
     reference
         The complete circular contig, upper-case ASCII.
-    chrom
-        Canonical name of the contig.
 
     Returns
     -------
@@ -77,7 +74,7 @@ def join_variants(
     If several rows of a source are one allele on the circle, one row is kept. Counts are not summed, because a sample
     may have been counted under both forms. gnomAD: the row with FILTER PASS, then the one with most carriers is kept.
     ClinVar: the row with most evidence is kept, and rows of equal evidence whose classes differ have the class of both
-    (:mod:`~genolewm_assets.variants.evidence`). Of equal rows the first is kept.
+    (:mod:`~genolewm_assets.variants.settle`). Of equal rows the first is kept.
     """
     gnomad_members, counts = _members("gnomad", gnomad, reference=reference, chrom=chrom)
     clinvar_members, further = _members("clinvar", clinvar, reference=reference, chrom=chrom)
@@ -106,7 +103,7 @@ def join_variants(
 
 
 def tabulate_sites(variants: pa.Table, reference: bytes, *, chrom: str) -> pa.Table:
-    """Return a table of the alleles and levels of the population at each base of the reference.
+    """Return schema ``MITO_SITES``, the alleles and levels of the population: row i is the base at ``pos`` i + 1.
 
     Parameters
     ----------
@@ -114,11 +111,6 @@ def tabulate_sites(variants: pa.Table, reference: bytes, *, chrom: str) -> pa.Ta
         Table of schema ``MITO_VARIANTS``.
     reference, chrom
         As in :func:`join_variants`.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``MITO_SITES``; row i is the base at ``pos`` i + 1. ``pop_hl`` is float32, shape (n_bases,).
 
     Notes
     -----

@@ -1,7 +1,4 @@
-"""Schemas of the mitochondrial tables of variants and of reference sites.
-
-Not here: the code that fills the tables (``join``).
-"""
+"""Schemas of the mitochondrial tables of variants and of reference sites."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Simulated alleles with population counts and clinical assertions, and their gnomAD-style and ClinVar-style VCF text.
 
-Here: alleles of chrM and the linear contigs, and the records that contain them. Not here: sequences
-(``sample.genome``), calls of individual mitochondrial genomes (``sample.mito``).
+Not here: sequences (``sample.genome``), calls of individual mitochondrial genomes (``sample.mito``).
 """
 
 import lazy_loader

@@ -48,11 +48,7 @@ _FIRST_ID = 990_000_001
 
 @dataclass(frozen=True, slots=True)
 class ClinicalAllele:
-    """One allele with its assertions in the two releases.
-
-    ``allele`` is normalised. ``first`` and ``second`` are None for a release without the allele. ``first_id`` and
-    ``second_id`` are its VariationIDs; they differ for two alleles.
-    """
+    """One normalised allele with its assertions in the two releases, None for one without it, and its VariationIDs."""
 
     allele: Variant
     genes: str

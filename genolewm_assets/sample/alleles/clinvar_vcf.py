@@ -55,10 +55,8 @@ _TYPES = {
 class ClinvarPlants:
     """Number of irregular records of each kind in a release.
 
-    ``missing_alt``, ``iupac``, ``mismatches``, ``duplicates`` and ``unplaced`` are added records that a reader must
-    reject or skip: ALT ``.``, an ambiguity code as ALT, a wrong REF, a second copy, another contig. The others change
-    regular records: indels shifted right, alleles padded with flanking bases, records without CLNSIG, with CLNSIGINCL,
-    with somatic fields.
+    The first four kinds and ``unplaced`` are added records that a reader must reject or skip; the others change regular
+    records.
     """
 
     missing_alt: int = 3
@@ -75,11 +73,7 @@ class ClinvarPlants:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One release.
-
-    ``day`` is its date, ``contig_names`` maps canonical contig names to those of the file, and ``old`` selects the
-    wording, fields and assertions of the first release.
-    """
+    """One release; ``contig_names`` maps canonical names to its own, ``old`` selects the content of the first one."""
 
     day: date
     contig_names: Mapping[str, str]
@@ -123,13 +117,7 @@ class _Line:
 
 
 def clinvar_text(release: Release, entries: Sequence[ClinicalAllele], texts: Mapping[str, str]) -> bytes:
-    """Return the text of the VCF of a release.
-
-    Parameters
-    ----------
-    texts
-        Upper-case sequence of each contig, by canonical name, in genome order.
-    """
+    """Return the text of the VCF of a release, given the upper-case sequence of each contig in genome order."""
     lines = [*_entry_lines(release, entries, texts), *_planted_lines(release, entries, texts)]
     lines.sort(key=lambda line: (line.order, line.pos, line.ref, line.alt, line.record_id))
     fields = _INFO if release.old else (*_INFO, *_SOMATIC_INFO)

@@ -42,11 +42,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Field names and filters of one gnomAD release.
-
-    ``suffix`` is appended to AC, AN and AF; ``top`` names the fields of the group with the highest frequency;
-    ``source`` is part of the header; ``filters`` are ids and descriptions of FILTER values.
-    """
+    """Suffix of AC, AN and AF, name of the highest frequency, and header of one gnomAD release."""
 
     suffix: str
     top: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,15 +32,8 @@ _LAYOUT = Layout(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MitoSites:
-    """Alleles of chrM, sorted by (pos, ref, alt) and unique."""
-
-    alleles: tuple[Variant, ...]
-
-
-def simulate_mito_sites(contig: SimulatedContig) -> MitoSites:
-    """Return the alleles of chrM: 95 % substitutions (90 % of them transitions) and 5 % indels, none near the N."""
+def simulate_mito_sites(contig: SimulatedContig) -> tuple[Variant, ...]:
+    """Return the alleles of chrM, sorted and unique: 95 % substitutions, mostly transitions, and 5 % indels."""
     draws = Draws(_KEY, 10)
     clear = np.convolve(contig.codes == UNKNOWN, np.ones(41, dtype=np.int64), mode="same") == 0
     clear[:20] = clear[-20:] = False
@@ -62,12 +55,12 @@ def simulate_mito_sites(contig: SimulatedContig) -> MitoSites:
         if indel[i]:
             allele = normalise(allele, sequence)
         found[allele.pos, allele.ref, allele.alt] = allele
-    return MitoSites(tuple(found[k] for k in sorted(found)))
+    return tuple(found[k] for k in sorted(found))
 
 
-def mito_vcf(contig: SimulatedContig, sites: MitoSites) -> bytes:
+def mito_vcf(contig: SimulatedContig, sites: Sequence[Variant]) -> bytes:
     """Return the text of the gnomAD-style VCF of chrM, including the irregular records."""
-    n = len(sites.alleles)
+    n = len(sites)
     draws = Draws(_KEY, 20)
     filters = [_FILTERS[k] for k in draws.choose(_FILTER_WEIGHTS, n).tolist()]
     seen = np.array(["npg" not in f for f in filters])
@@ -83,7 +76,7 @@ def mito_vcf(contig: SimulatedContig, sites: MitoSites) -> bytes:
     level = np.where(ac_hom > 0, 0.95 + 0.05 * draws.uniform(n), 0.1 + 0.85 * draws.uniform(n))
     max_hl = np.where(ac_hom + ac_het > 0, level, 0.0)
     fields = _fields(ac_hom, ac_het, an, max_hl)
-    records = [Record(a.pos, a.ref, (a.alt,), (i,)) for i, a in enumerate(sites.alleles)]
+    records = [Record(a.pos, a.ref, (a.alt,), (i,)) for i, a in enumerate(sites)]
     records += _plant(contig, sites, filters)
     records.sort(key=lambda r: (r.pos, r.ref, r.alts))
     return gnomad_text(contig, _LAYOUT, records, filters, fields)
@@ -103,12 +96,12 @@ def _fields(ac_hom: I64, ac_het: I64, an: I64, max_hl: NDArray[np.float64]) -> l
     ]
 
 
-def _plant(contig: SimulatedContig, sites: MitoSites, filters: list[str]) -> list[Record]:
+def _plant(contig: SimulatedContig, sites: Sequence[Variant], filters: list[str]) -> list[Record]:
     """Return records that no shard may contain: a wrong REF, a copy in another spelling, a deletion of the N."""
-    passing = [i for i, a in enumerate(sites.alleles) if a.is_snv and filters[i] == "PASS"]
+    passing = [i for i, a in enumerate(sites) if a.is_snv and filters[i] == "PASS"]
     text = contig.sequence.decode("ascii")
     wrong_at, copied_at = passing[len(passing) // 3], passing[len(passing) // 2]
-    wrong, copied = sites.alleles[wrong_at], pad(sites.alleles[copied_at], text, 2, 3)
+    wrong, copied = sites[wrong_at], pad(sites[copied_at], text, 2, 3)
     base = next(b for b in "ACGT" if b not in (wrong.ref, wrong.alt))
     unknown = int(np.flatnonzero(contig.codes == UNKNOWN)[0])
     deleted = text[unknown - 1 : unknown + 1]

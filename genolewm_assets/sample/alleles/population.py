@@ -29,11 +29,11 @@ _DRIFT_ELSE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Callset:
-    """Genetic ancestry groups of a call set, their numbers of individuals, and FILTER values with weights.
+    """Genetic ancestry groups of a call set, their numbers of individuals, and FILTER values with weights, PASS first.
 
     The numbers of individuals are even, so that half of each group's alleles belong to a whole number of individuals.
-    The first FILTER value is PASS. ``genomes`` are those among the individuals of a joint call set whose genome was
-    sequenced; where exomes are not called, only they have genotypes. Otherwise it is empty.
+    ``genomes`` are those of a joint call set whose genome was sequenced; where exomes are not called, only they have
+    genotypes.
     """
 
     groups: tuple[str, ...]
@@ -66,9 +66,9 @@ JOINT_V4 = Callset(
 class Counts:
     """Counts per allele.
 
-    ``ac``, ``an`` and ``nhomalt`` are int64, shape (groups, alleles); ``filters`` has one text per allele. ``borders``
-    are the indices of four alleles at thresholds: AF exactly 1 %, one copy less, AN exactly half of the largest
-    possible (of a joint call set in both assays), just less. ``outside`` tells which alleles only genomes have.
+    ``ac``, ``an`` and ``nhomalt`` are int64, shape (groups, alleles). ``borders`` are the indices of four alleles at
+    thresholds: AF exactly 1 %, one copy less, AN exactly half of the largest possible (of a joint call set in both
+    assays), just less. ``outside`` tells which alleles only genomes have.
     """
 
     callset: Callset
@@ -96,11 +96,8 @@ class Counts:
 def simulate_counts(sites: Sites, head: I64, callset: Callset, *, key: int) -> Counts:
     """Draw the counts of every allele.
 
-    Parameters
-    ----------
-    head
-        Index of the first allele of the record that contains the allele, int64, shape (alleles,). The alleles of a
-        record share AN and FILTER, and the sum of their AC is at most AN.
+    ``head`` is the index of the first allele of the allele's record, shape (alleles,). The alleles of a record share AN
+    and FILTER, and the sum of their AC is at most AN.
     """
     draws = Draws(key, 20)
     n = len(sites.alleles)

@@ -21,11 +21,9 @@ _LETTERS = "ACGT"
 
 @dataclass(frozen=True, slots=True)
 class Sites:
-    """Alleles of a contig, sorted by (pos, ref, alt) and unique.
+    """Alleles of a contig, sorted by (pos, ref, alt) and unique, and the number of the haplotype that has each.
 
-    ``background`` is the number of the haplotype that has the allele, int64, shape (alleles,), in [0, n_backgrounds).
-    The common alleles of a cluster are on two haplotypes; each rare allele has its own. The first ``n_common``
-    haplotypes are common.
+    The common alleles of a cluster are on two of the first ``n_common`` haplotypes; each rare allele has its own.
     """
 
     alleles: tuple[Variant, ...]
@@ -40,17 +38,7 @@ class Sites:
 
 
 def simulate_sites(contig: SimulatedContig, *, clusters: int, rare: int, key: int) -> Sites:
-    """Return the alleles of a contig: clusters of common alleles, and rare alleles.
-
-    Parameters
-    ----------
-    clusters
-        Number of clusters of 1-9 common alleles within 900 bp.
-    rare
-        Approximate number of rare alleles.
-    key
-        Key of the random stream.
-    """
+    """Return clusters of 1-9 common alleles within 900 bp of a contig, and about ``rare`` rare alleles."""
     draws = Draws(key, 10)
     callable_bases = _callable_positions(contig)
     common_at, common_background = _cluster_positions(callable_bases, clusters, draws)

@@ -72,10 +72,7 @@ def merge(alleles: tuple[Variant, ...], rows: tuple[int, ...], text: str) -> Rec
 
 
 def choose_heads(sites: Sites, plants: Plants, *, key: int) -> I64:
-    """Return for each allele the index of the first allele of its record, int64, shape (alleles,).
-
-    ``plants.merged`` records have two alleles within 8 bp; all other records have one. No allele is merged twice.
-    """
+    """Return for each allele the index of the first allele of its record; ``plants.merged`` have two, within 8 bp."""
     pos = sites.pos
     close = np.flatnonzero(np.diff(pos) <= _NEIGHBOUR_BP)
     apart = close[np.concatenate([[True], np.diff(close) > 1])]
@@ -90,13 +87,8 @@ def spell_records(
 ) -> list[Record]:
     """Return the records of a contig in file order.
 
-    Parameters
-    ----------
-    well_called
-        Alleles that a reader keeps, bool, shape (alleles,). Rejected records are made from these only, so that each has
-        exactly one reason to be rejected.
-    text
-        Upper-case sequence of the contig.
+    Rejected records are made from ``well_called`` alleles only, which a reader keeps, so that each has exactly one
+    reason to be rejected.
     """
     draws = Draws(key, 31)
     alleles = sites.alleles

@@ -1,7 +1,6 @@
 """The simulated forensic run: an invented kit, its panel files, and the injections of one run as ABIF bytes.
 
-Belongs here: the kit, traces with known genotypes and artefacts, the writer of ABIF files. Does not belong here:
-readers of such files (``forensic``), real kits or profiles (nowhere in this repository).
+Not here: readers of such files (``forensic``), real kits or profiles (nowhere in this repository).
 """
 
 import lazy_loader

@@ -89,12 +89,7 @@ def _add(trace: npt.NDArray[np.float64], scan: float, rfu: float, half_width: fl
 
 
 def injection_bytes(
-    raw: npt.NDArray[np.int16],
-    analysed: npt.NDArray[np.int16],
-    *,
-    injection: int,
-    sample: str,
-    kind: str,
+    raw: npt.NDArray[np.int16], analysed: npt.NDArray[np.int16], *, injection: int, sample: str, kind: str
 ) -> bytes:
     """Return the file of an injection."""
     off_scale = saturated_scans(raw)

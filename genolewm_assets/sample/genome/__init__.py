@@ -1,7 +1,6 @@
 """The simulated genome: contigs, repeats, genes and transcripts, and the random streams of the whole sample.
 
-Here: sequences and coordinates. Not here: alleles (``sample.alleles``), mitochondrial genomes of individuals
-(``sample.mito``), the corpus (``sample.corpus``).
+Not here: alleles (``sample.alleles``), mitochondrial genomes of individuals, the corpus (``sample.corpus``).
 """
 
 import lazy_loader

@@ -8,8 +8,8 @@ from .genes import Gene as Gene
 from .genes import codon_change as codon_change
 from .reference import UNKNOWN as UNKNOWN
 from .reference import SimulatedContig as SimulatedContig
+from .reference import Transcript as Transcript
+from .reference import read_sense as read_sense
 from .reference import simulate_reference as simulate_reference
 from .reference import spans_of as spans_of
-from .transcripts import Transcript as Transcript
-from .transcripts import read_sense as read_sense
-from .transcripts import splice as splice
+from .reference import splice as splice

@@ -1,8 +1,7 @@
 """Random numbers that are equal under every NumPy release and on every processor.
 
-NumPy guarantees the raw output of its bit generators, but not the values that ``Generator`` derives from it (NEP 19),
-and its ``log`` and ``exp`` differ in the last bit between instruction sets. All simulated values therefore come from
-``PCG64.random_raw`` through operations that IEEE 754 defines exactly.
+NumPy guarantees only the raw output of its bit generators (NEP 19), and its ``log`` and ``exp`` differ between
+instruction sets. All values come from ``PCG64.random_raw`` by operations that IEEE 754 defines exactly.
 """
 
 from __future__ import annotations
@@ -16,13 +15,7 @@ SEED = 20_240_107
 
 
 class Draws:
-    """One independent stream of random numbers.
-
-    Parameters
-    ----------
-    key
-        Integers that identify the stream, such as contig and purpose; equal keys give equal streams.
-    """
+    """One independent stream of random numbers; equal keys, such as contig and purpose, give equal streams."""
 
     def __init__(self, *key: int) -> None:
         self._bits = np.random.PCG64(np.random.SeedSequence([SEED, *key]))

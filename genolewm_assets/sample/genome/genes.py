@@ -23,11 +23,9 @@ TAIL_BP = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Gene:
-    """A gene and its coding bases.
+    """A gene, and its coding bases in the order of translation as 0-based positions: int64, shape (coding bases,).
 
-    ``exons`` are 0-based half-open and ascending. ``coding`` is int64, shape (coding bases,): 0-based positions in the
-    order of translation, which is descending on the reverse strand. Both are empty for mitochondrial genes, which have
-    no exon model.
+    Exons are 0-based half-open and ascending. Mitochondrial genes have no exon model.
     """
 
     contig: str
@@ -42,10 +40,7 @@ class Gene:
 
 
 def write_gene(codes: Codes, contig: str, plan: GenePlan, draws: Draws) -> Gene:
-    """Write the exons of a gene into a contig in place, and return the gene.
-
-    Exons consist of whole codons and are spread over the gene without its tails of 5 kb.
-    """
+    """Write the exons of a gene, whole codons without its tails of 5 kb, into a contig in place; return the gene."""
     size = plan.end - plan.start
     count = 8 + size // 10_000
     lengths = 3 * draws.between(30, 81, count)
@@ -79,17 +74,7 @@ def _coding_sequence(n: int, draws: Draws) -> Codes:
 
 
 def codon_change(gene: Gene, codes: Codes, index: int, alt_code: int) -> str:
-    """Return the Sequence Ontology term of a substitution in a codon.
-
-    Parameters
-    ----------
-    codes
-        Base codes of the contig, uint8, shape (bases,).
-    index
-        Index into ``gene.coding``.
-    alt_code
-        New base code on the forward strand.
-    """
+    """Return the Sequence Ontology term of a new forward base at an index into ``gene.coding``, on a contig's codes."""
     first = index - index % 3
     triplet = codes[gene.coding[first : first + 3]].astype(np.int64)
     changed = triplet.copy()

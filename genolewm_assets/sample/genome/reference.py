@@ -6,7 +6,7 @@ duplications and gaps. No base is copied from a real genome.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,11 +38,7 @@ _LINE_BASES = 60
 
 @dataclass(frozen=True, slots=True)
 class SimulatedContig:
-    """One contig as base codes and masks over its 0-based positions.
-
-    ``codes`` is uint8, shape (bases,): A 0, C 1, G 2, T 3, N 4. The masks ``repeat``, ``low_complexity``,
-    ``duplicated`` and ``excluded`` are bool, shape (bases,).
-    """
+    """One contig as base codes, uint8, A 0, C 1, G 2, T 3, N 4, and as masks, bool, over its 0-based positions."""
 
     name: str
     codes: Codes
@@ -173,3 +169,42 @@ def _simulate_mitochondrion() -> SimulatedContig:
     genes = tuple(Gene("chrM", plan, (), np.zeros(0, dtype=np.int64)) for plan in CHRM_GENES)
     masks = [np.zeros(CHRM_LENGTH, dtype=np.bool_) for _ in range(4)]
     return SimulatedContig("chrM", codes, masks[0], masks[1], masks[2], masks[3], genes)
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A spliced transcript.
+
+    ``codes`` are its base codes from 5' to 3', uint8, shape (bases,). ``span`` is its 0-based half-open interval on the
+    contig, introns included. ``junctions`` are the offsets in ``codes`` where introns were removed.
+    """
+
+    codes: Codes
+    span: Span
+    junctions: tuple[int, ...]
+
+
+def read_sense(contig: SimulatedContig, span: Span, strand: str) -> Codes:
+    """Return the base codes of a 0-based half-open interval in the orientation of a strand; code 4 (N) stays 4."""
+    codes = contig.codes[slice(*span)]
+    if strand == "+":
+        return codes
+    return np.where(codes > 3, codes, 3 - codes)[::-1].astype(np.uint8)
+
+
+def splice(contig: SimulatedContig, gene: Gene, exons: Sequence[int], utr5_bp: int, utr3_bp: int) -> Transcript:
+    """Return the transcript of ascending exon numbers, in the order of transcription, with untranslated ends."""
+    start, end = gene.span
+    forward = gene.plan.strand == "+"
+    edges = [(a - start, b - start) if forward else (end - b, end - a) for a, b in gene.exons][:: 1 if forward else -1]
+    chosen = [edges[number] for number in exons]
+    chosen[0] = (chosen[0][0] - utr5_bp, chosen[0][1])
+    chosen[-1] = (chosen[-1][0], chosen[-1][1] + utr3_bp)
+    sense = read_sense(contig, gene.span, gene.plan.strand)
+    ends = np.cumsum([b - a for a, b in chosen])
+    first, last = chosen[0][0], chosen[-1][1]
+    return Transcript(
+        np.concatenate([sense[a:b] for a, b in chosen]),
+        (start + first, start + last) if forward else (end - last, end - first),
+        tuple(int(at) for at in ends[:-1]),
+    )

@@ -1,7 +1,6 @@
 """Simulated mitochondrial genomes of individuals and their heteroplasmy, as FASTA, GenBank and VCF.
 
-Here: genomes as differences from chrM, and their files. Not here: chrM itself (``sample.genome``), its population
-variants (``sample.alleles``).
+Not here: chrM itself (``sample.genome``), its population variants (``sample.alleles``).
 """
 
 import lazy_loader

@@ -49,11 +49,7 @@ class MixedSite:
 
 @dataclass(frozen=True, slots=True)
 class MitoGenome:
-    """One simulated genome as differences from chrM; sites are 0-based positions on chrM.
-
-    ``substituted`` maps a site to its base, ``inserted`` maps a site to the bases inserted after it, ``deleted`` are
-    the deleted sites, and ``mixed`` the heteroplasmic substitutions.
-    """
+    """One simulated genome as differences from chrM at 0-based sites; ``inserted`` bases come after their site."""
 
     name: str
     haplogroup: str

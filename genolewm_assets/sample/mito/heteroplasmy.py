@@ -1,8 +1,7 @@
-"""Heteroplasmy VCFs of simulated mitochondrial genomes, in the layouts of two callers.
+"""Heteroplasmy VCFs of simulated mitochondrial genomes: ``AF`` as in Mutect2, one per ALT, or ``HL`` as in gnomAD.
 
-The FORMAT field has the levels: ``AF``, one per ALT, as in Mutect2's mitochondrial mode, or ``HL``, one per record, as
-in gnomAD's call set. Homoplasmic differences are called too. Added on purpose: a record with two ALTs (AF only), a
-heteroplasmic deletion, a call that does not pass FILTER, a genome without a call at a site.
+Added on purpose: a record with two ALTs (AF only), a heteroplasmic deletion, a call that does not pass FILTER, a genome
+without a call at a site.
 """
 
 from __future__ import annotations
@@ -94,10 +93,7 @@ def _alleles(contig: SimulatedContig, genome: MitoGenome) -> Iterator[tuple[Vari
 
 
 def _free_sites(contig: SimulatedContig, members: Sequence[MitoGenome]) -> dict[int, int]:
-    """Return for each start of a search the first 1-based position at or after it at which no genome differs.
-
-    The base differs from the next one, so that a deletion of the next base is left-aligned.
-    """
+    """Return by start of a search the first 1-based position without a difference whose base differs from the next."""
     text = contig.sequence.decode("ascii")
     taken = {site + 1 for g in members for site in (*g.substituted, *(m.site for m in g.mixed))}
     found = {}

@@ -1,7 +1,6 @@
 """Read a YAML catalogue as validated settings.
 
-Belongs here: the sections of the catalogue, their field types and the messages of errors. Does not belong here: reading
-the sources that a catalogue names (the other rooms of ``sources``), the assets built from them (``defs``).
+Not here: reading what a catalogue names (the other rooms of ``sources``), the assets built from it (``defs``).
 """
 
 import lazy_loader

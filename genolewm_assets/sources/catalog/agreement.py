@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from genolewm_assets.errors import CatalogError, ConfigurationError, UnknownContigError
 from genolewm_assets.genome import Contig
-from genolewm_assets.lewm.packages import MIX_TOLERANCE, REFERENCE_ORIGIN, Shares, present_shares
+from genolewm_assets.packages import MIX_TOLERANCE, REFERENCE_ORIGIN, Shares, present_shares
 from genolewm_assets.sources.catalog.catalog import Catalog
 
 
@@ -50,8 +50,7 @@ def find_contradictions(catalog: Catalog) -> Iterator[ConfigurationError]:
 def find_impossible_shares(catalog: Catalog) -> Iterator[CatalogError]:
     """Yield an error for each share of the mix that no package can serve, because its source is not in the catalogue.
 
-    Packages with such a share fail the check ``mix_served``. There are none to fail without an encoder, without
-    packaged releases, and where ``mix_declared: true`` accepts any share.
+    No share is impossible without an encoder, without packaged releases, and where ``mix_declared: true`` accepts any.
     """
     mix = catalog.packages.policy
     served = mix.wanted if mix.declared is None else mix.declared

@@ -1,8 +1,7 @@
 """Catalogues: YAML files that name the genome, its contigs and every source of a data set.
 
-Dagster definitions read a catalogue at import, so this module imports neither pysam nor fsspec and opens no file but
-the YAML. An invalid catalogue raises one :class:`CatalogError` with the file and the path of the key, such as
-``grch38.yaml (genome.contigs[3].md5)``.
+Dagster definitions read a catalogue at import, so this module imports neither pysam nor fsspec. An invalid catalogue
+raises one :class:`CatalogError` with the file and the path of the key: ``grch38.yaml (genome.contigs[3].md5)``.
 """
 
 from __future__ import annotations
@@ -31,12 +30,26 @@ from genolewm_assets.sources.catalog.fields import (
     refusal,
 )
 from genolewm_assets.sources.catalog.forensic import ForensicSection
-from genolewm_assets.sources.catalog.haplotypes import HaplotypesSection
 from genolewm_assets.sources.catalog.mito import MitoSection
 from genolewm_assets.sources.catalog.strict_yaml import read_yaml
 from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSection, PackagesSection, check_t0
 from genolewm_assets.sources.files import SCHEME
 from genolewm_assets.variants import MAX_REF_MISMATCH_FRACTION, MIN_AF, MIN_AN_FRACTION, in_order, is_before
+
+
+class HaplotypeSource(Section):
+    """A VCF with the phased genotypes of one contig; ``md5: published`` reads the ``.md5`` file beside it."""
+
+    url: Url
+    release: FolderName
+    md5: FileMd5 | None = None
+
+
+class HaplotypesSection(Section):
+    """Phased genotypes by contig; on a contig without a source, haplotype blocks are formed by distance alone."""
+
+    sources: dict[str, HaplotypeSource] = Field(default_factory=dict)
+
 
 #: Folder of the catalogues that ship with the package.
 BUILT_IN_FOLDER = Path(__file__).resolve().parents[2] / "catalogs"
@@ -150,12 +163,11 @@ class WindowsSection(Section):
 
 
 class GnomadSource(Section):
-    """The gnomAD VCF of one contig.
+    """The gnomAD VCF of one contig; ``md5`` is the MD5 of the file, or ``published`` if ``<url>.md5`` states it.
 
-    ``md5`` is the MD5 of the file, or ``published`` if ``<url>.md5`` states it. ``accept_unfiltered`` keeps records
-    whose FILTER is ``.``. ``joint_rescue`` keeps alleles of joint files that fail the filters of one data type only,
-    with the frequencies of the other. ``read: ranges`` reads only the contig's part of a remote indexed file instead of
-    downloading the file; an ``md5`` cannot be checked then, so none may be given.
+    ``accept_unfiltered`` keeps records whose FILTER is ``.``. ``joint_rescue`` keeps alleles of joint files that fail
+    the filters of one data type only, with the frequencies of the other. ``read: ranges`` reads only the contig's part
+    of a remote indexed file, of which no ``md5`` can be checked.
     """
 
     url: Url
@@ -187,10 +199,7 @@ class GnomadSection(Section):
 
 
 class FreshnessSection(Section):
-    """Greatest age in days of the newest release that is built.
-
-    The check ``newest_release_built`` warns beyond ``warn_days`` and is an error beyond ``fail_days``.
-    """
+    """Age in days of the newest release built beyond which the check ``newest_release_built`` warns, or is an error."""
 
     warn_days: Annotated[float, Field(gt=0, le=36_525)] = 35
     fail_days: Annotated[float, Field(gt=0, le=36_525)] = 45
@@ -237,10 +246,7 @@ class ClinvarSection(Section):
                 raise refusal(
                     "predecessor is not earlier", key=f"predecessors.{later}", expected=f"before {later}", got=earlier
                 )
-        named = {
-            "packaged": self.packaged or (),
-            "predecessors": (*self.predecessors, *self.predecessors.values()),
-        }
+        named = {"packaged": self.packaged or (), "predecessors": (*self.predecessors, *self.predecessors.values())}
         for name, keys in named.items():
             unknown = in_order(set(keys) - set(self.releases or keys))
             if unknown:
@@ -250,11 +256,7 @@ class ClinvarSection(Section):
 
 
 class Catalog(Section):
-    """A validated catalogue.
-
-    URLs are kept as written, so that recipes do not depend on the folder of the catalogue; :meth:`resolve_url` returns
-    the URL or path to read from.
-    """
+    """A validated catalogue; URLs are kept as written, so that recipes do not depend on the catalogue's folder."""
 
     name: FolderName
     base: Url = "."
@@ -294,20 +296,10 @@ class Catalog(Section):
         return self.windows.window_profile
 
     def resolve_url(self, url: str, *, root: Path) -> str:
-        """Return the absolute URL or path for a URL of this catalogue.
+        """Return the URL, or the absolute path, that a URL of this catalogue stands for.
 
-        Parameters
-        ----------
-        url
-            URL or path as the catalogue writes it.
-        root
-            Folder that replaces ``{root}``.
-
-        Returns
-        -------
-        str
-            A URL with a scheme, or an absolute path. A relative path is joined to ``base``, and a relative ``base``
-            to the folder of the catalogue file.
+        A relative path is joined to ``base``, and a relative ``base`` to the folder of the catalogue file; ``root``
+        replaces ``{root}``.
         """
         place, base = (text.replace("{root}", str(root.absolute())) for text in (url, self.base))
         if SCHEME.match(place):
@@ -358,12 +350,7 @@ def built_in_catalogs() -> tuple[str, ...]:
 
 
 def load_catalog(name_or_path: str | Path) -> Catalog:
-    """Read and validate a catalogue.
-
-    Parameters
-    ----------
-    name_or_path
-        A built-in name (``sample``, ``grch38``) or the path of a YAML file.
+    """Read and validate a built-in catalogue (``sample``, ``grch38``), or a YAML file.
 
     Raises
     ------

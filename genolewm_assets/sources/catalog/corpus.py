@@ -8,8 +8,8 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from genolewm_assets.genome import WindowProfile
-from genolewm_assets.lewm.corpus import CorpusParams, CorpusSource
 from genolewm_assets.sources.catalog.fields import Section, Share, Url, refusal
+from genolewm_assets.windows.corpus import CorpusParams, CorpusSource
 
 #: Names of the configurations of the corpus.
 CORPUS_SOURCES = tuple(source.value for source in CorpusSource)
@@ -18,22 +18,18 @@ _CORPUS = CorpusParams()
 
 
 class CorpusSourceEntry(Section):
-    """One configuration of the corpus; ``url`` is a Parquet file, a folder of them, or a pattern with ``*``.
-
-    ``revision`` is the commit or tag of the data set that the files were taken from, if it is pinned.
-    """
+    """A Parquet file, a folder of them or a pattern with ``*``; ``revision`` is the commit or tag that they are of."""
 
     url: Url
     revision: Annotated[str, Field(min_length=1)] | None = None
 
 
 class CorpusSection(Section):
-    """The pretraining corpus: files, the share of records used, and the tiling.
+    """The pretraining corpus: files, the share of records used, and the tiling; a source not listed has no partition.
 
     ``slice_fraction`` is the share of records used, chosen by hash of their ids with ``seed``. With ``short_windows`` a
     sequence too short for the window profile gives one shorter window. ``max_faulty_fraction`` is the largest share of
-    the rows of a source that may be at fault; they are counted and left out. A source that is not listed has no
-    partition.
+    the rows of a source that may be at fault; they are counted and left out.
     """
 
     slice_fraction: Annotated[float, Field(gt=0, le=1)] = _CORPUS.slice_fraction

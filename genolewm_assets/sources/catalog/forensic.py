@@ -18,11 +18,11 @@ Patterns: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
 class ForensicSection(PolicySection):
     """Run folders of instrument files; without ``runs`` there are no profiles.
 
-    Each folder in ``runs`` is one run and one partition. ``panels`` are the kit's panel and bin file of GeneMapper, or
-    one XML file of OSIRIS or GeneMarker; ``panel`` names the panel if the files have several. A folder is taken when it
-    holds the file ``complete_marker``, or when nothing in it changed for ``settle_minutes`` and every instrument file
-    is whole. The other keys are those of :class:`~genolewm_assets.forensic.runs.RunRules`; of the names,
-    ``negative_control: optional`` accepts runs without one. The folder is looked at every ``look_every_s`` seconds.
+    Each folder in ``runs`` is one run and one partition, looked for every ``look_every_s`` seconds. ``panels`` are the
+    kit's panel and bin file of GeneMapper, or one XML file of OSIRIS or GeneMarker; ``panel`` names the panel if the
+    files have several. A folder is taken when it holds the file ``complete_marker``, or when nothing in it changed for
+    ``settle_minutes`` and every instrument file is whole. ``negative_control: optional`` accepts runs without one. The
+    other keys are those of :class:`~genolewm_assets.forensic.runs.RunRules`.
     """
 
     runs: Url | None = None

@@ -9,18 +9,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.holdouts import HoldoutPolicy, TemporalSetting
-from genolewm_assets.lewm.packages import (
-    EDIT_SHARES,
-    MAX_VISITS,
-    NOT_STATED,
-    POSSIBLE,
-    PackageMix,
-    Shares,
-    window_shares,
-)
-from genolewm_assets.lewm.states import BLOCK_TOKENS
+from genolewm_assets.holdouts import HoldoutPolicy, TemporalSetting
+from genolewm_assets.packages import EDIT_SHARES, MAX_VISITS, NOT_STATED, POSSIBLE, PackageMix, Shares, window_shares
 from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share, refusal
+from genolewm_assets.states import BLOCK_TOKENS
 from genolewm_assets.variants import ReleaseKey
 
 #: Hub id by the name that a catalogue may give instead.
@@ -66,20 +58,13 @@ Temporal: TypeAlias = Annotated[TemporalSetting, PlainValidator(_parse_temporal)
 
 
 class EncoderSection(Section):
-    """The DNA language model whose states are cached.
+    """The DNA language model whose states are cached; without a model every asset but states and packages is built.
 
     ``model`` is a folder in Hugging Face format (beginning with ``.``, ``/`` or ``{root}``), a hub id or the preset
-    ``carbon-500m``, which need ``revision``, or ``tiny-llama-random``, a tiny model of random weights for tests.
-    Without a model no states can be computed, and no package that refers to them; every other asset is built. The
-    vocabulary may be 6-mers or single bases; the context of the model must hold the windows of ``windows``.
-
-    If the model's own code may run, ``trusted_code`` repeats the value of ``model``. ``carbon-500m`` needs none: it is
-    a Llama, and its 6-mers are read from its ``dna_config.json``. The device is not part of the catalogue.
-
-    ``compute`` is the precision of the forward pass, ``dtype`` that of the stored states. ``bfloat16`` is many times
-    faster on a GPU; a cache whose states it rounds too much is refused (``precision_sufficient``).
-
-    ``pretrained_on`` says, for the card of packages, what the model was pretrained on; states do not depend on it.
+    ``carbon-500m``, which need ``revision``, or ``tiny-llama-random``, a tiny model of random weights for tests. If the
+    model's own code may run, ``trusted_code`` repeats the value of ``model``. ``compute`` is the precision of the
+    forward pass, ``dtype`` that of the stored states; a cache whose states ``bfloat16`` rounds too much is refused
+    (``precision_sufficient``). ``pretrained_on`` says, for the card of packages, what the model was pretrained on.
     """
 
     model: str | None = None
@@ -140,21 +125,15 @@ class EncoderSection(Section):
 
 
 class HoldoutsSection(PolicySection):
-    """What is held out of training; the fields are those of :class:`~genolewm_assets.lewm.holdouts.HoldoutPolicy`.
+    """What is held out of training; the fields are those of :class:`~genolewm_assets.holdouts.HoldoutPolicy`.
 
     ``clinvar_genes`` names held-out genes; an empty list holds out none. If it is missing, ``clinvar_gene_fraction`` of
-    the gene components is chosen by hash.
-
-    ``temporal`` is T0 of the temporal holdout: ``off``, a release, or ``{months: N}``, the newest release at least N
-    months older than the package's. The root keeps the latter until ``genolewm holdouts t0`` or a changed ``temporal``
-    moves it.
-
-    What a package of the root has evaluated never trains in a later one. A release in which more than
-    ``max_moved_fraction`` of the alleles of both releases would change their side, or changed their genes, is refused.
-
-    ``buffer: windows`` removes from training every window that shares a base, flanks included, with an evaluation
-    window of a holdout of intervals or with a held-out interval; the card says how many. ``none`` only counts
-    them.
+    the gene components is chosen by hash. ``temporal`` is T0 of the temporal holdout: ``off``, a release, or ``{months:
+    N}``, the newest release at least N months older than the package's, which the root keeps until ``genolewm holdouts
+    t0`` or a changed ``temporal`` moves it. A release in which more than ``max_moved_fraction`` of the alleles of both
+    releases would change their side, or changed their genes, is refused. ``buffer: windows`` removes from training
+    every window that shares a base, flanks included, with an evaluation window of a holdout of intervals or with a
+    held-out interval; ``none`` only counts them.
     """
 
     contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_validation
@@ -195,28 +174,43 @@ class DeclaredMix(Section):
     edits: EditShares | None = None
 
 
+#: Kinds of fault that an audit looks for; those of ``genolewm_assets.audit.LeakKind``.
+AuditedKind: TypeAlias = Literal[
+    "held_interval",
+    "false_place",
+    "held_record",
+    "held_sequence",
+    "held_allele",
+    "recreated_allele",
+    "false_edit",
+    "duplicate",
+    "shared_evaluation",
+    "wrong_label",
+    "late_label",
+    "few_stars",
+    "wrong_context",
+    "unshown_allele",
+    "wrong_mix",
+    "state_mismatch",
+]
+
+
 class PackagesSection(PolicySection):
-    """The mix of a package: which windows and edits an epoch of training serves.
+    """The mix of a package: which windows and edits an epoch of training serves, and how it is audited.
 
-    ``mix`` is the share of tuples by corpus source and ``reference``. Without ``reference``, reference windows take
-    ``reference_share`` of the share of ``eukaryote_generator``. ``edits`` is the share of tuples by source of the edit.
-    A package whose simulated epoch serves a share that differs by more than two percentage points is refused;
-    ``mix_declared`` states the shares to be accepted instead, or with ``true`` accepts those that the windows and
-    alleles make possible. ``max_visits`` bounds the visits of one window in an epoch.
+    ``mix`` is the share of tuples by corpus source and ``reference``; without ``reference``, reference windows take
+    ``reference_share`` of the share of ``eukaryote_generator``. ``edits`` is the share by source of the edit. A package
+    whose epoch is planned with a share that differs by more than two percentage points is refused; ``mix_declared``
+    states the shares to be accepted instead, or with ``true`` accepts those that the windows and alleles make possible.
+    ``max_visits`` bounds the visits of one window in an epoch. ``knowledge: newest`` trains on the labels of the
+    package's release, ``T0`` on those of T0. ``without_alleles`` accepts a package whose training has no gnomAD, or no
+    P or LP ClinVar, allele. ``min_training_stars`` leaves ClinVar alleles with fewer review stars out of training; no
+    star and none stated are the same.
 
-    ``knowledge: newest`` trains on the labels of the package's release, for every allele outside the holdouts;
-    ``knowledge: T0`` on those of T0 of the temporal holdout, as if nothing after T0 were known.
-
-    A package whose training windows contain no gnomAD allele or no P or LP ClinVar allele, although the sources have
-    some, is refused; with ``without_alleles`` it is accepted and its card says so. ``min_training_stars`` leaves
-    ClinVar alleles with fewer review stars out of training; no star and none stated are the same.
-
-    ``audit_tuples`` is the number of training tuples that ``packages/audit`` draws at least; it draws more if that is
-    what it takes to see every window once. ``audit_planted`` is the number of leaks of each kind that it plants in a
-    copy to see how many it finds.
-
-    ``frozen_epochs`` is the number of epochs of training that ``tuples/frozen`` stores, with the states of edited
-    windows; 0 turns that asset off. Another number makes the frozen epochs stale, not the packages.
+    ``audit_tuples`` is the least number of training tuples that ``packages/audit`` draws, ``audit_planted`` the number
+    of leaks of each kind that it plants in a copy to see how many it finds. A search that could not be made whole fails
+    the audit, unless ``audit_may_lack`` names its kind. ``frozen_epochs`` is the number of epochs of training that
+    ``tuples/frozen`` stores; 0 turns that asset off.
     """
 
     mix: dict[str, Share] | None = None
@@ -229,6 +223,7 @@ class PackagesSection(PolicySection):
     knowledge: Literal["newest", "T0"] = "newest"
     audit_tuples: Annotated[int, Field(gt=0)] = 1_000_000
     audit_planted: Annotated[int, Field(gt=0)] = 20
+    audit_may_lack: list[AuditedKind] = Field(default_factory=list)
     frozen_epochs: Annotated[int, Field(ge=0, le=1_000)] = 0
 
     @property

@@ -69,8 +69,6 @@ class Listing:
 
     Attributes
     ----------
-    url
-        URL or path that was listed.
     files
         Complete files, sorted by date; within a date the name without words after the date is first.
     unfinished
@@ -85,12 +83,10 @@ class Listing:
 def read_listing(
     url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF, within_s: float | None = None
 ) -> Listing:
-    """List the ClinVar VCFs at a URL and read their identities, several at a time.
+    """List the ClinVar VCFs of a folder, a directory page or a prefix, and read their identities, several at a time.
 
     Parameters
     ----------
-    url
-        Path of a folder, URL of a directory page, or prefix of any protocol that fsspec knows.
     attempts, wait
         Number of attempts of each request in case of transient failures, and the pause between them.
     within_s
@@ -99,9 +95,8 @@ def read_listing(
     Returns
     -------
     Listing
-        Files named ``clinvar_YYYYMMDD.vcf.gz``, also with words between date and suffix
-        (``clinvar_20220525.chrM.vcf.gz``). ``clinvar.vcf.gz``, ``..._papu.vcf.gz``, indexes and checksums are not
-        releases. If checksums are published for any file, a file without a valid checksum counts as unfinished.
+        Files named ``clinvar_YYYYMMDD.vcf.gz``, also with words between date and suffix. If checksums are published for
+        any file, a file without a valid checksum counts as unfinished.
 
     Raises
     ------
@@ -131,10 +126,7 @@ def read_listing(
 
 
 def read_identity(url: str, *, published: bool, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> str | None:
-    """Return what identifies a file's content; None if it does not exist.
-
-    The identity is the MD5 in ``<url>.md5`` if the publisher provides checksums, else the size with ETag or date.
-    """
+    """Return the MD5 in ``<url>.md5`` if checksums are published, else size with ETag or date; None without a file."""
     if published:
         return published_md5(url, attempts=attempts, wait=wait)
     try:

@@ -1,8 +1,4 @@
-"""The record of a root's ClinVar releases: the file name and identity of each release key, which never change.
-
-::
-
-    <root>/clinvar/releases.json   {"releases": [{"key", "file_name", "identity"}, ...], ...}, oldest first
+"""The releases of a root, ``<root>/clinvar/releases.json``: file name and identity of each release key, oldest first.
 
 A server may replace a file under the same name. The key ``2026-02-26`` keeps meaning the first file's bytes; a
 replacement, or another file of that date, gets the key ``2026-02-26.2``.
@@ -76,10 +72,8 @@ def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, 
     ------
     CorruptResourceError
         If the record is damaged, or the manifest of a published release that the record lacks.
-    BusyError
-        If another process holds the record's lock.
-    ResourceError
-        If the root cannot be written.
+    BusyError, ResourceError
+        If another process holds the record's lock, or the root cannot be written.
     """
     owner = Root(root, lock_wait_s=_LOCK_WAIT_S)
     with owner.storage_errors(LEDGER), owner.lock(LEDGER) as lease:
@@ -115,12 +109,8 @@ def stated_release(root: Path, place: str, key: str) -> RegisteredRelease:
 
     Raises
     ------
-    MissingResourceError
-        If the key is not recorded.
-    CorruptResourceError
-        As :func:`read_ledger`.
-    FetchError
-        If the file cannot be asked about.
+    MissingResourceError, FetchError
+        If the key is not recorded, or the file cannot be asked about; also as :func:`read_ledger`.
     """
     known = {release.key: release for release in read_ledger(root)}
     if key not in known:
@@ -154,9 +144,7 @@ def check_ledger(root: Path) -> None:
     Raises
     ------
     MissingResourceError
-        If it lacks a published release.
-    CorruptResourceError
-        As :func:`register_releases`.
+        If it lacks a published release; also as :func:`read_ledger`.
     """
     recorded = set(_read_record(root / LEDGER))
     if lacking := [release.key for release in read_ledger(root) if release not in recorded]:
@@ -177,19 +165,13 @@ def offered_releases(known: Iterable[RegisteredRelease], listing: Listing) -> tu
 def choose_releases(
     root: Path, listing: Listing, allowed: Collection[str] | None = None
 ) -> tuple[RegisteredRelease, ...]:
-    """Register the files of a listing and return their releases, oldest first.
-
-    Parameters
-    ----------
-    allowed
-        Keys of the releases to return; None: all.
+    """Register the files of a listing and return their releases, or those of the keys ``allowed``, oldest first.
 
     Raises
     ------
     MissingResourceError
-        If ``allowed`` is None and the listing has no release, or if it lacks one of ``allowed``.
-    ResourceError
-        As :func:`register_releases`.
+        If ``allowed`` is None and the listing has no release, or if it lacks one of ``allowed``; also as
+        :func:`register_releases`.
     """
     offered = offered_releases(register_releases(root, listing), listing)
     if allowed is None and not offered:
@@ -214,8 +196,8 @@ def find_release(root: Path, place: str, key: str) -> RegisteredRelease:
     ------
     MissingResourceError
         If the listing lacks the release, its upload is unfinished, or its file has other content now.
-    ResourceError
-        As :func:`register_releases`; :class:`FetchError` if the listing cannot be read.
+    ResourceError, FetchError
+        As :func:`register_releases`, and if the listing cannot be read.
     """
     known = {release.key: release for release in read_ledger(root)}
     if key not in known:

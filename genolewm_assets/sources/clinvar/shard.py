@@ -1,8 +1,7 @@
 """Build a variant shard from a ClinVar VCF: one row per normalised allele, with its class.
 
-No allele is dropped because of its class or review status. An allele is *kept*; *rejected*, if it is not a usable
-sequence variant; or *filtered*, if its contig belongs to the human assembly but not to this genome. Classes are counted
-over all alleles that are not filtered (``label_before_rejects.*``) and over those kept (``label.*``).
+No allele is dropped because of its class or review status; *filtered* ones are on contigs of the human assembly that
+this genome lacks. Classes are counted over all others (``label_before_rejects.*``) and over those kept (``label.*``).
 """
 
 from __future__ import annotations
@@ -56,8 +55,6 @@ def read_release_date(vcf: Path, *, label: str | None = None) -> date:
 
     Parameters
     ----------
-    vcf
-        Path of the VCF.
     label
         Name of the file in errors; default: its path.
 
@@ -95,21 +92,14 @@ def build_clinvar_shard(
 
     Parameters
     ----------
-    vcf
-        Path of the ClinVar VCF.
-    release
-        Release key, such as ``2026-02-26``; stored in the files' metadata.
-    contigs
-        Contigs of the genome.
+    release, origin
+        Release key, and what :func:`~genolewm_assets.variants.shard.state_origin` returns: metadata for the files.
     reference
         Returns a contig's bases. None: alleles are trimmed but not left-aligned, and REF is not checked.
     out_dir
         Folder of the files, made if absent; the caller publishes it.
     single_file
         Whether to write one file, ``variants.parquet``, with contigs in the order of ``contigs``.
-    origin
-        Metadata for the files about how they were made; see
-        :func:`~genolewm_assets.variants.shard.state_origin`.
     threads
         Number of threads used; the files do not depend on it.
     progress
@@ -128,10 +118,8 @@ def build_clinvar_shard(
         If the file is malformed, on another assembly, has no record on a contig of the genome, does not declare
         ``CLNSIG``, or returns to a contig after another one; with ``single_file``, also if its contigs are not in the
         order of the genome.
-    UnknownTermError
-        If a classification or review status is not in the closed vocabularies.
-    UnknownContigError
-        If a record's contig is not one of the human assembly.
+    UnknownTermError, UnknownContigError
+        If a classification or review status is not in the closed vocabularies, or a contig not of the human assembly.
 
     Notes
     -----
@@ -187,11 +175,7 @@ def _contig_rows(scanner: VcfScanner, names: ContigNames, ledger: AlleleLedger) 
 def _divide(
     rows: ContigRows, contigs: ContigSet, *, where: str, in_order: bool
 ) -> Iterator[tuple[Contig, Iterator[pa.RecordBatch]]]:
-    """Yield each contig with its batches, as the file has them; take the batches of one before the next contig.
-
-    A contig that comes back raises :class:`VcfError`; with ``in_order``, so does one that the genome has before another
-    that was yielded.
-    """
+    """Yield each contig with its batches, as the file has them; take the batches of one before the next contig."""
     places = {contig.name: place for place, contig in enumerate(contigs)}
     met: dict[str, int] = {}
     for name, group in groupby(rows, key=lambda row: row[0].name):

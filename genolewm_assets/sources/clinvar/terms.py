@@ -97,11 +97,10 @@ _SEPARATORS = re.compile(r"[|/,]_?")
 
 
 def label_of(clnsig: str | None, *, where: str) -> Label:
-    """Return the class of a ``CLNSIG`` value; OTHER if ``clnsig`` is None.
+    """Return the class of a ``CLNSIG`` value, whose terms are joined by ``/``, ``|`` or (before 2022) ``,_``.
 
-    A value may have several terms, joined by ``/``, ``|`` or (before 2022) ``,_``. Terms that are not about
-    pathogenicity (``drug_response``, ``risk_factor``, ...) have no effect. Of the other terms, P with LP gives LP, and
-    B with LB gives LB; a conflict, another combination, or no term gives OTHER.
+    Terms that are not about pathogenicity have no effect. Of the other terms, P with LP gives LP, and B with LB gives
+    LB; a conflict, another combination, or no term gives OTHER.
     """
     if clnsig is None:
         return Label.OTHER

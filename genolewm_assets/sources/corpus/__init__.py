@@ -1,7 +1,6 @@
 """Read the pretraining corpus, align its windows to the reference, and write the files of corpus windows.
 
-Belongs here: file layouts of the corpus, the aligner (mappy) and slices of the reference. Does not belong here: tiling,
-placement rules and checks (``lewm.corpus``), downloads (``sources.files``).
+Not here: tiling, placement rules and checks (``windows.corpus``), downloads (``sources.files``).
 """
 
 import lazy_loader

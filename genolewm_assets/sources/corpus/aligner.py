@@ -18,18 +18,18 @@ import pysam
 
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import ContigSet
-from genolewm_assets.lewm.corpus import Placement, PlacementHow, WindowAligner
 from genolewm_assets.sources.corpus.parts import (
     OVERLAP_BP,
     PART_BP,
     Hit,
+    KmerScreen,
     SequenceFile,
     Stretch,
     align_in_parts,
     divide,
     write_part,
 )
-from genolewm_assets.sources.corpus.screen import KmerScreen
+from genolewm_assets.windows.corpus import Placement, PlacementHow, WindowAligner
 
 #: Smallest share of the window that is aligned, and of alignment columns that match, for a hit to be accepted; 0 to 1.
 MIN_COVERAGE = 0.9
@@ -48,7 +48,7 @@ class GenomeSlices:
     fasta
         Plain or bgzipped file, with its ``.fai`` (and ``.gzi``) beside it.
     contigs
-        Contigs of the genome; map the file's contig names to canonical names.
+        Map the file's contig names to canonical names.
 
     Raises
     ------
@@ -79,13 +79,7 @@ class GenomeSlices:
         return str(self._file.fetch(*stretch)).upper()
 
     def spelling(self, contig: str) -> str:
-        """Return the name that the file uses for a contig, given by its canonical name.
-
-        Raises
-        ------
-        UnknownContigError
-            If the file has no such contig.
-        """
+        """Return the name that the file uses for a contig; raises :class:`UnknownContigError` if it has no such one."""
         if contig not in self._spelling:
             raise UnknownContigError(str(self.path), "no such contig", got=repr(contig))
         return self._spelling[contig]
@@ -112,8 +106,6 @@ class MappyAligner:
 
     Parameters
     ----------
-    genome
-        The reference.
     spliced
         Whether to align across introns (preset ``splice:hq``); else the preset is ``asm10``.
     part_bp, overlap_bp
@@ -143,12 +135,7 @@ class MappyAligner:
         return aligner
 
     def align(self, sequence: bytes) -> Placement | None:
-        """Return the unique place of a sequence, from one index of the whole genome.
-
-        Parameters
-        ----------
-        sequence
-            Upper-case bases.
+        """Return the unique place of a sequence, upper-case bases, from one index of the whole genome.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Read the Parquet files of the pretraining corpus record by record, and write and check the files of corpus windows.
+"""Read the Parquet files of the pretraining corpus record by record, and write and check files of corpus windows.
 
 Not here: the meaning of a row (:mod:`~genolewm_assets.sources.corpus.layouts`).
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,27 +19,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.corpus import (
-    CORPUS_SKIPPED,
-    CORPUS_WINDOWS,
-    CorpusBatch,
-    CorpusLedger,
-    CorpusParams,
-    CorpusPlacer,
-    CorpusRecord,
-    CorpusSource,
-    WindowAligner,
-    build_corpus_windows,
-    check_corpus_windows,
-)
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.corpus.faults import FaultTally
 from genolewm_assets.sources.corpus.layouts import find_layout
 from genolewm_assets.sources.corpus.parts import BatchAligner
 from genolewm_assets.sources.files import fetch_error
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.tables import open_table_writer
 from genolewm_assets.variants import ShardReport
+from genolewm_assets.windows.corpus import (
+    CORPUS_SKIPPED,
+    CORPUS_WINDOWS,
+    FAULTS,
+    CorpusBatch,
+    CorpusLedger,
+    CorpusParams,
+    CorpusPlacer,
+    CorpusRecord,
+    CorpusSource,
+    RecordFault,
+    SkipReason,
+    WindowAligner,
+    build_corpus_windows,
+    check_corpus_windows,
+)
 
 WINDOWS_NAME = "windows.parquet"
 SKIPPED_NAME = "skipped.parquet"
@@ -61,10 +64,8 @@ def list_corpus_files(url: str) -> tuple[str, ...]:
 
     Raises
     ------
-    InputError
-        If there is no such file.
-    FetchError
-        If the path or URL cannot be read.
+    InputError, FetchError
+        If there is no such file, or the path or URL cannot be read.
     """
     if url.startswith(("http://", "https://")) and url.endswith(".parquet") and not _WILDCARD.search(url):
         return (url,)
@@ -99,11 +100,9 @@ def look_at_corpus_file(path: Path) -> list[InputError]:
 def read_records(
     paths: Sequence[Path], source: CorpusSource, *, max_faulty_fraction: float = 1, progress: Progress = NO_PROGRESS
 ) -> Iterator[CorpusRecord]:
-    """Read the records of one source, file by file and in each file's order.
+    """Read the records of a source in the files' order; refuse it if over ``max_faulty_fraction`` of rows are at fault.
 
-    ``max_faulty_fraction``: largest share of the rows of all files, 0 to 1, that may be at fault. Records have
-    0-based half-open coordinates and upper-case sequences with T for U, other symbols unchanged; that of a row at fault
-    has its ``fault``.
+    Records have 0-based half-open coordinates and upper-case sequences with T for U, other symbols unchanged.
     """
     tally = FaultTally(sum(map(_count_rows, paths)), max_faulty_fraction)
     done = 0
@@ -129,17 +128,12 @@ def write_corpus_windows(
     out_dir: Path,
     progress: Progress = NO_PROGRESS,
 ) -> ShardReport:
-    """Write ``windows.parquet`` and ``skipped.parquet`` of one source into ``out_dir``.
-
-    Returns
-    -------
-    ShardReport
-        Counts of :class:`~genolewm_assets.lewm.corpus.CorpusLedger`, and rows by file name.
+    """Write ``windows.parquet`` and ``skipped.parquet`` of one source; return counts of its ledger, and rows by file.
 
     Raises
     ------
     InputError
-        As :func:`read_records`.
+        If a file cannot be read, or more rows than ``params`` allows are at fault.
     """
     ledger = CorpusLedger()
     out_dir.mkdir(parents=True, exist_ok=True)
@@ -234,3 +228,40 @@ def _batches(file: pq.ParquetFile, columns: list[str], path: Path) -> Iterator[p
         yield from file.iter_batches(batch_size=_READ_ROWS, columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise InputError(str(path), f"cannot be read ({error})", remedy="Fetch the file again") from error
+
+
+#: Reasons, and rows of each, that a message names.
+_REASONS_NAMED, _ROWS_NAMED = 3, 5
+
+
+@dataclass(slots=True)
+class FaultTally:
+    """Faults of the first rows of a source."""
+
+    total: int
+    max_fraction: float
+    counts: Counter[SkipReason] = field(default_factory=Counter)
+    _shown: defaultdict[SkipReason, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, fault: RecordFault, path: Path, row: int) -> None:
+        """Count a fault of a row, numbered from 0 in its file."""
+        self.counts[fault.reason] += 1
+        if len(self._shown[fault.reason]) < _ROWS_NAMED:
+            self._shown[fault.reason].append(f"row {row} of {path.name}: {fault.got}")
+
+    def check(self, path: Path, done: int) -> None:
+        """Raise :class:`InputError` if too many of the first ``done`` rows, up to a row of ``path``, are at fault."""
+        faulty = self.counts.total()
+        if not faulty or faulty / self.total <= self.max_fraction:
+            return
+        reasons = (
+            f"{n:,} {reason} (expected {FAULTS[reason]}; {'; '.join(self._shown[reason])}{'; ...' * (n > _ROWS_NAMED)})"
+            for reason, n in self.counts.most_common(_REASONS_NAMED)
+        )
+        raise InputError(
+            str(path),
+            f"too many rows of this corpus source are at fault, {faulty:,} of the first {done:,} of {self.total:,}",
+            expected=f"at most {self.max_fraction:g} of them",
+            got=", ".join(reasons),
+            remedy="Correct these rows (numbers count from 0), or raise corpus.max_faulty_fraction in the catalogue",
+        )

@@ -1,9 +1,8 @@
 """Parse rows of the pretraining corpus, which has two file layouts.
 
-Gene layout: ``record_id``, ``sequence``, and optionally ``taxonomy``, ``chrom``, ``start``, ``end`` (0-based half-open)
-and ``strand``. Text layout: ``record``, ``text``, and optionally ``metadata`` with ``source``, ``note`` and
-``taxonomy``; a note may begin with 1-based coordinates: ``chr17:42458880-42522582(+) exons=21 junctions=84,248,...``; a
-source may begin with a domain: ``bacteria_NC_008253.1_Ecoli_536``.
+Gene: ``record_id``, ``sequence``, optional ``taxonomy``, ``chrom``, ``start``, ``end`` (0-based), ``strand``. Text:
+``record``, ``text``, optional ``metadata``, whose ``note`` may begin with 1-based coordinates
+(``chr17:42458880-42522582(+)``).
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import pyarrow as pa
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import start_from_pos
-from genolewm_assets.lewm.corpus import CorpusRecord, CorpusSource, RecordFault, SkipReason
 from genolewm_assets.store.tables import Unreadable, Value, Wanted, column_faults, find_misspelt, read_column
+from genolewm_assets.windows.corpus import CorpusRecord, CorpusSource, RecordFault, SkipReason
 
 Row = Mapping[str, Value]
 

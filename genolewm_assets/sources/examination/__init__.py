@@ -1,7 +1,6 @@
 """Examine what a catalogue names, without a root and without building anything: ``genolewm catalog check``.
 
-Belongs here: which places a catalogue names, and how much of each is looked at. Does not belong here: the readers of
-the formats (the other rooms of ``sources``), the keys of the catalogue (``sources.catalog``).
+Not here: the readers of the formats (the other rooms of ``sources``), the catalogue's keys (``sources.catalog``).
 """
 
 import lazy_loader

@@ -80,16 +80,16 @@ def _is_written(catalog: Catalog, root: Path | None) -> bool:
 
 def _genome(catalog: Catalog) -> Iterator[Examination]:
     genome, contigs = catalog.genome, catalog.contigs
-    yield Examination("genome.fasta", genome.fasta, look_into(look_at_fasta(contigs)))
+    yield Examination("genome.fasta", genome.fasta, look_into(partial(look_at_fasta, contigs)))
     yield from _digest("genome.md5", genome.fasta, genome.md5)
     for name, url in genome.tracks.urls.items():
-        yield Examination(f"genome.tracks.{name}", url, look_into(look_at_track(contigs)))
+        yield Examination(f"genome.tracks.{name}", url, look_into(partial(look_at_track, contigs)))
 
 
 def _variants(catalog: Catalog) -> Iterator[Examination]:
     contigs, clinvar = catalog.contigs, catalog.clinvar
     for name, source in catalog.gnomad.sources.items():
-        look = look_into(look_at_gnomad(contigs[name], contigs, release=source.release))
+        look = look_into(partial(look_at_gnomad, contigs[name], contigs, source.release))
         yield Examination(f"gnomad.sources.{name}.url", source.url, look)
         yield from _digest(f"gnomad.sources.{name}.md5", source.url, source.md5)
         if source.read == "ranges":
@@ -102,10 +102,10 @@ def _variants(catalog: Catalog) -> Iterator[Examination]:
     }
     if (t0 := catalog.holdouts.temporal.release) is not None:
         named.add(t0)
-    look_at_releases = look_at_listing(contigs, named=named, wanted=clinvar.releases)
+    look_at_releases = partial(look_at_listing, contigs, named, clinvar.releases)
     yield Examination("clinvar.listing", clinvar.listing, look_at_releases)
     for name, phased in catalog.haplotypes.sources.items():
-        look = look_into(look_at_phased(contigs[name], contigs))
+        look = look_into(partial(look_at_phased, contigs[name], contigs))
         yield Examination(f"haplotypes.sources.{name}.url", phased.url, look)
         yield from _digest(f"haplotypes.sources.{name}.md5", phased.url, phased.md5)
 
@@ -118,14 +118,14 @@ def _corpus(catalog: Catalog) -> Iterator[Examination]:
 def _mito(catalog: Catalog, root: Path | None) -> Iterator[Examination]:
     circle = next((contig for contig in catalog.contigs if contig.circular), None)
     for at, collection in enumerate(catalog.mito.genomes):
-        look = look_into(look_at_genomes(collection.format))
+        look = look_into(partial(look_at_genomes, collection.format))
         yield Examination(f"mito.genomes[{at}].url", collection.url, look)
         yield from _digest(f"mito.genomes[{at}].md5", collection.url, collection.md5)
     for at, calls in enumerate(catalog.mito.heteroplasmy):
-        yield Examination(f"mito.heteroplasmy[{at}].url", calls.url, look_into(look_at_heteroplasmy(circle)))
+        yield Examination(f"mito.heteroplasmy[{at}].url", calls.url, look_into(partial(look_at_heteroplasmy, circle)))
         yield from _digest(f"mito.heteroplasmy[{at}].md5", calls.url, calls.md5)
     if catalog.mito.heteroplasmy:
-        look = look_at_samples(catalog, root or Path())
+        look = partial(look_at_samples, catalog, root or Path())
         yield Examination("mito.heteroplasmy", catalog.mito.heteroplasmy[0].url, look)
 
 
@@ -134,10 +134,10 @@ def _forensic(catalog: Catalog, root: Path | None) -> Iterator[Examination]:
     if forensic.runs is not None:
         yield Examination("forensic.runs", forensic.runs, look_at_runs)
     if forensic.panels:
-        look = look_at_panels(resolve, forensic.panels, forensic.panel)
+        look = partial(look_at_panels, resolve, forensic.panels, forensic.panel)
         yield Examination("forensic.panels", forensic.panels[0], look)
 
 
 def _digest(place: str, url: str, md5: str | None) -> Iterator[Examination]:
     if md5 is not None:
-        yield Examination(place, url, look_at_digest(md5))
+        yield Examination(place, url, partial(look_at_digest, md5))

@@ -22,42 +22,31 @@ from genolewm_assets.sources.run_folders import list_run_folders
 MAX_FILES = 1_000
 
 
-def look_at_fasta(contigs: ContigSet) -> Callable[[Path], Answers]:
-    """Return a look at a FASTA: its beginning and end, and the lengths of its contigs in its index.
-
-    Without a usable index a small file is indexed; of a larger one the contigs are not looked at.
-    """
-
-    def look(path: Path) -> Answers:
-        packed = check_fasta(path)
-        indexed = usable_index(path) is not None or path.stat().st_size <= READ_LIMIT_BYTES
-        if packed is Compression.GZIP or not indexed:
-            yield "contig names and lengths were not compared: the file has no index (.fai; .gzi if it is bgzipped)"
-            return
-        with FastaReader(path, contigs) as reader:
-            lengths = dict(reader.contigs)
-        for contig in contigs:
-            where = f"{path} ({contig.name})"
-            if contig.name not in lengths:
-                names = list(lengths)[:6]
-                got = ", ".join(names) + (", ..." if len(lengths) > len(names) else "")
-                yield FastaError(where, "no such contig", expected=repr(contig.name), got=got)
-            elif lengths[contig.name] != contig.length:
-                expected, length = f"{contig.length:,} bp, as in the catalogue", f"{lengths[contig.name]:,} bp"
-                yield FastaError(where, "wrong length", expected=expected, got=length)
-
-    return look
+def look_at_fasta(contigs: ContigSet, path: Path) -> Answers:
+    """Look at beginning and end of a FASTA, and at the lengths of its contigs if it has an index or is small."""
+    packed = check_fasta(path)
+    indexed = usable_index(path) is not None or path.stat().st_size <= READ_LIMIT_BYTES
+    if packed is Compression.GZIP or not indexed:
+        yield "contig names and lengths were not compared: the file has no index (.fai; .gzi if it is bgzipped)"
+        return
+    with FastaReader(path, contigs) as reader:
+        lengths = dict(reader.contigs)
+    for contig in contigs:
+        where = f"{path} ({contig.name})"
+        if contig.name not in lengths:
+            names = list(lengths)[:6]
+            got = ", ".join(names) + (", ..." if len(lengths) > len(names) else "")
+            yield FastaError(where, "no such contig", expected=repr(contig.name), got=got)
+        elif lengths[contig.name] != contig.length:
+            expected, length = f"{contig.length:,} bp, as in the catalogue", f"{lengths[contig.name]:,} bp"
+            yield FastaError(where, "wrong length", expected=expected, got=length)
 
 
-def look_at_track(contigs: ContigSet) -> Callable[[Path], Answers]:
-    """Return a look at a BED file, which is read if it is small."""
-
-    def look(path: Path) -> Answers:
-        if path.stat().st_size <= READ_LIMIT_BYTES:
-            read_bed_track(path, contigs)
-        yield from ()
-
-    return look
+def look_at_track(contigs: ContigSet, path: Path) -> Answers:
+    """Look at a BED file, which is read if it is small."""
+    if path.stat().st_size <= READ_LIMIT_BYTES:
+        read_bed_track(path, contigs)
+    yield from ()
 
 
 def look_at_corpus(url: str) -> Answers:
@@ -77,29 +66,21 @@ def look_at_corpus(url: str) -> Answers:
         yield f"{len(files) - MAX_FILES:,} of {len(files):,} files were not looked at"
 
 
-def look_at_genomes(file_format: str | None) -> Callable[[Path], Answers]:
-    """Return a look at a collection: its first record is read."""
-
-    def look(path: Path) -> Answers:
-        next(read_genomes(path, file_format=None if file_format is None else CollectionFormat(file_format)))
-        yield from ()
-
-    return look
+def look_at_genomes(file_format: str | None, path: Path) -> Answers:
+    """Look at a collection: its first record is read."""
+    next(read_genomes(path, file_format=None if file_format is None else CollectionFormat(file_format)))
+    yield from ()
 
 
-def look_at_heteroplasmy(contig: Contig | None) -> Callable[[Path], Answers]:
-    """Return a look at a heteroplasmy VCF: its header is read; without a contig, nothing is."""
-
-    def look(path: Path) -> Answers:
-        if contig is not None:
-            check_heteroplasmy_header(path, contig)
-        yield from ()
-
-    return look
+def look_at_heteroplasmy(contig: Contig | None, path: Path) -> Answers:
+    """Look at a heteroplasmy VCF: its header is read; without a contig, nothing is."""
+    if contig is not None:
+        check_heteroplasmy_header(path, contig)
+    yield from ()
 
 
-def look_at_samples(catalog: Catalog, root: Path) -> Callable[[str], Answers]:
-    """Return a look at all genomes and heteroplasmy VCFs together: that each sample has a record of its name.
+def look_at_samples(catalog: Catalog, root: Path, _: str) -> Answers:
+    """Look at all genomes and heteroplasmy VCFs together: that each sample has a record of its name.
 
     Collections are read in full. A file that cannot be read is left to its own look.
     """
@@ -108,26 +89,23 @@ def look_at_samples(catalog: Catalog, root: Path) -> Callable[[str], Answers]:
     def place(url: str) -> Path | None:
         return local_path(catalog.resolve_url(url, root=root))
 
-    def look(_: str) -> Answers:
-        names: dict[str, None] = {}
-        for collection in catalog.mito.genomes:
-            path, stated = place(collection.url), collection.format
-            if path is None:
-                yield "samples were not compared with genomes, because a collection is on a server"
-                return
-            try:
-                records = read_genomes(path, file_format=None if stated is None else CollectionFormat(stated))
-                names |= dict.fromkeys(record.name for record in records)
-            except GenoLeWMError:
-                return
-        for calls in catalog.mito.heteroplasmy:
-            path = place(calls.url)
-            with suppress(GenoLeWMError):
-                samples = () if path is None or contig is None else check_heteroplasmy_header(path, contig)
-                if (error := find_strangers(str(path), samples, names)) is not None:
-                    yield error
-
-    return look
+    names: dict[str, None] = {}
+    for collection in catalog.mito.genomes:
+        path, stated = place(collection.url), collection.format
+        if path is None:
+            yield "samples were not compared with genomes, because a collection is on a server"
+            return
+        try:
+            records = read_genomes(path, file_format=None if stated is None else CollectionFormat(stated))
+            names |= dict.fromkeys(record.name for record in records)
+        except GenoLeWMError:
+            return
+    for calls in catalog.mito.heteroplasmy:
+        path = place(calls.url)
+        with suppress(GenoLeWMError):
+            samples = () if path is None or contig is None else check_heteroplasmy_header(path, contig)
+            if (error := find_strangers(str(path), samples, names)) is not None:
+                yield error
 
 
 def look_at_runs(url: str) -> Answers:
@@ -137,12 +115,8 @@ def look_at_runs(url: str) -> Answers:
         yield "has no run folder yet"
 
 
-def look_at_panels(resolve: Callable[[str], str], urls: tuple[str, ...], name: str | None) -> Callable[[str], Answers]:
-    """Return a look at all panel files together: that they define the panel."""
-
-    def look(_: str) -> Answers:
-        paths = [path for url in urls if (path := local_path(resolve(url))) is not None]
-        read_panel(*map(Path, paths), panel_name=name)
-        yield from ()
-
-    return look
+def look_at_panels(resolve: Callable[[str], str], urls: tuple[str, ...], name: str | None, _: str) -> Answers:
+    """Look at all panel files together: that they define the panel."""
+    paths = [path for url in urls if (path := local_path(resolve(url))) is not None]
+    read_panel(*paths, panel_name=name)
+    yield from ()

@@ -49,10 +49,8 @@ class Examination:
 
     Attributes
     ----------
-    place
-        Key of the catalogue.
-    url
-        URL or path as the catalogue writes it.
+    place, url
+        Key of the catalogue, and the URL or path as the catalogue writes it.
     look
         Takes the resolved URL or path, yields faults and notes; an error that it raises is a fault too.
     """
@@ -65,7 +63,10 @@ class Examination:
         """Return the findings about the resolved URL or path."""
         found: list[Finding] = []
         try:
-            found.extend(_finding(self.place, answer) for answer in self.look(url))
+            found.extend(
+                _fault(self.place, answer) if isinstance(answer, GenoLeWMError) else Finding(self.place, answer)
+                for answer in self.look(url)
+            )
         except GenoLeWMError as error:
             found.append(_fault(self.place, error))
         return found
@@ -79,10 +80,6 @@ def invalid_keys(error: CatalogError) -> list[Finding]:
 def contradictions(errors: Iterable[ConfigurationError]) -> list[Finding]:
     """Return errors about keys of a catalogue as findings; the place is the key that each names."""
     return [_fault(match[1] if (match := _KEY.search(error.where)) else error.where, error) for error in errors]
-
-
-def _finding(place: str, answer: GenoLeWMError | str) -> Finding:
-    return _fault(place, answer) if isinstance(answer, GenoLeWMError) else Finding(place, answer)
 
 
 def _fault(place: str, error: GenoLeWMError) -> Finding:

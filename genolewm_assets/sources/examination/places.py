@@ -43,23 +43,19 @@ def look_into(look: Callable[[Path], Answers]) -> Callable[[str], Answers]:
     return look_at_either
 
 
-def look_at_digest(md5: str) -> Callable[[str], Answers]:
-    """Return a look at the MD5 of a file: that it is published, and of a small local file that it is right."""
-
-    def look(url: str) -> Answers:
-        path = local_path(url)
-        place = url if path is None else str(path)
-        expected = published_md5(place, attempts=ATTEMPTS) if md5 == PUBLISHED else md5
-        if expected is None:
-            yield MissingResourceError(
-                f"{place}.md5",
-                "does not exist",
-                expected="the published MD5",
-                remedy="Fetch it, state the MD5 itself, or leave md5 out",
-            )
-        elif path is not None and path.is_file() and path.stat().st_size <= READ_LIMIT_BYTES:
-            got = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
-            if got != expected:
-                yield ChecksumError(place, "MD5 differs", expected=expected, got=got, remedy="Fetch the file again")
-
-    return look
+def look_at_digest(md5: str, url: str) -> Answers:
+    """Look at the MD5 of a file: that it is published, and of a small local file that it is right."""
+    path = local_path(url)
+    place = url if path is None else str(path)
+    expected = published_md5(place, attempts=ATTEMPTS) if md5 == PUBLISHED else md5
+    if expected is None:
+        yield MissingResourceError(
+            f"{place}.md5",
+            "does not exist",
+            expected="the published MD5",
+            remedy="Fetch it, state the MD5 itself, or leave md5 out",
+        )
+    elif path is not None and path.is_file() and path.stat().st_size <= READ_LIMIT_BYTES:
+        got = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+        if got != expected:
+            yield ChecksumError(place, "MD5 differs", expected=expected, got=got, remedy="Fetch the file again")

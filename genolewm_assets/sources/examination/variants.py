@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,16 +19,12 @@ from genolewm_assets.sources.vcf import INDEX_SUFFIXES, LocalVcf, VcfHeader, Vcf
 _LISTING_S = 60.0
 
 
-def look_at_gnomad(contig: Contig, contigs: ContigSet, *, release: str) -> Callable[[Path], Answers]:
-    """Return a look at the gnomAD VCF of a contig: assembly, contig, and fields of the declared release."""
-
-    def look(path: Path) -> Answers:
-        header = _read_header(path, contigs)
-        yield from _find_absence(path, header, contig)
-        detect_layout(header, where=str(path))
-        check_gnomad_release(header, release, where=str(path))
-
-    return look
+def look_at_gnomad(contig: Contig, contigs: ContigSet, release: str, path: Path) -> Answers:
+    """Look at the gnomAD VCF of a contig: assembly, contig, and fields of the declared release."""
+    header = _read_header(path, contigs)
+    yield from _find_absence(path, header, contig)
+    detect_layout(header, where=str(path))
+    check_gnomad_release(header, release, where=str(path))
 
 
 def look_at_index(url: str) -> Answers:
@@ -40,46 +36,32 @@ def look_at_index(url: str) -> Answers:
     yield f"has no index ({' or '.join(INDEX_SUFFIXES)}) at {url}: the build will read the whole file"
 
 
-def look_at_phased(contig: Contig, contigs: ContigSet) -> Callable[[Path], Answers]:
-    """Return a look at a VCF with phased genotypes of a contig: assembly, contig, samples."""
-
-    def look(path: Path) -> Answers:
-        header = _read_header(path, contigs)
-        yield from _find_absence(path, header, contig)
-        if not header.samples:
-            yield VcfError(str(path), "has no samples", expected="sample columns with phased genotypes (GT)")
-
-    return look
+def look_at_phased(contig: Contig, contigs: ContigSet, path: Path) -> Answers:
+    """Look at a VCF with phased genotypes of a contig: assembly, contig, samples."""
+    header = _read_header(path, contigs)
+    yield from _find_absence(path, header, contig)
+    if not header.samples:
+        yield VcfError(str(path), "has no samples", expected="sample columns with phased genotypes (GT)")
 
 
-def look_at_listing(
-    contigs: ContigSet, *, named: Iterable[str], wanted: Collection[str] | None
-) -> Callable[[str], Answers]:
-    """Return a look at a listing of ClinVar releases, and at the headers of those that are local files."""
-
-    def look(url: str) -> Answers:
-        listing = read_listing(url, attempts=ATTEMPTS, within_s=_LISTING_S)
-        yield from (f"is left out until its upload is finished: {each}" for each in listing.unfinished.values())
-        days = [file.day for file in listing.files]
-        offered = f"one of the {len(days)} offered, such as {', '.join(days[-5:])}" if days else "a listed release"
-        for key in sorted(named):
-            if _day(key) not in days:
-                yield MissingResourceError(url, "no such ClinVar release", expected=offered, got=repr(key))
-        if not days:
-            yield MissingResourceError(url, "offers no ClinVar release", expected="files named clinvar_YYYYMMDD.vcf.gz")
-        for file in listing.files:
-            path = local_path(file.url)
-            if path is not None and (wanted is None or file.day in map(_day, wanted)):
-                yield from _errors_of(path, contigs)
-
-    return look
-
-
-def _errors_of(path: Path, contigs: ContigSet) -> Iterator[GenoLeWMError]:
-    try:
-        _read_header(path, contigs)
-    except GenoLeWMError as error:
-        yield error
+def look_at_listing(contigs: ContigSet, named: Iterable[str], wanted: Collection[str] | None, url: str) -> Answers:
+    """Look at a listing of ClinVar releases, and at the headers of those that are local files."""
+    listing = read_listing(url, attempts=ATTEMPTS, within_s=_LISTING_S)
+    yield from (f"is left out until its upload is finished: {each}" for each in listing.unfinished.values())
+    days = [file.day for file in listing.files]
+    offered = f"one of the {len(days)} offered, such as {', '.join(days[-5:])}" if days else "a listed release"
+    for key in sorted(named):
+        if _day(key) not in days:
+            yield MissingResourceError(url, "no such ClinVar release", expected=offered, got=repr(key))
+    if not days:
+        yield MissingResourceError(url, "offers no ClinVar release", expected="files named clinvar_YYYYMMDD.vcf.gz")
+    for file in listing.files:
+        path = local_path(file.url)
+        if path is not None and (wanted is None or file.day in map(_day, wanted)):
+            try:
+                _read_header(path, contigs)
+            except GenoLeWMError as error:
+                yield error
 
 
 def _day(key: str) -> str:

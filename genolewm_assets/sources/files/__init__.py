@@ -1,7 +1,6 @@
 """Read files from local paths and URLs: downloads, byte ranges, published checksums, detection of compression.
 
-Belongs here: access to the bytes of a source file, whatever its format. Does not belong here: file formats (sibling
-rooms such as ``vcf``) and the publication of artefacts (``store``).
+Not here: file formats (sibling rooms such as ``vcf``) and the publication of artefacts (``store``).
 """
 
 import lazy_loader

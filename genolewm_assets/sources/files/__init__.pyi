@@ -1,11 +1,12 @@
-from .compression import Compression as Compression
-from .compression import detect_compression as detect_compression
-from .compression import has_bgzf_end as has_bgzf_end
 from .digests import Digests as Digests
 from .digests import KnownDigests as KnownDigests
 from .digests import RecordedDigests as RecordedDigests
 from .fetch import published_md5 as published_md5
+from .local import SCHEME as SCHEME
+from .local import Compression as Compression
 from .local import check_local_file as check_local_file
+from .local import detect_compression as detect_compression
+from .local import has_bgzf_end as has_bgzf_end
 from .ranges import RangeFile as RangeFile
 from .remote import ATTEMPTS as ATTEMPTS
 from .remote import BACK_OFF as BACK_OFF
@@ -17,4 +18,3 @@ from .remote import read_remote as read_remote
 from .source import CHECKSUM_MATCHES as CHECKSUM_MATCHES
 from .source import PUBLISHED as PUBLISHED
 from .source import SourceFile as SourceFile
-from .urls import SCHEME as SCHEME

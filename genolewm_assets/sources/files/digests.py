@@ -1,12 +1,7 @@
-"""Digests of local files, recorded when a file is read, so that a file of the same size and time is not read again.
+"""Digests of local files, recorded under the file's size and time, so that an unchanged file is read once.
 
-::
-
-    <folder>/<digest of the path>.<algorithm>.json   {"path", "size_bytes", "modified_ns", "digest"}
-
-A record holds as long as the file has the same size and modification time; a copy or a restored backup, which has
-another time, is read once. Paths are relative to the folder, so that a root may be moved together with its sources. The
-records are a shortcut: no manifest covers them, and a record that is lost is written by whoever reads the file next.
+A copy or a restored backup has another time and is read again. Paths are relative to the folder of the records, so that
+a root may be moved with its sources. No manifest covers the records: one that is lost is written again.
 """
 
 from __future__ import annotations
@@ -36,7 +31,6 @@ class Digests(Protocol):
 
     def of(self, path: Path, algorithm: Algorithm) -> str:
         """Return the digest of a file in lower-case hex; raises OSError if the file cannot be read."""
-        ...
 
 
 class ReadDigests:
@@ -74,13 +68,7 @@ class KnownDigests:
     _found: dict[tuple[Path, Algorithm, int, int], str] = field(default_factory=dict, init=False, repr=False)
 
     def of(self, path: Path, algorithm: Algorithm) -> str:
-        """Return the digest of a file; of one that has another size than recorded, a text that equals no digest.
-
-        Raises
-        ------
-        OSError
-            If the file does not exist or cannot be read.
-        """
+        """Return the digest of a file; of one that has another size than recorded, a text that equals no digest."""
         status = path.stat()
         key = (path, algorithm, status.st_size, status.st_mtime_ns)
         if key not in self._found:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -29,70 +28,48 @@ _GNU_LINE = re.compile(r"([0-9a-fA-F]{32})(?:\s+\*?(.+))?")
 _BSD_LINE = re.compile(r"MD5 \((.+)\) = ([0-9a-fA-F]{32})")
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """Result of a download.
-
-    ``md5``, ``sha256``: digests of the file on disk, lower-case hex.
-    """
-
-    url: str
-    size_bytes: int
-    md5: str
-    sha256: str
-    etag: str | None
-
-
 def fetch(
     url: str,
     target: Path,
     *,
     md5: str | None = None,
-    sha256: str | None = None,
     part: Path | None = None,
     progress: Progress = NO_PROGRESS,
     attempts: int = ATTEMPTS,
     wait: wait_base = BACK_OFF,
-) -> Receipt:
-    """Download a file to ``target`` and return its size and digests.
+) -> str:
+    """Download a file to ``target``, compare it with an expected MD5 if there is one, and return its MD5, in hex.
 
-    ``md5``, ``sha256``: expected digests in hex; None: not compared. ``part``: path of the unfinished download, on the
-    file system of ``target``; default ``<target>.part``. A later call with the same path resumes the download if the
-    remote file has not changed since. ``progress``: receives the number of bytes downloaded so far. Result: size, MD5,
-    SHA-256 and ETag of the downloaded file.
+    ``part``, by default ``<target>.part``, is the unfinished download, on the file system of ``target``; a later call
+    with the same path resumes it if the remote file has not changed since.
     """
     with writing(target.parent):
         target.parent.mkdir(parents=True, exist_ok=True)
-    wanted = {"md5": md5, "sha256": sha256}
+    wanted = None if md5 is None else md5.lower()
     with PartialFile.open(part or target.with_name(f"{target.name}.part"), url=url) as partial:
         resumed = partial.done > 0
-        _complete(partial, attempts=attempts, wait=wait, verified_later=bool(md5 or sha256), progress=progress)
-        if resumed and _mismatched_algorithm(partial, wanted):
+        _complete(partial, attempts=attempts, wait=wait, verified_later=wanted is not None, progress=progress)
+        if resumed and wanted not in (None, partial.md5()):
             # The first bytes came from an earlier run: a full download shows whether they or the server's file differ.
             partial.restart()
             _complete(partial, attempts=attempts, wait=wait, verified_later=True, progress=progress)
-        if algorithm := _mismatched_algorithm(partial, wanted):
-            got, size = partial.hexdigest(algorithm), partial.done
+        got = partial.md5()
+        if wanted not in (None, got):
+            size = partial.done
             partial.discard()
             raise ChecksumError(
                 url,
-                f"{algorithm.upper()} of the download differs",
-                expected=wanted[algorithm],
+                "MD5 of the download differs",
+                expected=wanted,
                 got=f"{got} over {size:,} bytes",
                 remedy="Fetch it again; if the digest still differs, the file on the server is not the pinned one",
             )
         partial.publish(target)
-        etag = partial.stamp.etag
-        return Receipt(url, partial.done, partial.hexdigest("md5"), partial.hexdigest("sha256"), etag)
+        return got
 
 
 def published_md5(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> str | None:
-    """Return the MD5 that the file ``<url>.md5`` states; None if that file does not exist.
-
-    Returns
-    -------
-    str or None
-        32 lower-case hex digits.
+    """Return the MD5 that the file ``<url>.md5`` states, lower-case hex; None if that file does not exist.
 
     Raises
     ------
@@ -129,10 +106,7 @@ def _complete(
 ) -> None:
     """Download until the part holds the whole file; retry after transient failures."""
     retrying = tenacity.Retrying(
-        stop=_StopWhenStuck(attempts, partial),
-        wait=wait,
-        retry=tenacity.retry_if_exception(is_transient),
-        reraise=True,
+        stop=_StopWhenStuck(attempts, partial), wait=wait, retry=tenacity.retry_if_exception(is_transient), reraise=True
     )
     try:
         retrying(_pull, partial, verified_later=verified_later, progress=progress)
@@ -157,11 +131,7 @@ class _StopWhenStuck:
 
 
 def _pull(partial: PartialFile, *, verified_later: bool, progress: Progress) -> None:
-    """Append the rest of the remote file to the part.
-
-    A part without an ETag or date to compare is resumed only if a digest is compared later. After a failure the part
-    keeps the bytes received so far; if the remote file changed, it is emptied.
-    """
+    """Append the rest of the remote file; a failure keeps the bytes received, a changed remote file empties it."""
     if partial.done and not (partial.stamp.identifies or verified_later):
         partial.restart()
     if partial.done and partial.done == partial.stamp.size:
@@ -178,11 +148,3 @@ def _pull(partial: PartialFile, *, verified_later: bool, progress: Progress) -> 
         raise
     if partial.stamp.size not in (None, partial.done):
         raise ConnectionError(f"the server sent {partial.done:,} of {partial.stamp.size:,} bytes")
-
-
-def _mismatched_algorithm(partial: PartialFile, wanted: dict[str, str | None]) -> str | None:
-    """Return the first algorithm whose expected digest differs from the part's; None if all agree."""
-    for algorithm, digest in wanted.items():
-        if digest is not None and digest.lower() != partial.hexdigest(algorithm):
-            return algorithm
-    return None

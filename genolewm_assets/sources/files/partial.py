@@ -26,8 +26,6 @@ class PartialFile:
     The record states URL, stamp, number and MD5 of the bytes that were synced before the record was written. When a
     part is opened, bytes past that number are cut off; if fewer bytes are on disk, or their MD5 differs, all are
     dropped. A part that a crash left longer, shorter or altered is therefore never continued unchanged.
-
-    ``done``: number of bytes in the part. ``stamp``: stamp of the remote version that the bytes come from.
     """
 
     def __init__(self, path: Path, url: str, file: FileIO) -> None:
@@ -40,10 +38,7 @@ class PartialFile:
     @classmethod
     @contextmanager
     def open(cls, path: Path, *, url: str) -> Iterator[PartialFile]:
-        """Open or create the part, and its folder, under an exclusive lock.
-
-        On exit the state of the part is recorded, unless it was published or discarded; an empty part is removed.
-        """
+        """Open or create the part under an exclusive lock; on exit record its state, or remove it if it is empty."""
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             file = _open_locked(path)
@@ -57,7 +52,7 @@ class PartialFile:
     def _reset(self, stamp: RemoteStamp) -> None:
         self.done, self.stamp = 0, stamp
         self._recorded = 0
-        self._digests = {"md5": hashlib.md5(usedforsecurity=False), "sha256": hashlib.sha256()}
+        self._digest = hashlib.md5(usedforsecurity=False)
 
     def _resume(self) -> None:
         """Continue with the bytes that the record confirms; drop all bytes if it confirms none."""
@@ -71,7 +66,7 @@ class PartialFile:
             self._file.seek(0)
             while self.done < done and (chunk := self._file.read(min(_CHUNK_BYTES, done - self.done))):
                 self._count(chunk)
-            if self.done == done and self.hexdigest("md5") == md5:
+            if self.done == done and self.md5() == md5:
                 self.stamp, self._recorded = stamp, done
                 self._file.truncate(done)
                 return
@@ -79,8 +74,7 @@ class PartialFile:
 
     def _count(self, chunk: bytes) -> None:
         self.done += len(chunk)
-        for digest in self._digests.values():
-            digest.update(chunk)
+        self._digest.update(chunk)
 
     def restart(self, stamp: RemoteStamp | None = None) -> None:
         """Drop all bytes and set the stamp of the version that is appended next."""
@@ -100,9 +94,9 @@ class PartialFile:
         if self.done - self._recorded >= _CHECKPOINT_BYTES:
             self._checkpoint()
 
-    def hexdigest(self, algorithm: str) -> str:
-        """Return the digest (``md5`` or ``sha256``) of the bytes so far, in lower-case hex."""
-        return self._digests[algorithm].hexdigest()
+    def md5(self) -> str:
+        """Return the MD5 of the bytes so far, in lower-case hex."""
+        return self._digest.hexdigest()
 
     def publish(self, target: Path) -> None:
         """Sync the part to disk, rename it to ``target``, and remove its record."""
@@ -131,12 +125,7 @@ class PartialFile:
 
     def _checkpoint(self) -> None:
         """Sync the part, then replace its record."""
-        state = {
-            "url": printable(self.url),
-            "stamp": asdict(self.stamp),
-            "done": self.done,
-            "md5": self.hexdigest("md5"),
-        }
+        state = {"url": printable(self.url), "stamp": asdict(self.stamp), "done": self.done, "md5": self.md5()}
         fresh = self._record.with_name(f"{self._record.name}.new")
         with writing(self.path):
             os.fsync(self._file.fileno())

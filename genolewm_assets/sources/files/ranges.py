@@ -29,7 +29,7 @@ from genolewm_assets.sources.files.remote import (
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-#: Default number of bytes fetched ahead of the reader.
+#: Number of bytes fetched ahead of the reader.
 READ_AHEAD_BYTES = 4 << 20
 #: Portion sizes double from the first to the second: short reads fetch little, long reads need few requests.
 _FIRST_BYTES, _MOST_BYTES = 64 << 10, 1 << 20
@@ -46,20 +46,12 @@ class RangeFile(io.RawIOBase):
         Path or URL. An HTTP server must support range requests, unless reading starts at 0 and only goes forward.
     stamp
         Version to read, from another ``RangeFile`` or from ``ask_remote``; default: the current version.
-    until
-        Offset in bytes at which reading ahead stops; ``read`` still works to the end of the file.
-    read_ahead_bytes
-        How many bytes are fetched ahead of the reader. Memory: this many bytes and two portions of up to 1 MiB.
     attempts, wait
         Number of failures in a row, without a new byte between them, after which reading fails, and the pause between
         attempts.
 
     Attributes
     ----------
-    url
-        URL or path of the file.
-    stamp
-        Stamp of the version that is read.
     size
         Size of the file in bytes.
 
@@ -72,7 +64,7 @@ class RangeFile(io.RawIOBase):
 
     Notes
     -----
-    ``read(n)`` returns fewer than ``n`` bytes only at the end of the file.
+    ``read(n)`` returns fewer than ``n`` bytes only at the end of the file. Up to 4 MiB are fetched ahead of the reader.
     """
 
     def __init__(
@@ -80,8 +72,6 @@ class RangeFile(io.RawIOBase):
         url: str,
         *,
         stamp: RemoteStamp | None = None,
-        until: int | None = None,
-        read_ahead_bytes: int = READ_AHEAD_BYTES,
         attempts: int = ATTEMPTS,
         wait: wait_base = BACK_OFF,
     ) -> None:
@@ -89,12 +79,11 @@ class RangeFile(io.RawIOBase):
         self._ahead: _ReadAhead | None = None
         self._portion, self._portion_start, self._position = b"", 0, 0
         self._fetched, self._fetched_lock = 0, threading.Lock()
-        self.url, self._read_ahead_bytes, self._attempts, self._wait = url, read_ahead_bytes, attempts, wait
+        self.url, self._attempts, self._wait = url, attempts, wait
         self.stamp = stamp or ask_remote(url, attempts=attempts, wait=wait)
         if self.stamp.size is None:
             raise FetchError(url, "the server does not state the size of the file", remedy="Download the file first")
         self.size: int = self.stamp.size
-        self._until = self.size if until is None else min(until, self.size)
 
     @property
     def bytes_fetched(self) -> int:
@@ -175,18 +164,13 @@ class RangeFile(io.RawIOBase):
             except BaseException:
                 self._stop()
                 raise
-            if portion:
-                self._portion, self._portion_start = portion, front
-            else:
-                self._stop()  # the stream ended at ``until``: the next round opens the rest of the file
+            self._portion, self._portion_start = portion, front
 
     def _start(self) -> None:
         self._stop()
-        start = self._position
-        stream = _Stream(self.url, self.stamp, start, self._until if start < self._until else self.size)
-        self._portion, self._portion_start = b"", start
-        retry = retrying(self._attempts, self._wait)
-        self._ahead = _ReadAhead(stream, retry, self._read_ahead_bytes, self._count)
+        self._portion, self._portion_start = b"", self._position
+        stream = _Stream(self.url, self.stamp, self._position, self.size)
+        self._ahead = _ReadAhead(stream, retrying(self._attempts, self._wait), self._count)
 
     def _stop(self) -> None:
         ahead, self._ahead = self._ahead, None
@@ -260,16 +244,14 @@ class _StoppedError(Exception):
 
 
 class _ReadAhead:
-    """A thread that fetches portions of a stream until ``limit_bytes`` bytes wait for the reader.
+    """A thread that fetches portions of a stream until :data:`READ_AHEAD_BYTES` bytes wait for the reader.
 
     The thread fetches one portion and waits until the reader requests a second one, so that a short read at the start
     or end of a file fetches no more than it needs.
     """
 
-    def __init__(
-        self, stream: _Stream, retry: tenacity.Retrying, limit_bytes: int, count: Callable[[int], None]
-    ) -> None:
-        self._stream, self._limit_bytes, self._count = stream, limit_bytes, count
+    def __init__(self, stream: _Stream, retry: tenacity.Retrying, count: Callable[[int], None]) -> None:
+        self._stream, self._count = stream, count
         self._stopped = threading.Event()
         self._retry = retry.copy(sleep=tenacity.sleep_using_event(self._stopped))
         self._portions: deque[bytes] = deque()
@@ -325,7 +307,6 @@ class _ReadAhead:
                 self._portions.append(portion)
                 self._waiting_bytes += len(portion)
                 self._changed.notify_all()
-            self._changed.wait_for(lambda: self._wants_more() or self._stopped.is_set())
-
-    def _wants_more(self) -> bool:
-        return self._asked > 1 and self._waiting_bytes < self._limit_bytes
+            self._changed.wait_for(
+                lambda: self._stopped.is_set() or (self._asked > 1 and self._waiting_bytes < READ_AHEAD_BYTES)
+            )

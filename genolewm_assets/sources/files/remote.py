@@ -42,10 +42,8 @@ class RemoteStamp:
     ----------
     size
         Size in bytes.
-    etag
-        ETag, as the server sent it.
-    modified
-        Date of the last change, as text in the server's format.
+    etag, modified
+        ETag and date of the last change, as the server sent them.
     """
 
     size: int | None = None
@@ -60,10 +58,7 @@ class RemoteStamp:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """An open remote file.
-
-    ``read``: ``read(n)`` returns the next bytes, at most ``n``; ``b""`` at the end.
-    """
+    """An open remote file; ``read(n)`` returns the next bytes, at most ``n``, and ``b""`` at the end."""
 
     stamp: RemoteStamp
     start: int
@@ -84,11 +79,7 @@ class RemoteChangedError(OSError):
 
 @contextmanager
 def open_remote(url: str, *, start: int = 0, stamp: RemoteStamp | None = None) -> Iterator[Body]:
-    """Open a remote (or local) file at an offset.
-
-    ``start``: requested offset in bytes. The body begins there, or at 0 if the server does not support ranges or the
-    file is not the version of ``stamp``. ``stamp``: stamp of the version whose first ``start`` bytes the caller has.
-    """
+    """Open a remote (or local) file at an offset, or at 0 without ranges or if it is not the version of ``stamp``."""
     opener = _open_http if url.startswith(("http://", "https://")) else _open_other
     with opener(url, start, stamp or RemoteStamp()) as body:
         if body.start and body.stamp != stamp:
@@ -101,10 +92,6 @@ def read_remote(url: str, *, limit_bytes: int, attempts: int = ATTEMPTS, wait: w
 
     Parameters
     ----------
-    url
-        Path or URL of any protocol that fsspec knows.
-    limit_bytes
-        Largest size accepted.
     attempts, wait
         Number of attempts in case of transient failures, and the pause between them.
 
@@ -148,7 +135,7 @@ def ask_remote(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF
         raise fetch_error(url, error) from error
 
 
-def read_stamp(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF) -> RemoteStamp:
+def read_stamp(url: str) -> RemoteStamp:
     """Return the stamp of a remote file as a download of it would see it, by opening it."""
 
     def read() -> RemoteStamp:
@@ -156,7 +143,7 @@ def read_stamp(url: str, *, attempts: int = ATTEMPTS, wait: wait_base = BACK_OFF
             return body.stamp
 
     try:
-        return retrying(attempts, wait)(read)
+        return retrying(ATTEMPTS, BACK_OFF)(read)
     except Exception as error:
         raise fetch_error(url, error) from error
 
@@ -195,12 +182,10 @@ def is_transient(error: BaseException) -> bool:
 
 
 def fetch_error(url: str, error: BaseException, *, got: str | None = None) -> FetchError:
-    """Return a :class:`FetchError` that says why a download failed.
+    """Return a :class:`FetchError` that says why a download failed, unless ``error`` is one already.
 
     Parameters
     ----------
-    error
-        The error of the last attempt; a :class:`FetchError` is returned unchanged.
     got
         How much arrived, for the message.
     """

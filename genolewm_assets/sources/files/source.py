@@ -16,15 +16,12 @@ from genolewm_assets.errors import printable
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files.digests import Digests, ReadDigests
 from genolewm_assets.sources.files.fetch import fetch, published_md5
-from genolewm_assets.sources.files.local import check_local_file
+from genolewm_assets.sources.files.local import SCHEME, check_local_file
 from genolewm_assets.sources.files.remote import RemoteStamp, ask_remote, read_stamp
-from genolewm_assets.sources.files.urls import SCHEME
 from genolewm_assets.store.artefacts import Check, CheckResult, stating_compared
 
 #: Value of a catalogue's ``md5`` key that means: read the MD5 from the ``.md5`` file beside the source.
 PUBLISHED = "published"
-
-
 _PIECE_BYTES = 1 << 20
 
 CHECKSUM_MATCHES = Check(
@@ -67,8 +64,6 @@ class SourceFile:
         The pinned MD5 (hex), :data:`PUBLISHED` for the ``.md5`` file beside the source, or None.
     downloads
         Folder for the downloads of remote files, finished or not.
-    progress
-        Receives the number of bytes downloaded so far.
     digests
         How the MD5 of a local file is found for :meth:`identity`.
     """
@@ -96,10 +91,8 @@ class SourceFile:
 
         Raises
         ------
-        InputError
-            If a local file is missing or not a regular file.
-        FetchError
-            If the server cannot be reached after several attempts, or has no such file.
+        InputError, FetchError
+            If a local file is missing or not a regular file, or the server has no such file or cannot be reached.
         """
         if not self.is_remote:
             pin = {"expected_md5": expected} if (expected := self._expected_md5()) else {}
@@ -111,16 +104,8 @@ class SourceFile:
     def stated_identity(self) -> dict[str, str | int]:
         """Return an identity from the file's metadata, without reading its content, to detect a possible change.
 
-        Returns
-        -------
-        dict
-            As :meth:`identity`, but a local file has ``size_bytes`` and ``modified_ns`` (modification time in ns) in
-            place of ``md5``.
-
-        Raises
-        ------
-        InputError, FetchError
-            As :meth:`identity`.
+        It is as :meth:`identity`, but a local file has ``size_bytes`` and ``modified_ns`` (modification time) in place
+        of ``md5``.
         """
         expected = self._expected_md5()
         if self.is_remote:
@@ -134,41 +119,30 @@ class SourceFile:
 
     @contextmanager
     def local(self) -> Iterator[LocalCopy]:
-        """Provide the source as a local file: the file itself, or a download.
-
-        The download is removed on exit; if the caller's block raised an error, it is kept.
+        """Provide the source as a local file: the file itself, or a download, which is removed unless the block raises.
 
         Raises
         ------
-        InputError
-            If a local file is missing or not a regular file.
-        FetchError
-            If the download fails; :class:`ChecksumError` if its MD5 differs from the expected one.
+        InputError, FetchError
+            As :meth:`identity`; :class:`ChecksumError` if the MD5 of the download differs from the expected one.
         """
         if not self.is_remote:
             path = self._local_path()
-            yield LocalCopy(path, _md5_of(path), self._expected_md5())
+            yield LocalCopy(path, ReadDigests().of(path, "md5"), self._expected_md5())
             return
         copy = self.copy_to(self._download_folder())
         yield copy
         copy.path.unlink()
 
     def copy_to(self, folder: Path) -> LocalCopy:
-        """Copy or download the source into ``folder``; an interrupted download is resumed.
-
-        Raises
-        ------
-        InputError, FetchError
-            As :meth:`local`.
-        """
+        """Copy or download the source into ``folder``; an interrupted download is resumed; raises as :meth:`local`."""
         target, expected = folder / self.name, self._expected_md5()
         if not self.is_remote:
             return LocalCopy(target, _copy(self._local_path(), target), expected)
-        if expected and target.is_file() and _md5_of(target) == expected:
+        if expected and target.is_file() and ReadDigests().of(target, "md5") == expected:
             return LocalCopy(target, expected, expected)
         part = self._download_folder() / f"{self.name}.part"
-        receipt = fetch(self.url, target, md5=expected, part=part, progress=self.progress)
-        return LocalCopy(target, receipt.md5, expected)
+        return LocalCopy(target, fetch(self.url, target, md5=expected, part=part, progress=self.progress), expected)
 
     def _download_folder(self) -> Path:
         # A new signature is no new file.
@@ -211,8 +185,3 @@ def _copy(path: Path, target: Path) -> str:
             digest.update(piece)
             copy.write(piece)
     return digest.hexdigest()
-
-
-def _md5_of(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "md5").hexdigest()

@@ -1,7 +1,6 @@
 """Build a variant shard from a gnomAD sites VCF: the layouts of its releases, its filters, its columns.
 
-Belongs here: the names and meanings of gnomAD's INFO fields, and its FILTER, AF and AN rules. Does not belong here: VCF
-parsing (``vcf``), and normal forms and table schemas (``variants``).
+Not here: VCF parsing (``vcf``), normal forms and table schemas (``variants``).
 """
 
 import lazy_loader

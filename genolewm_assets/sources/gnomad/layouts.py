@@ -1,11 +1,8 @@
-"""Detect the layout of a gnomAD release from its header: the names of its INFO fields.
+"""Detect the layout of a gnomAD release from its header: the names of its INFO fields, which differ between releases.
 
-The names differ between releases. The group with the highest frequency is ``popmax`` and the rest of the samples
-``oth`` in v2.1.1 and v3, ``grpmax`` and ``remaining`` in v4. XY samples are ``male`` before v3.1 and ``XY`` from v3.1
-on. The first release of v3.1 joins words with ``-`` instead of ``_``. The v4.1 joint files add ``_joint``, ``_exomes``
-or ``_genomes`` to every name; v4.0 has ``AF_joint`` in addition to ``AF``. chrM files have separate counts of
-homoplasmic and heteroplasmic carriers. Sources: the headers of the released files and the export code in
-``broadinstitute/gnomad_qc``.
+The group with the highest frequency is ``popmax`` and the rest ``oth`` before v4, then ``grpmax`` and ``remaining``; XY
+samples are ``male`` before v3.1; the first v3.1 joins words with ``-``; the v4.1 joint files add ``_joint``,
+``_exomes`` or ``_genomes``. Sources: headers of the released files, and ``broadinstitute/gnomad_qc``.
 """
 
 from __future__ import annotations
@@ -78,12 +75,7 @@ class GnomadLayout:
 
 
 def detect_layout(header: VcfHeader, *, where: str) -> GnomadLayout:
-    """Return the layout of a file, from the INFO fields that its header declares.
-
-    Parameters
-    ----------
-    where
-        Name of the file in errors.
+    """Return the layout of a file, from the INFO fields that its header declares; ``where`` is its name in errors.
 
     Raises
     ------

@@ -1,8 +1,6 @@
-"""Read which gnomAD release a file is of, from the lines of its header and from the names of its INFO fields.
+"""Read which gnomAD release a file is of, from its header: ``##source``, or the names of its INFO fields.
 
-Files of the gnomAD server state no release, but their fields differ between releases (:mod:`layouts`); files written
-from the browser or tables of gnomAD name it in ``##source``. A release is a version, such as ``3.1.2``. Two versions
-agree if one begins with the other, so that ``3.1`` agrees with ``3.1.2`` and ``4`` with ``4.1``.
+Two versions agree if one begins with the other: ``3.1`` agrees with ``3.1.2``, ``4`` with ``4.1``.
 """
 
 from __future__ import annotations
@@ -60,10 +58,8 @@ def read_gnomad_release(vcf: Path) -> str:
 
     Raises
     ------
-    InputError
-        If the header states no release, or several.
-    VcfError
-        If the file is not a VCF.
+    InputError, VcfError
+        If the header states no release, or several; if the file is not a VCF.
     """
     with VcfScanner(LocalVcf(vcf), threads=1) as scanner:
         stated = _stated(scanner.header)
@@ -84,16 +80,9 @@ def read_gnomad_release(vcf: Path) -> str:
 
 
 def check_gnomad_release(header: VcfHeader, release: str, *, where: str) -> None:
-    """Raise :class:`VcfError` if the header contradicts a declared release.
+    """Raise :class:`VcfError` if the header contradicts a declared release; ``where`` is the file's name in errors.
 
-    Parameters
-    ----------
-    header
-        Header of the file.
-    release
-        Declared release. One that does not begin with a version, such as ``mine``, is contradicted by nothing.
-    where
-        Name of the file in the message.
+    A release that does not begin with a version, such as ``mine``, is contradicted by nothing.
     """
     declared = _DECLARED.match(release)
     if declared is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import fields as fields_of
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +16,74 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.sources.gnomad.kept import ENOUGH_BYTES, KeptAlleles
 from genolewm_assets.sources.gnomad.layouts import MAIN, FrequencyFields, GnomadLayout, canonical_group
 from genolewm_assets.sources.vcf import AlleleRows, ContigNames, Numbers, VcfBlock
 from genolewm_assets.store.tables import BatchSpool
 from genolewm_assets.variants import ANCESTRY_GROUPS, GNOMAD_VARIANTS, RAW_FIELDS, AlleleLedger, FilterReason
+
+#: Bytes of buffered text at which a buffer is emptied.
+ENOUGH_BYTES = 1 << 22
+
+
+class KeptAlleles:
+    """Buffer of alleles of one contig and sample set, with a copy of their text, and the AF and AN for filters."""
+
+    def __init__(self) -> None:
+        self._parts: list[_Part] = []
+        self.size_bytes = 0
+
+    def add(self, rows: AlleleRows, af: Numbers, an: Numbers | None) -> None:
+        """Add alleles with their AF and AN, one value per allele; AN is None if the file has no such field."""
+        part = _Part(AlleleRows(_copied(rows.block), rows.record, rows.index), af, an)
+        self._parts.append(part)
+        self.size_bytes += len(part.rows.block.text)
+
+    def take(self) -> tuple[AlleleRows, Numbers, Numbers | None]:
+        """Empty the buffer; return all alleles, over one block, with their AF and AN (None if no file has it)."""
+        parts, self._parts, self.size_bytes = self._parts, [], 0
+        block = _joined([part.rows.block for part in parts])
+        records = np.cumsum([0, *(len(part.rows.block) for part in parts)])
+        record = np.concatenate([part.rows.record + before for part, before in zip(parts, records, strict=False)])
+        index = np.concatenate([part.rows.index for part in parts])
+        an = [part.an for part in parts if part.an is not None]
+        rows = AlleleRows(block, record.astype(np.int32), index)
+        return rows, _numbers([part.af for part in parts]), _numbers(an) if an else None
+
+
+class _Part(NamedTuple):
+    rows: AlleleRows
+    af: Numbers
+    an: Numbers | None
+
+
+def _numbers(parts: list[Numbers]) -> Numbers:
+    return Numbers(np.concatenate([each.values for each in parts]), np.concatenate([each.there for each in parts]))
+
+
+def _copied(block: VcfBlock) -> VcfBlock:
+    """Return a block of the same records over a copy of their text, CHROM to INFO."""
+    from genolewm_assets.sources.vcf import gather
+
+    begin = block.starts[0]
+    offsets = np.zeros(len(block) + 1, np.int32)
+    np.cumsum(block.starts[8] - begin, out=offsets[1:])
+    text = np.empty(offsets[-1], np.uint8)
+    gather(block.text, begin, offsets, text)
+    return VcfBlock(block.source, text, block.line, block.pos, block.alts, block.starts - begin + offsets[:-1])
+
+
+def _joined(blocks: list[VcfBlock]) -> VcfBlock:
+    """Concatenate blocks into one."""
+    befores = np.cumsum([0, *(len(block.text) for block in blocks)], dtype=np.int32)
+    return VcfBlock(
+        blocks[0].source,
+        np.concatenate([block.text for block in blocks]),
+        np.concatenate([block.line for block in blocks]),
+        np.concatenate([block.pos for block in blocks]),
+        np.concatenate([block.alts for block in blocks]),
+        np.concatenate([block.starts + before for block, before in zip(blocks, befores, strict=False)], axis=1),
+    )
+
 
 _PAYLOAD = [GNOMAD_VARIANTS.arrow.field(name) for name in GNOMAD_VARIANTS.columns if name not in GNOMAD_VARIANTS.key]
 _ASSAYS = ("an_exomes", "an_genomes")
@@ -38,10 +102,7 @@ _Bools = npt.NDArray[np.bool_]
 
 
 class GnomadScan:
-    """One pass over the blocks of a file: :meth:`take` each block, then :meth:`finish`.
-
-    ``min_af``: smallest allele frequency kept, 0 to 1. On a circular contig neither FILTER nor ``min_af`` is applied.
-    """
+    """One pass over a file: :meth:`take` each block, then :meth:`finish`; alleles of a circular contig all pass."""
 
     def __init__(
         self,
@@ -216,11 +277,10 @@ class _Columns:
         return self._rows.block.flag(key)[self._rows.record]
 
     def _hemizygotes(self) -> pa.Array:
-        """Return the number of hemizygous carriers, int64.
+        """Return the number of hemizygous carriers, int64; null on chrM, or if the release does not flag the regions.
 
         On chrX and chrY outside the pseudo-autosomal regions this is the AC of XY samples, because gnomAD counts an XY
-        sample once there; inside them, and on autosomes, it is 0. Null on chrM, or if the release does not flag the
-        regions.
+        sample once there; inside them, and on autosomes, it is 0.
         """
         non_par, ac_xy = self._layout.flags.non_par, self.fields.ac_xy
         if self._contig.circular:

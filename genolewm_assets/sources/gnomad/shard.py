@@ -1,17 +1,8 @@
 """Build a variant shard from a gnomAD sites VCF: one row per normalised common allele.
 
-Each allele of the source is counted once, as the first of these that applies:
-
-1. *filtered*, by the source's data: another contig; a FILTER other than ``PASS`` (or ``.``, if the source is declared
-   unfiltered; or the FILTER of a failed data type, with ``joint_rescue``); no AF; AF below the bound; AN below the
-   bound. The bound of AN is a share of the contig's largest AN over all records, filtered ones included, so it is known
-   only after the last record; a joint file has one for each assay (``genotypes``).
-2. *rejected*: not a usable sequence variant. Only alleles that pass the filters are checked, so ``rejects.parquet``
-   lists alleles that the shard would otherwise contain. An ALT of ``.`` has no AF, passes the filter and is rejected.
-3. *kept*.
-
-On a circular contig (chrM) alleles are not filtered by FILTER, AF bound or AN. An allele without an AF is filtered
-there too.
+Each allele is *filtered* by the source's data (contig, FILTER, AF, AN), else *rejected* as no usable sequence variant,
+else *kept*; so ``rejects.parquet`` lists only alleles that the shard would otherwise contain. The bound of AN is a
+share of the contig's largest AN over all records, known after the last one. On chrM only an absent AF filters.
 """
 
 from __future__ import annotations
@@ -28,7 +19,6 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import ConfigurationError, VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.gnomad.genotypes import have_low_an
 from genolewm_assets.sources.gnomad.layouts import MAIN, GnomadLayout, detect_layout
 from genolewm_assets.sources.gnomad.release import check_gnomad_release
 from genolewm_assets.sources.gnomad.scan import SPOOLED, GnomadScan
@@ -62,11 +52,9 @@ class GnomadParams:
 
     Attributes
     ----------
-    min_af
-        Smallest allele frequency kept, 0 to 1.
-    min_an_fraction
-        Smallest AN kept, 0 to 1, as a share of the contig's largest AN, of a joint file in one of both assays; alleles
-        without an AN are kept and counted.
+    min_af, min_an_fraction
+        Smallest allele frequency kept, and smallest AN as a share of the contig's largest, of a joint file in one of
+        both assays, each 0 to 1; alleles without an AN are kept and counted.
     accept_unfiltered
         Whether FILTER ``.`` passes; only for a source that is published unfiltered.
     joint_rescue
@@ -120,24 +108,17 @@ def build_gnomad_shard(
 
     Parameters
     ----------
-    vcf
-        Path or source of the VCF.
     contig
         The only contig requested; alleles on others are counted as ``filtered.other_contig``, or not read if an index
         finds the contig. None: all contigs, in one file, in the order of ``contigs``.
-    contigs
-        Contigs of the genome.
     reference
         Returns a contig's bases. None: alleles are trimmed but not left-aligned, and REF is not checked.
-    params
-        Filters.
     out_dir
         Folder of the files, made if absent; the caller publishes it.
     release
         Declared release, which the header may not contradict. None: not compared.
     origin
-        Metadata for the files about how they were made; see
-        :func:`~genolewm_assets.variants.shard.state_origin`.
+        What :func:`~genolewm_assets.variants.shard.state_origin` returns: metadata for the files.
     threads
         Number of threads used; the files do not depend on it.
     progress
@@ -183,11 +164,7 @@ def build_gnomad_shard(
         def settled() -> Iterator[pa.Table]:
             for each in wanted:
                 low_an = partial(
-                    have_low_an,
-                    contig=each,
-                    layout=layout,
-                    largest=scan.largest_an,
-                    fraction=params.min_an_fraction,
+                    have_low_an, contig=each, layout=layout, largest=scan.largest_an, fraction=params.min_an_fraction
                 )
                 called = _drop_low_an(spool.batches(each.name), each, low_an, ledger)
                 yield from settle_alleles(
@@ -206,14 +183,7 @@ def build_gnomad_shard(
 def check_filters_applied(report: ShardReport, *, where: str, remedy: str) -> None:
     """Raise :class:`VcfError` if no allele on a requested contig passes FILTER, and some have ``.`` or 20 fail it.
 
-    Parameters
-    ----------
-    report
-        Report of :func:`build_gnomad_shard`.
-    where
-        Name of the file in the message.
-    remedy
-        How to accept records without FILTER, as a sentence without its full stop.
+    ``remedy`` tells how to accept records without FILTER, as a sentence without its full stop.
     """
     unfiltered = report.counts.get(f"filtered.{FilterReason.UNFILTERED}", 0)
     failed = report.counts.get(f"filtered.{FilterReason.FILTER}", 0)
@@ -265,3 +235,46 @@ def _drop_low_an(
 def _preference(row: Mapping[str, object]) -> tuple[object, ...]:
     """Order records of one allele, the one to keep first: higher AN, then higher AC, then higher AF."""
     return tuple(-(row[name] or 0) for name in ("an", "ac", "af"))  # type: ignore[operator]
+
+
+#: About half of the samples have a chrY, and one of it.
+_SHARE_OF_Y = 0.25
+
+#: The largest AN of a contig, by contig and INFO field, filtered records included.
+LargestAn = Mapping[tuple[str, str], int]
+
+
+def have_low_an(
+    batch: pa.RecordBatch, contig: Contig, layout: GnomadLayout, largest: LargestAn, fraction: float
+) -> pa.BooleanArray:
+    """Return whether each allele of a contig has an AN below ``fraction`` of the largest; False without an AN.
+
+    In a joint file, one of both assays must have it, because most of the genome is outside of exome calling. Where its
+    records state ``AN_joint`` alone, this is compared with what the genomes of the release can give.
+    """
+    low = pa.repeat(pa.scalar(False), batch.num_rows)
+    for name, fields in layout.sample_sets.items():
+        if fields.an is None:
+            continue
+        most = float(largest.get((contig.name, fields.an), 0))
+        if name == MAIN and layout.genome_alleles is not None:
+            most = min(most, layout.genome_alleles * (_SHARE_OF_Y if contig.name == "chrY" else 1))
+        in_set = pc.less(batch["an"], fraction * most)
+        if name == MAIN:
+            enough, known = _enough_in_an_assay(batch, contig, layout, largest, fraction)
+            in_set = pc.if_else(known, pc.invert(enough), in_set)
+        low = pc.or_(low, pc.and_(pc.equal(batch["sample_set"], name), pc.fill_null(in_set, False)))
+    return low
+
+
+def _enough_in_an_assay(
+    batch: pa.RecordBatch, contig: Contig, layout: GnomadLayout, largest: LargestAn, fraction: float
+) -> tuple[pa.BooleanArray, pa.BooleanArray]:
+    """Return whether one assay has enough genotypes of each allele, and whether an assay states any."""
+    enough, known = (pa.repeat(pa.scalar(False), batch.num_rows) for _ in range(2))
+    for column, field in layout.assays.items():
+        # An assay without a genotype on the whole contig says nothing.
+        if most := largest.get((contig.name, field), 0):
+            known = pc.or_(known, pc.is_valid(batch[column]))
+            enough = pc.or_(enough, pc.fill_null(pc.greater_equal(batch[column], fraction * most), False))
+    return enough, known

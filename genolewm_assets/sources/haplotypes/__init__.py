@@ -1,7 +1,6 @@
 """Reader of phased genotypes, such as those of the 1000 Genomes Project, from a VCF with sample columns.
 
-Belongs here: the meaning of GT and FORMAT. Does not belong here: records and columns of a VCF (``vcf``), normal forms
-(``variants``), blocks of alleles that a haplotype carries (``lewm.holdouts``).
+Not here: records and columns of a VCF (``vcf``), normal forms (``variants``), blocks of alleles (``holdouts``).
 """
 
 import lazy_loader

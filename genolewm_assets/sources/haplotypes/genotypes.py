@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import Bases, Contig, ContigSet
-from genolewm_assets.lewm.holdouts import PhasedGenotypes
+from genolewm_assets.holdouts import PhasedGenotypes
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.vcf import ContigNames, LocalVcf, VcfBlock, VcfScanner, check_assembly
 from genolewm_assets.variants import ALLELE_KEY, AlleleNormaliser, NormalAllele
@@ -90,12 +90,8 @@ def read_phased(
     ----------
     vcf
         VCF with sample columns, plain, gzip or BGZF; with an index only the records of the contig are read.
-    contig
-        Contig to read.
     wanted
         Alleles of the contig in normal form; columns ``ALLELE_KEY``, each allele once.
-    contigs
-        Contigs of the genome.
     reference
         Returns a contig's bases, which every REF is compared with.
     progress

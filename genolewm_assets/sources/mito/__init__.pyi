@@ -3,8 +3,8 @@ from .collection import REJECTS_FILE as REJECTS_FILE
 from .collection import SAMPLE_CHECK as SAMPLE_CHECK
 from .collection import CollectionFile as CollectionFile
 from .collection import SampleLevels as SampleLevels
+from .collection import find_strangers as find_strangers
 from .collection import write_genomes as write_genomes
 from .genomes import CollectionFormat as CollectionFormat
 from .genomes import read_genomes as read_genomes
 from .heteroplasmy import check_heteroplasmy_header as check_heteroplasmy_header
-from .sample_names import find_strangers as find_strangers

@@ -1,12 +1,14 @@
-"""Build the tables of genomes from collection files, and join heteroplasmy VCFs to the genomes.
+"""Build the tables of genomes from collection files, and join heteroplasmy VCFs to the genomes, by their names.
 
 Not here: reading one file (``genomes``, ``heteroplasmy``), processing of a genome (``mito``).
 """
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,7 +34,6 @@ from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall, levels_of_
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.mito.genomes import CollectionFormat, read_genomes
 from genolewm_assets.sources.mito.heteroplasmy import read_heteroplasmy
-from genolewm_assets.sources.mito.sample_names import closest_name, show_names
 from genolewm_assets.store.artefacts import BuildReport, Check, CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
 
@@ -49,17 +50,7 @@ GENOMES_FILE, REJECTS_FILE = "genomes.parquet", "rejects.parquet"
 
 
 class CollectionFile(NamedTuple):
-    """A collection of genomes.
-
-    Attributes
-    ----------
-    path
-        Path of the file.
-    name
-        Name of the collection in errors and tables.
-    file_format
-        Format of the file; None: determined by the file name's ending.
-    """
+    """A collection of genomes, its name in errors and tables, and its format; None: that of the file name's ending."""
 
     path: Path
     name: str
@@ -76,29 +67,16 @@ def write_genomes(
     threads: int = 1,
     progress: Progress = NO_PROGRESS,
 ) -> BuildReport:
-    """Write the genomes of collections to ``genomes.parquet``, and rejected records to ``rejects.parquet``.
+    """Write ``genomes.parquet`` and ``rejects.parquet`` of collections; return counts, rows by file, and the checks.
 
     Parameters
     ----------
-    files
-        Collections to read, in this order.
-    out_dir
-        Folder to write to.
     reference
         One turn of the reference circle, upper case.
-    qc
-        Limits that a genome must satisfy.
-    split
-        Parameters of the division into splits.
     threads
         Number of alignment threads.
     progress
         Receives the number of genomes done.
-
-    Returns
-    -------
-    BuildReport
-        Counts, rows per file, and the checks of :func:`~genolewm_assets.mito.genomes.checks.check_genomes`.
 
     Raises
     ------
@@ -191,14 +169,7 @@ class SampleLevels:
         )
 
     def levelled(self, table: pa.Table) -> Iterator[LevelledGenome]:
-        """Yield the genomes of a table with their levels; levels are None if no sample has the genome's name.
-
-        Call this method once: each sample's calls are used for one genome.
-
-        Parameters
-        ----------
-        table
-            Table of schema ``MITO_GENOMES``.
+        """Yield the genomes of a table ``MITO_GENOMES`` with their levels, None without a sample; call this once.
 
         Raises
         ------
@@ -220,10 +191,7 @@ class SampleLevels:
     def check(self, rejected: Collection[str]) -> CheckResult:
         """Compare the samples of each file with the genomes; call this after :meth:`levelled` has yielded all genomes.
 
-        Parameters
-        ----------
-        rejected
-            Names of the records of the collections that are not used. A sample of such a name needs no genome.
+        A sample with a name in ``rejected``, the records of the collections that are not used, needs no genome.
         """
         faults, passed_over = RowsAtFault(), 0
         for file, samples in self._samples.items():
@@ -245,3 +213,42 @@ class SampleLevels:
         }
         check = CheckResult(SAMPLE_CHECK, passed=not len(faults), figures=figures, rows=[*faults])
         return stating_compared(check, len(self._samples), "the catalogue names no heteroplasmy file", declared=True)
+
+
+#: Names among which a similar one is searched; the time of a search is proportional to it.
+_SEARCHED = 5_000
+_SHOWN = 3
+
+
+def closest_name(name: str, names: Collection[str]) -> str | None:
+    """Return the longest of some names that a name contains or is contained in, else the most similar one.
+
+    Examples
+    --------
+    >>> closest_name("HG01119.final", ["HG0111", "HG01119", "NA12878"])
+    'HG01119'
+    """
+    if nested := [each for each in names if each and (each in name or name in each)]:
+        return max(nested, key=len)
+    return next(iter(difflib.get_close_matches(name, islice(names, _SEARCHED), 1)), None)
+
+
+def show_names(names: Iterable[str]) -> str:
+    """Return the first names, for a message."""
+    first = list(islice(names, _SHOWN + 1))
+    return ", ".join(map(repr, first[:_SHOWN])) + (", ..." if len(first) > _SHOWN else "") or "none"
+
+
+def find_strangers(where: str, samples: Collection[str], names: Collection[str]) -> InputError | None:
+    """Return an error about the samples of a file whose names are not among the names of genomes; None if all are."""
+    strangers = [sample for sample in samples if sample not in names]
+    if not strangers:
+        return None
+    closest = closest_name(strangers[0], names)
+    return InputError(
+        where,
+        f"{len(strangers):,} of {len(samples):,} samples have no genome of their name",
+        expected=f"names of genomes, such as {show_names(names)}",
+        got=f"{show_names(strangers)}" + (f"; closest to the first is {closest!r}" if closest else ""),
+        remedy="Rename the samples (bcftools reheader -s) or the genomes, or leave the samples out",
+    )

@@ -71,12 +71,10 @@ def read_genomes(
     label: str | None = None,
     max_record_characters: int = MAX_RECORD_CHARACTERS,
 ) -> Iterator[GenomeRecord]:
-    """Yield the genomes of a collection in the file's order.
+    """Yield the genomes of a FASTA or GenBank file, plain, gzipped or bgzipped (detected by content), in its order.
 
     Parameters
     ----------
-    path
-        FASTA or GenBank file, plain, gzipped or bgzipped (detected by content).
     file_format
         Format of the file; None: determined by the ending of its name.
     label
@@ -132,10 +130,7 @@ class _Piece(NamedTuple):
 
 
 def _read_pieces(path: Path, where: str) -> Iterator[_Piece]:
-    """Yield the text in lines, or pieces of lines, of at most 65,536 characters.
-
-    All line ends become a line feed, and bytes that are neither UTF-8 nor, behind its mark, UTF-16 become U+FFFD.
-    """
+    """Yield lines, or pieces of at most 65,536 characters, with line feeds; undecodable bytes become U+FFFD."""
     with path.open("rb") as file:
         compression = detect_compression(file)
         if compression is Compression.BGZF and not has_bgzf_end(file):

@@ -1,27 +1,23 @@
-"""Read the heteroplasmy calls of samples from a VCF with a FORMAT field for levels.
-
-Three layouts are supported. They differ in the allele that a level belongs to:
+"""Read the heteroplasmy calls of samples from a VCF, in three layouts that differ in the allele of a level.
 
 - Mutect2 in mitochondrial mode, DRAGEN: ``AF``, Number=A: one level per ALT of the record;
 - gnomAD: ``HL``, Number=1, one ALT per record; 0 for the reference; the sample's own filters in ``FT``;
 - mutserve (mtDNA-Server 2): ``AF``, Number=1, String: one level per alternate allele in the sample's GT.
 
-The field is chosen for each record, by what the record holds and not by what the header declares.
-
-Not here: levels of a genome's bases (``mito.variants.heteroplasmy``).
+The field is chosen for each record by what it holds. Not here: levels of a genome's bases (``mito.variants``).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pysam
 
-from genolewm_assets.errors import GenoLeWMError, InputError, VcfError
+from genolewm_assets.errors import GenoLeWMError, VcfError
 from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
@@ -43,12 +39,10 @@ class SampleCalls(NamedTuple):
     fields: Counter[str]
 
 
-def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | None = None) -> SampleCalls:
-    """Read the mitochondrial heteroplasmy calls of the samples of a VCF.
+def read_heteroplasmy(vcf: Path, contig: Contig) -> SampleCalls:
+    """Read the mitochondrial heteroplasmy calls of all samples of a VCF into memory.
 
-    ``samples``: samples to read; None: all. Their calls are held in memory.
-
-    Every sample read has a list, empty if it has no call. A missing level or level 0 is not a call. Calls that failed a
+    Every sample has a list, empty if it has no call. A missing level or level 0 is not a call. Calls that failed a
     filter or have a symbolic ALT are included; ``mito.variants.levels_of_genome`` decides which calls count.
     """
     _check_file(vcf, contig)
@@ -57,9 +51,7 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
         declared = _level_fields(file.header, vcf)
         _check_has_samples(file.header, vcf)
         fields: Counter[str] = Counter()
-        wanted = _wanted_samples(list(file.header.samples), samples, vcf)
-        file.subset_samples(wanted)
-        calls: dict[str, list[HeteroplasmyCall]] = {name: [] for name in wanted}
+        calls: dict[str, list[HeteroplasmyCall]] = {name: [] for name in file.header.samples}
         names = ContigNames(ContigSet([contig]))
         for record in file:
             where = f"{vcf} ({record.chrom}:{record.pos})"
@@ -75,10 +67,7 @@ def read_heteroplasmy(vcf: Path, contig: Contig, *, samples: Collection[str] | N
 
 
 def check_heteroplasmy_header(vcf: Path, contig: Contig) -> tuple[str, ...]:
-    """Check the ends and the header of a VCF, and return its samples.
-
-    Raises as :func:`read_heteroplasmy`, and reads no record.
-    """
+    """Check the ends and the header of a VCF, and return its samples; raises as :func:`read_heteroplasmy`."""
     _check_file(vcf, contig)
     with _htslib_errors(vcf), pysam.VariantFile(str(vcf)) as file:
         _level_fields(file.header, vcf)
@@ -89,10 +78,7 @@ def check_heteroplasmy_header(vcf: Path, contig: Contig) -> tuple[str, ...]:
 def _calls_of_record(
     record: pysam.VariantRecord, declared: Sequence[str], where: str
 ) -> Iterator[tuple[HeteroplasmyCall, str]]:
-    """Yield the calls of all samples in a record, each with its field.
-
-    An allele with a missing level or level 0 is not a call.
-    """
+    """Yield the calls of all samples in a record, each with its field; a missing level or level 0 is not a call."""
     alts = record.alts or ()
     field, stated = _stated_levels(record, declared, where)
     per_alt = len(alts) == 1 or (field and record.header.formats[field].number == "A")
@@ -127,10 +113,7 @@ def _alleles_of_genotype(sample: pysam.VariantRecordSample) -> Sequence[int]:
 def _stated_levels(
     record: pysam.VariantRecord, declared: Sequence[str], where: str
 ) -> tuple[str, list[list[float | None]]]:
-    """Return the first field in which a sample of a record has a level, and the levels of each sample.
-
-    The name is empty if no sample has a level.
-    """
+    """Return the first field in which a sample has a level, empty if none has, and the levels of each sample."""
     for field in (field for field in declared if field in record.format):
         levels = [_levels(each, field, f"{where}, sample {each.name!r}") for each in record.samples.values()]
         if any(level is not None for each in levels for level in each):
@@ -161,7 +144,6 @@ def _check_file(vcf: Path, contig: Contig) -> None:
     """Raise on gzip that is not BGZF, on BGZF without its end block, on a header that is too large or of another chrM.
 
     htslib cannot read the first, does not detect a file truncated between two blocks, and reads a header of any size.
-    UCSC's hg19 has another sequence of 16,571 bp as chrM.
     """
     check_local_file(vcf, expected="a VCF file", error=VcfError)
     with vcf.open("rb") as file:
@@ -193,22 +175,6 @@ def _check_has_samples(header: pysam.VariantHeader, vcf: Path) -> None:
     if not len(header.samples):
         remedy = "Use the variant caller's VCF, with a column for each sample"
         raise VcfError(str(vcf), "has no samples", expected="sample columns named as genomes", remedy=remedy)
-
-
-def _wanted_samples(present: list[str], wanted: Collection[str] | None, vcf: Path) -> list[str]:
-    """Return the requested samples in the file's order; raise if one is not in the file."""
-    if wanted is None:
-        return present
-    unknown = sorted(set(wanted) - set(present))
-    if unknown:
-        raise InputError(
-            str(vcf),
-            "the file has no such sample",
-            expected=", ".join(map(repr, present[:6])) + (", ..." if len(present) > 6 else "") or "sample columns",
-            got=repr(unknown[0]),
-            remedy="Use the sample names of the file's header line",
-        )
-    return [name for name in present if name in set(wanted)]
 
 
 @contextmanager

@@ -1,7 +1,6 @@
-"""Read and prepare the reference genome: FASTA files and BED tracks.
+"""Read and prepare the reference genome: FASTA files, their indexes, measured contigs, and BED tracks.
 
-Belongs here: random access to FASTA, its indexes, measured contigs, merged BED intervals. Does not belong here: windows
-of the reference (``lewm.windows``), downloads (``sources.files``).
+Not here: windows of the reference (``windows.reference``), downloads (``sources.files``).
 """
 
 import lazy_loader

@@ -7,12 +7,12 @@ import hashlib
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,10 +21,9 @@ from pysam.utils import SamtoolsError
 
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import Bases, Contig, ContigSet, acgt_runs
-from genolewm_assets.lewm.windows import GENOME_CONTIGS
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
-from genolewm_assets.sources.reference.contig_pieces import ContigPieces
+from genolewm_assets.windows.reference import GENOME_CONTIGS
 
 FASTA_NAME = "genome.fa.gz"
 CONTIGS_NAME = "contigs.parquet"
@@ -75,10 +74,8 @@ class FastaReader:
 
         Raises
         ------
-        UnknownContigError
-            If the file has no such contig.
-        FastaError
-            If the sequence is cut short, corrupt or holds anything but IUPAC codes.
+        UnknownContigError, FastaError
+            If the file has no such contig, or its sequence is cut short, corrupt or holds anything but IUPAC codes.
         """
         return self._read(name, 0, self._length(name))
 
@@ -105,10 +102,7 @@ class FastaReader:
         raise UnknownContigError(self._label, "no such contig", expected=expected, got=repr(name))
 
     def read_as_written(self, name: str, start: int, end: int) -> bytes:
-        """Return ``[start, end)``, 0-based, of a contig in the case of the file, in which repeats may be lower-case.
-
-        Errors are those of :meth:`read_contig`.
-        """
+        """Return ``[start, end)``, 0-based, in the case of the file; errors are those of :meth:`read_contig`."""
         spelt = self._spelt(name)
         where = f"{self._label} ({name})"
         with _quiet_htslib():
@@ -155,7 +149,7 @@ def check_fasta(path: Path) -> Compression:
 
 
 def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Progress = NO_PROGRESS) -> pa.Table:
-    """Write the files of a genome and measure its contigs.
+    """Write the files of a genome, measure its contigs, and return those that the FASTA has, as ``GENOME_CONTIGS``.
 
     Parameters
     ----------
@@ -165,12 +159,6 @@ def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Pro
         Existing folder; ``genome.fa.gz``, its ``.fai`` and ``.gzi``, and ``contigs.parquet`` are written to it.
     contigs
         The contigs to measure; others stay in the FASTA and are not measured.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``GENOME_CONTIGS``: the contigs that the FASTA has, in the order of ``contigs``.
-        :func:`compare_contigs` compares them with the pinned ones.
 
     Raises
     ------
@@ -211,15 +199,7 @@ class ContigDifference(NamedTuple):
 
 
 def compare_contigs(measured: pa.Table, contigs: ContigSet) -> list[ContigDifference]:
-    """Return the differences between a FASTA and the pinned contigs; empty if there are none.
-
-    Parameters
-    ----------
-    measured
-        Table that :func:`prepare_genome` returned.
-    contigs
-        Contigs of the catalogue; a contig without ``md5`` is compared by length alone.
-    """
+    """Return how a table of :func:`prepare_genome` differs from the pinned contigs, by length and, if any, MD5."""
     rows = {row["contig"]: row for row in measured.to_pylist()}
     differences = []
     for contig in contigs:
@@ -351,3 +331,48 @@ def _quiet_htslib() -> Iterator[None]:
         yield
     finally:
         pysam.set_verbosity(before)
+
+
+#: Pieces of a contig kept in memory; average number of reads per piece after which all pieces read are kept.
+_PIECES_KEPT, _READS = 8, 8
+
+
+class ContigPieces:
+    """Bases of a contig, indexed from 0, read on demand in pieces of which eight are kept in memory.
+
+    If access out of order reads pieces again and again, all pieces read from then on are kept, so that the contig is
+    read at most nine times.
+    """
+
+    def __init__(self, length: int, read: Callable[[int, int], bytes], *, piece_bp: int = 1 << 20) -> None:
+        self._length, self._piece_bp, self._read = length, piece_bp, read
+        self._kept: dict[int, bytes] = {}
+        self._reads_left = _READS * -(-length // piece_bp)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, at: int, /) -> int: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> bytes: ...
+    def __getitem__(self, at: int | slice, /) -> int | bytes:
+        """Return one base as an integer, or a slice as ``bytes``; the step of a slice is ignored."""
+        if not isinstance(at, slice):
+            number, place = divmod(range(self._length)[at], self._piece_bp)
+            return self._piece(number)[place]
+        start, end, _ = at.indices(self._length)
+        if start >= end:
+            return b""
+        numbers = range(start // self._piece_bp, (end - 1) // self._piece_bp + 1)
+        firsts = ((number, number * self._piece_bp) for number in numbers)
+        return b"".join(self._piece(number)[max(0, start - first) : end - first] for number, first in firsts)
+
+    def _piece(self, number: int) -> bytes:
+        if number not in self._kept:
+            self._reads_left -= 1
+            if len(self._kept) >= _PIECES_KEPT and self._reads_left >= 0:
+                del self._kept[next(iter(self._kept))]
+            start = number * self._piece_bp
+            self._kept[number] = self._read(start, min(start + self._piece_bp, self._length))
+        return self._kept[number]

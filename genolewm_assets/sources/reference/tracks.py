@@ -17,27 +17,21 @@ _SKIPPED = (b"#", b"track", b"browser")
 
 
 def read_bed_track(path: Path, contigs: ContigSet) -> dict[str, IntervalArray]:
-    """Read a BED file, plain or gzipped.
-
-    Parameters
-    ----------
-    path
-        Three columns or more, separated by tabs or spaces; comments, ``track`` and ``browser`` lines are skipped.
-    contigs
-        Contigs of the genome; lines on other contigs (alternates, decoys) are left out.
+    """Read a BED file, plain or gzipped, with columns separated by tabs or spaces.
 
     Returns
     -------
     dict
         Canonical contig name to intervals, for every contig of ``contigs`` in its order: 0-based half-open, sorted,
-        disjoint; no intervals for a contig that the track does not mention.
+        disjoint; no intervals for a contig that the track does not mention. Other contigs (alternates, decoys) are left
+        out.
 
     Raises
     ------
     InputError
         If a line has too few columns, coordinates that are not numbers, ``end < start`` or an interval outside its
-        contig, if the file is missing or truncated, or if no line is on a known contig. The message names the file
-        and, for a line, its number.
+        contig, if the file is missing or truncated, or if no line is on a known contig. The message names the file and,
+        for a line, its number.
     """
     starts = {contig.name: array("q") for contig in contigs}
     ends = {contig.name: array("q") for contig in contigs}

@@ -1,7 +1,6 @@
 """Run folders of instrument files on disk: which there are, what is in them, and whether one is complete.
 
-Belongs here: names and times of files, and the partition key of a folder. Does not belong here: what the files hold and
-what is made of them (``forensic``).
+Not here: what the files hold and what is made of them (``forensic``).
 """
 
 import lazy_loader

@@ -30,15 +30,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """When a folder is complete.
-
-    Attributes
-    ----------
-    marker
-        A folder with a file of this name is complete, whatever else holds.
-    settle_s
-        Seconds for which nothing in a folder without the marker must have changed.
-    """
+    """A folder with a file named ``marker`` is complete, and one in which nothing changed for ``settle_s`` seconds."""
 
     marker: str
     settle_s: float
@@ -52,10 +44,8 @@ def list_run_folders(runs: Path) -> dict[str, Path]:
 
     Raises
     ------
-    MissingResourceError
-        If there is no such folder.
-    ResourceError
-        If it cannot be read.
+    MissingResourceError, ResourceError
+        If there is no such folder, or it cannot be read.
     """
     try:
         folders = [each for each in runs.iterdir() if each.is_dir() and not each.name.startswith(".")]
@@ -105,14 +95,7 @@ def list_run_files(folder: Path) -> tuple[FoundFile, ...]:
 
 
 def why_unfinished(folder: Path, files: Sequence[FoundFile], settling: Settling, now_s: float) -> str | None:
-    """Return why a folder is not complete; None if it is.
-
-    Parameters
-    ----------
-    folder, files
-        The folder and its files, as :func:`list_run_files` returns them.
-    now_s
-        Time in seconds since 1970.
+    """Return why a folder with these files of :func:`list_run_files` is not complete at ``now_s`` since 1970, or None.
 
     Notes
     -----

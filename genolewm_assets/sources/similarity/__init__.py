@@ -1,7 +1,6 @@
 """Compare sequences with held-out sequence, on both strands, whatever is said of where they come from.
 
-Belongs here: the search that ``lewm.holdouts`` asks for (21-mers, then minimap2), and what counts as a repeat. Does not
-belong here: which sequence is held out, and what is done with the result (``lewm.holdouts``); the audit's own search
+Not here: which sequence is held out, and what is done with the result (``holdouts``); the audit's own search
 (``audit.similarity``), which shares no code with this one.
 """
 

@@ -78,9 +78,8 @@ def is_soft_masked(reader: FastaReader) -> bool:
 class HeldPart:
     """Held-out sequence and its 21-mers.
 
-    ``spans``: where the bases are from. ``firsts``: int64, shape (n_spans,): index in ``codes`` of the first base of
-    each span; one N follows each span. ``codes``: uint8, shape (n_bases,): codes of ``kmer_kernels``, with repeats
-    marked.
+    ``firsts``: int64, shape (n_spans,): index in ``codes`` of the first base of each span; one N follows each span.
+    ``codes``: uint8, shape (n_bases,): codes of ``kmer_kernels``, with repeats marked.
     """
 
     spans: tuple[HeldSpan, ...]
@@ -92,11 +91,7 @@ class HeldPart:
 
     @classmethod
     def read(cls, reader: FastaReader, spans: Iterable[HeldSpan], *, soft_masked: bool) -> HeldPart:
-        """Read held-out spans from the FASTA.
-
-        ``soft_masked``: whether lower-case bases are the repeats. Else they are measured, by the copies of their
-        21-mers in the FASTA. Simple sequence is a repeat in either case.
-        """
+        """Read spans from the FASTA; repeats are lower case if it is ``soft_masked``, else 21-mers with many copies."""
         from genolewm_assets.sources.similarity import kmer_kernels as kernels
 
         known = tuple(span for span in spans if span.contig in reader.contigs)

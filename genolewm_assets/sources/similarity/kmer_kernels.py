@@ -1,8 +1,7 @@
 """Compiled loops over 21-mers: a hash table of those of held-out sequence, and what a sequence shares with it.
 
-Bases are codes: A, C, G, T are 0 to 3, 4 is any other base; 8 is added to a base in a repeat. The table has open
-addressing: ``marks`` are 32 bits of the hash of a 21-mer, ``places`` its first base, ``kinds`` whether it is in a
-repeat. No function raises. Import this module inside functions only: importing numba is slow.
+Bases A, C, G, T are 0 to 3, any other 4; 8 is added in a repeat. The table has open addressing: 32 bits of the hash
+(``marks``), first base (``places``), repeat or not (``kinds``). Import inside functions only: numba is slow to load.
 """
 
 from __future__ import annotations

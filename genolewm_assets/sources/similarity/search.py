@@ -1,12 +1,8 @@
 """Search windows for held-out sequence: shared 21-mers choose what minimap2 aligns, and both decide.
 
-A window is similar to held-out sequence if outside repeats (``held_part``)
-
-- it aligns with 90 % equal bases over 1,000 bp, or
-- chained alignments hold half of it, a tenth of it outside repeats, or
-- it shares as many 21-mers within 1,000 bp as 50 equal bases have, which is less than an audit counts as a leak.
-
-A window that is similar by repeats alone is reported, not excluded.
+A window is similar to held-out sequence if, outside repeats, it aligns with 90 % equal bases over 1,000 bp, or chained
+alignments hold half of it, or it shares as many 21-mers within 1,000 bp as 50 equal bases have. By repeats alone a
+window is reported, not excluded.
 """
 
 from __future__ import annotations
@@ -17,19 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 
-from genolewm_assets.lewm.holdouts import Held, HeldPlace, Query, Similarity, SimilarReason
+import mappy
+import numpy as np
+
+from genolewm_assets.errors import FastaError
+from genolewm_assets.holdouts import Held, HeldPlace, Query, Similarity, SimilarReason
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity.alignment import HeldAligner
-from genolewm_assets.sources.similarity.held_part import (
-    OVERLAP_BP,
-    PART_BP,
-    HeldPart,
-    divide,
-    encode,
-    is_soft_masked,
-)
+from genolewm_assets.sources.similarity.held_part import OVERLAP_BP, PART_BP, HeldPart, divide, encode, is_soft_masked
 
 #: An alignment with this share of equal bases over so many bases, both outside repeats, excludes a window.
 MIN_IDENTITY, MIN_ALIGNED_BP = 0.90, 1_000
@@ -47,12 +40,10 @@ _K = 21
 
 
 class SequenceSearch:
-    """Searches windows for held-out sequence; a :class:`~genolewm_assets.lewm.holdouts.SimilaritySearch`.
+    """Searches windows for held-out sequence; a :class:`~genolewm_assets.holdouts.SimilaritySearch`.
 
     Parameters
     ----------
-    reader
-        The reference FASTA, in the case that it is written in.
     progress
         Receives how many windows have been compared.
     part_bp, overlap_bp
@@ -128,3 +119,63 @@ def _around(part: HeldPart, at: int) -> HeldPlace:
     """Return the place of a shared 21-mer, which is not aligned."""
     span, start = part.span_at(at)
     return HeldPlace(span.contig, start, start + _K, "+", None, 0)
+
+
+#: minimap2's flag MM_F_EQX: equal and unequal bases have operations of their own in the CIGAR.
+_EQX = 0x4000000
+#: CIGAR operations, as numbers of BAM (SAM specification 1.6, §4.2).
+_INSERTION, _DELETION, _INTRON, _EQUAL, _UNEQUAL = 1, 2, 3, 7, 8
+#: Presets of minimap2 for genomic sequence and, by whether a sequence is transcribed, for transcripts.
+_PRESETS = {False: "asm20", True: "splice"}
+_IN_REPEAT = 8
+
+
+class HeldAligner:
+    """Aligns sequences to a part of the held-out sequence."""
+
+    def __init__(self, part: HeldPart, folder: Path) -> None:
+        self._part = part
+        self._fasta = folder / "held_out.fa"
+        part.write(self._fasta)
+        self._aligners: dict[bool, mappy.Aligner] = {}
+        self._indexing = Lock()
+
+    def align(self, bases: bytes, *, transcribed: bool) -> tuple[list[HeldPlace], float]:
+        """Return the places of all alignments, most equal bases outside repeats first, and the aligned share."""
+        found: list[tuple[float, HeldPlace]] = []
+        covered = np.zeros(len(bases), dtype=bool)
+        for hit in self._index(transcribed).map(bases.decode("ascii")):
+            covered[hit.q_st : hit.q_en] = True
+            equal, columns = self._count(hit)
+            span = self._part.spans[int(hit.ctg)]
+            place = span.contig, span.start + hit.r_st, span.start + hit.r_en, "-" if hit.strand < 0 else "+"
+            found.append((equal, HeldPlace(*place, equal / columns if columns else 0.0, columns)))
+        found.sort(key=lambda scored: (-scored[0], scored[1]))
+        return [place for _, place in found], float(covered.mean()) if covered.size else 0.0
+
+    def _index(self, transcribed: bool) -> mappy.Aligner:
+        """Return the index for a kind of sequence; it is made when the first such sequence is aligned."""
+        with self._indexing:
+            if transcribed not in self._aligners:
+                preset = _PRESETS[transcribed]
+                aligner = mappy.Aligner(str(self._fasta), preset=preset, n_threads=1, extra_flags=_EQX)
+                if not aligner:
+                    raise FastaError("held-out sequence", "minimap2 cannot index it", remedy="Rebuild reference/genome")
+                self._aligners[transcribed] = aligner
+            return self._aligners[transcribed]
+
+    def _count(self, hit: mappy.Alignment) -> tuple[int, int]:
+        """Return equal bases and all columns of an alignment outside repeats; a gap is one column."""
+        first = int(self._part.firsts[int(hit.ctg)])
+        outside = self._part.codes[first + hit.r_st : first + hit.r_en] & _IN_REPEAT == 0
+        before = np.concatenate([[0], np.cumsum(outside)])
+        at = equal = columns = 0
+        for length, operation in hit.cigar:
+            if operation in (_EQUAL, _UNEQUAL):
+                n = int(before[at + length] - before[at])
+                equal += n if operation == _EQUAL else 0
+                columns += n
+            elif operation in (_INSERTION, _DELETION):
+                columns += int(outside[min(at, outside.size - 1)])
+            at += length if operation in (_EQUAL, _UNEQUAL, _DELETION, _INTRON) else 0
+        return equal, columns

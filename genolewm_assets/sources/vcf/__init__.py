@@ -1,7 +1,7 @@
 """Read VCF files: BGZF, header, index, the records of one contig, blocks of records, an independent count.
 
-Belongs here: the VCF format and its compression, for any publisher. Does not belong here: what gnomAD and ClinVar mean
-by their INFO fields (``gnomad``, ``clinvar``), access to remote bytes (``files``) and normal forms (``variants``).
+Not here: what gnomAD and ClinVar mean by their INFO fields (``gnomad``, ``clinvar``), access to remote bytes
+(``files``) and normal forms (``variants``).
 """
 
 import lazy_loader

@@ -1,5 +1,6 @@
 from .assembly import check_assembly as check_assembly
 from .block import AlleleRows as AlleleRows
+from .block import Numbers as Numbers
 from .block import VcfBlock as VcfBlock
 from .contig_names import ContigNames as ContigNames
 from .count import count_records as count_records
@@ -13,4 +14,3 @@ from .scan import MAX_RECORD_BYTES as MAX_RECORD_BYTES
 from .scan import VcfScanner as VcfScanner
 from .source import LocalVcf as LocalVcf
 from .source import VcfSource as VcfSource
-from .spans import Numbers as Numbers

@@ -1,12 +1,8 @@
 """Check that the header of a VCF states no other assembly than the genome's.
 
-Assemblies are stated by length, ``assembly``, ``md5`` and ``URL`` of contigs, and by lines such as ``##reference``,
-``##assembly`` or ``##genome_build``. A file that was lifted over may keep its old lines beside one that names the new
-assembly; the new one counts. A text that names several assemblies, such as ``GRCh38 (lifted from b37)``, contradicts
-none of them. Lines on annotation and commands are not read: they name other data and inputs too.
-
-GRCh37 and GRCh38 have the same chrM, rCRS. UCSC's hg19 is GRCh37 but for chrM, which is NC_001807 of 16,571 bp. So of a
-file on chrM alone hg19 is another assembly, unless the header gives chrM the length of rCRS.
+Assemblies are stated by contigs and by lines such as ``##reference``; a file that was lifted over may keep old lines,
+so a text that names several contradicts none. GRCh37 and GRCh38 share rCRS as chrM; UCSC's hg19 has NC_001807 of 16,571
+bp, so of a file on chrM alone hg19 is another assembly, unless the header gives chrM the length of rCRS.
 """
 
 from __future__ import annotations
@@ -56,14 +52,7 @@ class _Statement(NamedTuple):
 def check_assembly(header: VcfHeader, contigs: ContigSet, *, where: str) -> None:
     """Raise :class:`VcfError` if the header states another assembly than that of the genome.
 
-    Parameters
-    ----------
-    header
-        Header of the file.
-    contigs
-        Contigs of the genome. A contig that the header gives another length is an error, known assembly or not.
-    where
-        Name of the file in the message.
+    A contig that the header gives another length is an error, known assembly or not; ``where`` is the name of the file.
     """
     genome = assemblies_of_genome(contigs)
     _check_lengths(header, contigs, genome, where)

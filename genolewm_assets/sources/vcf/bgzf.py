@@ -35,12 +35,10 @@ _USUAL_HEAD_BYTES, _LEAST_BLOCK_BYTES = 18, 26
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Consecutive whole blocks, still compressed.
+    """Consecutive whole blocks, still compressed, that begin at ``offset`` in the file.
 
-    ``data``: the bytes of the blocks. ``offset``: offset of the first block in the file, in bytes. ``blocks``: for each
-    block two offsets in ``data``, in bytes: where its deflated bytes begin, and where the block ends. ``skip``,
-    ``stop``: the part of the inflated text that was requested: the first ``skip`` bytes of the first block are dropped,
-    and of the last block only ``stop`` bytes are kept (None: all).
+    ``blocks``: for each block two offsets in ``data``: where its deflated bytes begin, and where the block ends. Of the
+    first block's text ``skip`` bytes are dropped, of the last block's only ``stop`` bytes are kept (None: all).
     """
 
     data: bytes
@@ -51,10 +49,7 @@ class Batch:
 
 
 def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None = None) -> Iterator[Batch]:
-    """Yield the blocks of a file in batches of about :data:`BATCH_TEXT_BYTES` of text.
-
-    ``begin``, ``end``: virtual offsets of the requested text, half-open; ``end`` None: up to the end of the file.
-    """
+    """Yield blocks between virtual offsets, half-open, in batches of about :data:`BATCH_TEXT_BYTES` of text."""
     offset, skip = begin >> 16, begin & 0xFFFF
     last, stop = (None, None) if end is None else (end >> 16, end & 0xFFFF)
     file.seek(offset)
@@ -106,10 +101,7 @@ def inflate_batch(batch: Batch, *, label: str) -> list[bytes]:
 
 
 def _whole_blocks(data: bytes, offset: int, last: int | None, label: str) -> tuple[list[tuple[int, int]], bool]:
-    """Return the blocks at the start of ``data`` that form a batch, and whether the batch is complete.
-
-    ``offset`` is the offset of ``data`` in the file; ``last`` that of the last block requested (None: no limit).
-    """
+    """Return the blocks at the start of ``data``, up to the one at ``last``, and whether they are a whole batch."""
     from genolewm_assets.sources.vcf.bgzf_kernels import walk_blocks
 
     ends = np.empty(len(data) // _LEAST_BLOCK_BYTES + 1, np.int64)
@@ -126,10 +118,7 @@ def _whole_blocks(data: bytes, offset: int, last: int | None, label: str) -> tup
 
 
 def _block_at(data: bytes, at: int, offset: int, label: str) -> tuple[int, int] | None:
-    """Return where the deflated bytes of the block at ``at`` begin and where the block ends, as offsets in ``data``.
-
-    None if ``data`` ends before the block does.
-    """
+    """Return the offsets in ``data`` of a block's deflated bytes and of its end; None if it does not end there."""
     if len(data) - at < _FIXED.size:
         return None
     *magic, _, _, _, extra = _FIXED.unpack_from(data, at)
@@ -157,7 +146,5 @@ def _block_size(extra: bytes) -> int:
 
 def _damaged(label: str, offset: int, how: str, cause: BaseException | None = None) -> NoReturn:
     raise VcfError(
-        f"{label}, block at byte {offset:,}",
-        f"the compressed data are damaged ({how})",
-        remedy="Fetch the file again",
+        f"{label}, block at byte {offset:,}", f"the compressed data are damaged ({how})", remedy="Fetch the file again"
     ) from cause

@@ -16,13 +16,10 @@ _FIXED = np.array([0, 1, 2, 3, 10, 11, 12, 13, 14, 15])
 
 @compiled(nogil=True)
 def walk_blocks(data: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], text_bytes: int, last: int) -> int:
-    """Find the ends of the blocks at the start of ``data``, up to the first with an extra field other than BC.
+    """Write the ends of the ``n`` usual blocks at the start of ``data`` into ``ends``; return ``n``, or ``-n - 1``.
 
-    Returns their number ``n``, or ``-n - 1`` if ``text_bytes`` or ``last`` stopped the loop.
-
-    ``data``: uint8, shape (bytes,): compressed bytes that begin with a block. ``ends``: out, int64, shape (at least
-    ``len(data) // 26 + 1``,): offset in ``data`` at which each block ends. ``text_bytes``: stop when the blocks hold at
-    least this many bytes of text. ``last``: stop after the block that begins at this offset or later.
+    It stops at the first block with an extra field other than BC, and negative after ``text_bytes`` of text or the
+    block at ``last``. ``ends``: int64, shape (at least ``len(data) // 26 + 1``,).
     """
     at, text, blocks = 0, 0, 0
     while at + _HEAD_BYTES + _TAIL_BYTES <= len(data):

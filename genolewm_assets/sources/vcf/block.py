@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NoReturn, Self
+from typing import NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,38 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.vcf.spans import Bools, Ints, Longs, Numbers, Spans
 from genolewm_assets.store.tables import numbers_of
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Spans(NamedTuple):
+    """One piece of text per row: bytes ``[at, to)`` of it, int32, shape (rows,); ``at = -1`` if the value is absent."""
+
+    at: Ints
+    to: Ints
+
+    def take(self, rows: npt.NDArray[np.integer]) -> Spans:
+        """Return the spans of the rows with these indices."""
+        return Spans(self.at[rows], self.to[rows])
+
+
+class Numbers(NamedTuple):
+    """One number per row: values, int64 or float64, and whether a row has a value, bool, both of shape (rows,)."""
+
+    values: npt.NDArray[np.int64] | npt.NDArray[np.float64]
+    there: Bools
+
+    def take(self, rows: npt.NDArray[np.integer]) -> Numbers:
+        """Return the numbers of the rows with these indices."""
+        return Numbers(self.values[rows], self.there[rows])
+
+    def arrow(self) -> pa.Array:
+        """Return an Arrow array, null in rows without a value."""
+        return pa.array(self.values, mask=None if self.there.all() else ~self.there)
+
 
 _REMEDY = "Fetch the file again or report it to its publisher"
 _JOINED = (
@@ -96,7 +126,8 @@ class _Rows(ABC):
         if self.source.percent_encoded:
             encoded = pc.fill_null(pc.match_substring(values, "%"), False)
             if pc.any(encoded).as_py():
-                decoded = [_decode(value) for value in values.filter(encoded).to_pylist()]
+                found = values.filter(encoded).to_pylist()
+                decoded = [_PERCENT.sub(lambda match: chr(int(match[1], 16)), value) for value in found]
                 values = pc.replace_with_mask(values, encoded, pa.array(decoded, pa.string()))
         return values
 
@@ -155,10 +186,8 @@ class VcfBlock(_Rows):
     ----------
     text
         uint8, shape (bytes,): the text of the records.
-    line
-        int64, shape (records,): line in the decompressed file, 1-based.
-    pos
-        int64, shape (records,): POS, 1-based.
+    line, pos
+        int64, shape (records,): line in the decompressed file, and POS, both 1-based.
     alts
         int32, shape (records,): number of ALT alleles; ``.`` counts as one.
     starts
@@ -230,13 +259,7 @@ class VcfBlock(_Rows):
         return self.spans(key).at >= 0
 
     def locate(self, keys: Sequence[str]) -> None:
-        """Find INFO keys in one pass, so that later calls need not search for them.
-
-        Raises
-        ------
-        VcfError
-            If a record has one of the keys twice.
-        """
+        """Find INFO keys in one pass; raises :class:`VcfError` if a record has one of them twice."""
         from genolewm_assets.sources.vcf import kernels
 
         wanted = [key for key in dict.fromkeys(keys) if key not in self._located]
@@ -280,10 +303,8 @@ class AlleleRows(_Rows):
 
     Attributes
     ----------
-    record
-        int32, shape (rows,): index of the allele's record in ``block``.
-    index
-        int32, shape (rows,): index of the allele among the record's ALTs, 0-based.
+    record, index
+        int32, shape (rows,): index of the allele's record in ``block``, and of the allele among its ALTs, 0-based.
     """
 
     block: VcfBlock
@@ -324,13 +345,7 @@ class AlleleRows(_Rows):
         return self.pieces(Spans(np.where(whole, lists.at, own.at), np.where(whole, lists.to, own.to)))
 
     def spans(self, key: str) -> Spans:
-        """Return the span of each allele's own value of an INFO key.
-
-        Raises
-        ------
-        VcfError
-            If a record does not have one value per ALT allele.
-        """
+        """Return the span of each allele's own value; raises :class:`VcfError` unless there is one per ALT allele."""
         lists, label = self.block.spans(key), f"INFO/{key}"
         own = self._own(lists, label)
         empty = (own.at == own.to) & (own.at >= 0)
@@ -365,7 +380,3 @@ def _key_table(keys: Sequence[str]) -> tuple[npt.NDArray[np.uint8], Ints, Ints, 
     for index, name in enumerate(encoded):
         chain[index], head[name[0]] = head[name[0]], index
     return np.frombuffer(b"".join(encoded), np.uint8), starts, head, chain
-
-
-def _decode(text: str) -> str:
-    return _PERCENT.sub(lambda match: chr(int(match[1], 16)), text)

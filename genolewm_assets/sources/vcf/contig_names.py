@@ -47,10 +47,7 @@ class ContigNames:
         return {f"{OTHER_CONTIG}{name}": n for name, n in self._others.most_common(_TOLD)}
 
     def check_met(self, wanted: Iterable[Contig], *, where: str) -> None:
-        """Raise :class:`VcfError` unless at least one name resolved so far is a contig of ``wanted``.
-
-        ``where`` is the name of the file in the message.
-        """
+        """Raise :class:`VcfError` unless at least one name resolved so far is a contig of ``wanted``."""
         names = [contig.name for contig in wanted]
         if not any(contig is not None and contig.name in names for contig in self._known.values()):
             raise VcfError(
@@ -65,12 +62,8 @@ class ContigNames:
         """Yield the records of each contig of a block, in the order of the file, by the contig's first record.
 
         A contig has one block, however its name is spelled and whatever records are between its own. None stands for
-        all contigs of the human assembly that this genome lacks.
-
-        Raises
-        ------
-        UnknownContigError
-            As :meth:`resolve`, before the first contig is yielded.
+        all contigs of the human assembly that this genome lacks. Raises as :meth:`resolve`, before the first contig is
+        yielded.
         """
         spellings, codes = block.distinct_chroms()
         found = [
@@ -94,8 +87,6 @@ class ContigNames:
 
         Parameters
         ----------
-        name
-            Name as the source writes it.
         where
             Returns file and line of a row, such as ``VcfBlock.where``; called with row 0 only to raise an error.
 

@@ -1,4 +1,4 @@
-"""Parse the header of a VCF: its INFO fields, filters, contigs, file date and other lines."""
+"""Parse the header of a VCF: its INFO fields, contigs, file date and other lines."""
 
 from __future__ import annotations
 
@@ -37,16 +37,12 @@ class VcfHeader:
 
     Attributes
     ----------
-    version
-        VCF version, such as ``v4.2``; empty if not stated.
+    version, file_date
+        VCF version, such as ``v4.2``, empty if not stated; ``##fileDate``, None if it is missing or not a date.
     info
         INFO fields by identifier.
-    filters
-        Identifiers of the ``##FILTER`` lines.
     contigs
         Length in bp by contig name; None if not stated.
-    file_date
-        ``##fileDate``; None if it is missing or not a date.
     samples
         Names of the sample columns.
     assemblies
@@ -57,7 +53,6 @@ class VcfHeader:
 
     version: str
     info: Mapping[str, InfoField]
-    filters: frozenset[str]
     contigs: Mapping[str, int | None]
     file_date: date | None
     samples: tuple[str, ...]
@@ -72,17 +67,8 @@ class VcfHeader:
 
 
 def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:
-    """Parse the ``##`` lines of a VCF header; of several declarations of an identifier the first counts, as in htslib.
-
-    Parameters
-    ----------
-    meta
-        The ``##`` lines, without line ends.
-    samples
-        Names of the sample columns.
-    """
+    """Parse ``##`` lines without line ends; of several declarations of an identifier the first counts, as in htslib."""
     info: dict[str, InfoField] = {}
-    filters: set[str] = set()
     contigs: dict[str, int | None] = {}
     assemblies: list[tuple[str, str]] = []
     lines: list[tuple[str, str]] = []
@@ -97,8 +83,6 @@ def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:
         if kind == "INFO":
             number, type_ = attributes.get("Number", "."), attributes.get("Type", "String")
             info.setdefault(name, InfoField(number, type_, attributes.get("Description", "")))
-        elif kind == "FILTER":
-            filters.add(name)
         elif kind == "contig":
             length = attributes.get("length", "")
             if name not in contigs:
@@ -108,7 +92,7 @@ def parse_header(meta: list[str], samples: tuple[str, ...]) -> VcfHeader:
     plain = dict(reversed(lines))
     version = plain.get("fileformat", "").removeprefix("VCF")
     file_date = parse_file_date(plain.get("fileDate", ""))
-    return VcfHeader(version, info, frozenset(filters), contigs, file_date, samples, tuple(assemblies), tuple(lines))
+    return VcfHeader(version, info, contigs, file_date, samples, tuple(assemblies), tuple(lines))
 
 
 def parse_file_date(text: str) -> date | None:

@@ -39,19 +39,12 @@ class HeaderSize:
 
 
 def read_header_lines(file: BinaryIO, *, label: str) -> list[str]:
-    """Read the ``##`` lines of a VCF or BCF whose records a library reads that accepts a header of any size.
-
-    Parameters
-    ----------
-    file
-        Seekable binary file, plain, gzip or BGZF; it is read up to its first record.
-    label
-        Name of the file in errors.
+    """Read the ``##`` lines of a VCF or BCF, plain, gzip or BGZF, for a library that accepts a header of any size.
 
     Raises
     ------
     VcfError
-        As :meth:`HeaderSize.add`, or if the compressed data are truncated or damaged.
+        If the header is too large, or the compressed data are truncated or damaged.
     """
     size, header, within_line = HeaderSize(label), bytearray(), False
     for number, (parts, _) in enumerate(read_text(file, label=label, threads=1)):

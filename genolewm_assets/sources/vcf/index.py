@@ -1,18 +1,13 @@
 """Read tabix (``.tbi``) and CSI (``.csi``) indexes of BGZF-compressed VCF files: the part of the file of each contig.
 
-Only offsets and counts are read, no coordinates: a contig's first and last virtual offset, the number of its records,
-and offsets between them at which a line begins. An index may belong to another version of its file, so the reader of
-the VCF verifies them (``region.py``).
-
-A virtual offset is ``coffset << 16 | uoffset``: the offset of a BGZF block in the file, and an offset in the block's
-text, both in bytes (SAM specification, section 4.1.1).
+Only offsets and counts are read. An index may belong to another version of its file; :mod:`.source` verifies it. A
+virtual offset is ``coffset << 16 | uoffset``: a block's offset in the file, and an offset in its text, in bytes.
 """
 
 from __future__ import annotations
 
 import io
 import struct
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -77,31 +72,9 @@ def find_index(vcf: Path) -> Path | None:
 
 
 def read_index(index: Path | bytes, *, where: str) -> VariantIndex:
-    """Read a tabix or CSI index; the format is detected from the content, not the name.
-
-    Each count is compared with the bytes that remain before memory is allocated for it.
-    """
+    """Read a tabix or CSI index, by its content and not its name; impossible counts allocate no memory."""
     content = _IndexContent(_inflate(_packed(index, where), where), where)
     return VariantIndex(_in_file_order(content.contigs(), where))
-
-
-def split_region(contig: IndexedContig, parts: int) -> list[tuple[int, int]]:
-    """Divide a contig's part of a file for parallel reading.
-
-    Result: at most ``parts`` half-open ranges of virtual offsets, in order and without gaps, that cover the contig.
-    They are divided at the cuts closest to equal shares of the compressed bytes; with few cuts there are fewer ranges.
-    """
-    if parts < 1:
-        raise ValueError(f"parts: expected at least 1, got {parts}")
-    # Differences of virtual offsets are compressed bytes times 65,536; within one block they are bytes of text.
-    size = contig.end - contig.begin
-    borders = {_closest(contig.cuts, contig.begin + size * n // parts) for n in range(1, parts)} if contig.cuts else ()
-    return list(pairwise([contig.begin, *sorted(borders), contig.end]))
-
-
-def _closest(cuts: tuple[int, ...], target: int) -> int:
-    at = bisect_left(cuts, target)
-    return min(cuts[max(0, at - 1) : at + 1], key=lambda cut: abs(cut - target))
 
 
 def _packed(index: Path | bytes, where: str) -> bytes:

@@ -51,13 +51,12 @@ def count_line_ends(text: Bytes) -> int:
 
 @compiled(nogil=True)
 def split_lines(text: Bytes, columns: int, starts: Ints, pos: Longs, alts: Ints) -> int:
-    """Find the columns of consecutive data lines.
+    """Find the columns of consecutive whole data lines, and return the number of lines parsed.
 
-    ``text``: uint8, shape (bytes,): whole lines, each with its line end. ``starts``: out, int32, shape (9, lines):
-    offsets in ``text`` where CHROM to INFO begin, and the end of INFO plus 1. ``pos``, ``alts``: out, int64 and int32,
-    shape (lines,): POS (1-based), and the number of ALT alleles (``.`` counts as one). Result: number of lines parsed.
-    Parsing stops at the first line that has another number of columns, begins with ``#``, has a POS that is not a
-    number of at most 10 digits, or an empty column among the first eight.
+    ``starts``: out, int32, shape (9, lines): offsets in ``text`` where CHROM to INFO begin, and the end of INFO plus 1.
+    ``pos``, ``alts``: out, shape (lines,): POS (1-based), and the number of ALT alleles (``.`` counts as one). Parsing
+    stops at the first line that has another number of columns, begins with ``#``, has a POS that is not a number of at
+    most 10 digits, or an empty column among the first eight.
     """
     base, size = text.ctypes.data, len(text)
     line, at = 0, 0
@@ -115,11 +114,7 @@ def split_lines(text: Bytes, columns: int, starts: Ints, pos: Longs, alts: Ints)
 
 @compiled(nogil=True)
 def find_runs(text: Bytes, at: Ints, to: Ints, first: Ints) -> int:
-    """Find runs of consecutive spans with equal text.
-
-    ``first`` receives the index of the first span of each run: int32, shape (at least runs,). Returns the number of
-    runs.
-    """
+    """Write the index of the first span of each run of equal text into ``first``, and return the number of runs."""
     runs = 0
     for row in range(len(at)):
         size = to[row] - at[row]
@@ -149,11 +144,10 @@ def locate_keys(
 ) -> int:
     """Find the values of some keys in INFO columns; return the first row that has a key twice, -1 without one.
 
-    ``info``, ``info_end``: int32, shape (rows,): spans of the INFO columns. ``names``, ``name_starts``: uint8 and
-    int32, shape (keys + 1,): the concatenated keys, the offset where each begins, and the total length. ``head``,
-    ``chain``: int32, shape (256,) and (keys,): ``head[byte]`` is the first key that begins with a byte, ``chain[key]``
-    the next key that begins with the same byte; -1 if there is none. ``at``, ``to``: out, int32, shape (keys, rows):
-    span of the value; a key without ``=`` has an empty span. ``at`` is -1 on entry.
+    ``names``, ``name_starts``: the concatenated keys, the offset where each begins, and the total length. ``head``,
+    ``chain``: int32, shape (256,) and (keys,): first key that begins with a byte, and the next one; -1 if there is
+    none. ``at``, ``to``: out, int32, shape (keys, rows): span of the value, empty for a key without ``=``. ``at`` is -1
+    on entry.
     """
     base = text.ctypes.data
     for row in range(len(info)):
@@ -184,11 +178,9 @@ def locate_keys(
 
 @compiled(nogil=True)
 def find_elements(text: Bytes, at: Ints, to: Ints, count: Ints, index: Ints, one_at: Ints, one_to: Ints) -> int:
-    """Find element ``index`` of comma-separated lists that must have ``count`` elements.
+    """Find element ``index`` of comma-separated lists; return the first row without ``count`` elements, else -1.
 
-    Returns the first row whose list has another number of elements, -1 without one.
-    ``one_at`` and ``one_to``, int32, shape (rows,), receive the element's span. If the list is missing (``at`` -1,
-    empty or ``.``), so is its element.
+    ``one_at`` and ``one_to``, int32, shape (rows,), receive the element's span; it is missing if its list is.
     """
     element, here = 0, 0
     for row in range(len(at)):
@@ -291,9 +283,8 @@ def parse_shares(text: Bytes, at: Ints, to: Ints, values: Floats, state: Bytes) 
 def measure(text: Bytes, at: Ints, to: Ints, dot_is_missing: bool, offsets: Ints, valid: Bytes) -> int:
     """Compute offsets and validity of the Arrow string array of the text of spans; return the number of nulls.
 
-    An absent span is null; with ``dot_is_missing`` an empty one and ``.`` are too.
-    ``offsets``, ``valid``: out: offsets, int32, shape (rows + 1,), and validity bitmap, uint8, shape (ceil(rows / 8),),
-    zero on entry.
+    An absent span is null; with ``dot_is_missing`` an empty one and ``.`` are too. ``offsets``, ``valid``: out: int32,
+    shape (rows + 1,), and bitmap, uint8, shape (ceil(rows / 8),), zero on entry.
     """
     nulls, end = 0, 0
     offsets[0] = 0

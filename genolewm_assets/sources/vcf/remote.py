@@ -37,13 +37,7 @@ class RemoteVcf:
         return ask_remote(self.url)
 
     def open(self) -> tuple[BinaryIO, int]:
-        """Open the file at its start; return it and its size in bytes.
-
-        Raises
-        ------
-        FetchError
-            If the file cannot be read or is no longer the version first opened.
-        """
+        """Open the file at its start; return it and its size in bytes; raises as :class:`RangeFile`."""
         file = RangeFile(self.url, stamp=self.stamp)
         return cast("BinaryIO", file), file.size
 
@@ -52,10 +46,8 @@ class RemoteVcf:
 
         Raises
         ------
-        FetchError
-            If the index cannot be downloaded.
-        VcfError
-            If the index is damaged or not the index of a VCF text file.
+        FetchError, VcfError
+            If the index cannot be downloaded, is damaged or not the index of a VCF text file.
         """
         for suffix in INDEX_SUFFIXES:
             content = read_remote(self.url + suffix, limit_bytes=INDEX_LIMIT_BYTES)

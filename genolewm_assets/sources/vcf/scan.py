@@ -1,9 +1,7 @@
-"""Scan a VCF into blocks of records: every data line becomes one record or an error, and none is skipped.
+"""Scan a VCF into blocks of records: every data line becomes one record or an error that can name its line.
 
-Other threads inflate the text ahead; compiled loops find its columns. INFO values are searched for on request only,
-because gnomAD has hundreds per record, of which about a dozen are used. Numbers keep double precision: htslib's
-``Float`` has 32 bits, so ``AF=0.01`` would be less than a bound of 0.01. Every error can name its line. BGZF, gzip and
-plain text are accepted under any file name, sorted or not, with or without an index.
+Other threads inflate the text ahead; INFO values are searched for on request only, because gnomAD has hundreds per
+record. Numbers keep double precision: as htslib's 32 bits, ``AF=0.01`` would be less than a bound of 0.01.
 """
 
 from __future__ import annotations
@@ -24,8 +22,7 @@ from genolewm_assets.sources.vcf.block import SourceText, VcfBlock
 from genolewm_assets.sources.vcf.count import AlleleCount
 from genolewm_assets.sources.vcf.header import FIXED_COLUMNS, VcfHeader, parse_header
 from genolewm_assets.sources.vcf.header_size import HeaderSize
-from genolewm_assets.sources.vcf.region import Region, find_region
-from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
+from genolewm_assets.sources.vcf.source import LocalVcf, Region, VcfSource, find_region
 from genolewm_assets.sources.vcf.text import TextChunk, read_text
 
 #: Longest line accepted; several copies of a line must fit into memory.
@@ -53,8 +50,6 @@ class VcfScanner:
 
     Attributes
     ----------
-    header
-        The parsed header.
     records
         Number of records yielded so far.
 

@@ -18,10 +18,7 @@ CHUNK_BYTES = 1 << 22
 
 
 class TextChunk(NamedTuple):
-    """Consecutive text of a file, which may begin and end within a line.
-
-    ``read_bytes``: offset in the file up to which it was read for this chunk, in bytes.
-    """
+    """Consecutive text of a file, which may begin and end within a line, and the offset up to which it is read."""
 
     parts: list[bytes]
     read_bytes: int
@@ -32,9 +29,8 @@ def read_text(
 ) -> Iterator[TextChunk]:
     """Yield the text of a BGZF, gzip or plain file; the compression is detected from the content.
 
-    ``threads``: number of threads used, including the caller's. With 1 nothing is read ahead. BGZF is inflated by all
-    other threads, gzip by one, because it is a single stream. ``begin``, ``end``: virtual offsets of the requested
-    text, half-open; BGZF only.
+    ``threads`` includes the caller's; with 1 nothing is read ahead. BGZF is inflated by all other threads, gzip by one,
+    because it is a single stream. ``begin``, ``end``: virtual offsets of the requested text, half-open; BGZF only.
     """
     compression = detect_compression(file)
     if compression is Compression.BGZF:

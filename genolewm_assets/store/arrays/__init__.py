@@ -1,8 +1,6 @@
-"""Array stores: numeric arrays on disk with an index, side-cars and checksums, written row by row.
+"""Array stores: numeric arrays on disk with an index, side-cars and checksums, and their caches, exports and row index.
 
-Here: layout, writer, reader, verification, reports and export of a store; a folder of stores by configuration (cache);
-the index of rows by hash. Not here: manifests and publication (``store.artefacts``), tables (``store.tables``), locks
-(``store.locks``), what the rows mean (``encoders``, ``forensic``, ``lewm``).
+Not here: publication (``store.artefacts``), tables (``store.tables``), locks (``store.locks``), what the rows mean.
 """
 
 import lazy_loader

@@ -1,13 +1,10 @@
-"""A folder of array stores, one per configuration: ``<cache_dir>/<key>/``.
+"""A folder of array stores, one per configuration, outside every root because its stores have no asset checks.
 
 ::
 
     <cache_dir>/<key>                      relative link to the published generation
     <cache_dir>/.gen/<key>.<digest12>/     array store, ``stamps.json``, and the manifest of every build
     <cache_dir>/work/<key>/                lock; resume.<digest>: the unfinished store of one layout and its sources
-
-A reader resolves the link once and keeps reading that generation; a rebuild adds another generation and switches the
-link. The folder must be outside every root, because its stores have no asset checks.
 """
 
 from __future__ import annotations
@@ -25,13 +22,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Mis
 from genolewm_assets.store.arrays.keys import CACHE_VERSION, cache_key_dir, compute_fingerprint, compute_key
 from genolewm_assets.store.arrays.layout import INDEX, ArrayLayout, ArraySpec, is_complete
 from genolewm_assets.store.arrays.reader import ArrayStoreReader
-from genolewm_assets.store.arrays.stamps import (
-    RowStamp,
-    SourceChangedError,
-    changed_files,
-    stamp_files,
-    write_stamps,
-)
+from genolewm_assets.store.arrays.stamps import RowStamp, SourceChangedError, changed_files, stamp_files, write_stamps
 from genolewm_assets.store.arrays.writer import ArrayStoreWriter
 from genolewm_assets.store.artefacts import (
     WORK,
@@ -61,16 +52,12 @@ class ArrayCacheWriter:
         Folder that holds the caches of all configurations; made if missing.
     config
         Every parameter that the rows depend on; its key names the cache.
-    arrays
-        Arrays, each with the shape of one row.
     files
         Path of every source file, by root-relative name.
     strict
         Compare files by content; False: a file with the size and modification time of its stamp counts as unchanged.
     commit_rows, commit_ms, batch_rows, key_column, columns, sidecars
         As for :class:`ArrayStoreWriter`.
-    lock_wait_s
-        Seconds to wait for the lock while another process builds the same cache.
 
     Attributes
     ----------
@@ -227,11 +214,6 @@ class ArrayCacheWriter:
 
     def finalize(self) -> Path:
         """Finish the store, publish it, and close; may be called again, also after a kill.
-
-        Returns
-        -------
-        Path
-            The published generation.
 
         Raises
         ------

@@ -1,7 +1,6 @@
 """Checksums of a finished array store: read them, and compare the files with them.
 
-A valid checksum shows that a file is unchanged, not that its content is valid. This module therefore validates types
-and counts in ``shapes.json``, ``crc.json`` and side-cars before anything else uses them.
+A checksum shows that a file is unchanged, not that it is valid: types and counts are validated before they are used.
 """
 
 from __future__ import annotations
@@ -128,11 +127,7 @@ class StoreChecksums:
 
 
 def read_checksums(directory: Path) -> StoreChecksums:
-    """Read layout, row count and checksums of a finished store.
-
-    Each file is checked with the checksum in the file before it: ``_COMPLETE``, then ``crc.json``, then
-    ``shapes.json``.
-    """
+    """Read layout, row count and checksums of a finished store; each file is checked with the one before it."""
     if not is_complete(directory):
         raise MissingResourceError(
             str(directory), "has no finished array store", expected=f"a file {COMPLETE!r}", remedy=BUILD_AGAIN

@@ -1,9 +1,8 @@
 """Export a finished array store to one Parquet or Arrow IPC file that is read without code of this project.
 
-The file has one row per row of the store. Its columns are those of ``index.parquet``, one dictionary column per
-side-car with the JSON texts, and one column per array: Arrow's canonical ``arrow.fixed_shape_tensor``, plain numbers
-for arrays of one number per row, nested fixed-size lists for booleans, which Arrow tensors do not support. Layout, key
-and fingerprint are in the schema metadata under :data:`METADATA_KEY`.
+The columns are those of ``index.parquet``, one dictionary column per side-car with the JSON texts, and one column per
+array: Arrow's ``fixed_shape_tensor``, plain numbers for arrays of one number per row, nested fixed-size lists for
+booleans, which Arrow tensors do not support. The schema metadata has layout, key and fingerprint.
 """
 
 from __future__ import annotations
@@ -43,34 +42,14 @@ def export_array_store(
 ) -> int:
     """Write a finished store to one Parquet or Arrow IPC file, in batches, and compare every checksum.
 
-    Equal stores give equal bytes.
-
-    Parameters
-    ----------
-    directory
-        The store, or a published link to it.
-    output
-        File to write.
-    form
-        Format of the file.
-    overwrite
-        Replace an existing file.
-    progress
-        Receives the number of rows written.
-
-    Returns
-    -------
-    int
-        Number of rows written.
+    Equal stores give equal bytes. Returns the number of rows.
 
     Raises
     ------
     InputError
         If the output exists, its folder does not exist, or the output is inside the store.
-    MissingResourceError
-        If the directory has no finished store.
-    CorruptResourceError
-        If the store is damaged; no file is written then.
+    MissingResourceError, CorruptResourceError
+        If the directory has no finished store, or the store is damaged; no file is written then.
     ResourceError
         If writing to disk fails.
     """
@@ -84,15 +63,7 @@ def export_array_store(
 
 
 def check_outside(output: Path, directory: Path) -> None:
-    """Raise :class:`InputError` if an output file is inside a published directory, which must not change.
-
-    Parameters
-    ----------
-    output
-        File to write.
-    directory
-        Published directory, links resolved.
-    """
+    """Raise :class:`InputError` if an output file is inside a published directory, whose links are resolved."""
     if output.parent.resolve().is_relative_to(directory):
         raise InputError(str(output), "is inside the store that is exported", remedy="Choose another output")
 
@@ -105,17 +76,7 @@ def rows_at_once(row_bytes: int) -> int:
 def by_rows(
     batches: Iterable[pa.RecordBatch], n_rows: int, progress: Progress
 ) -> Iterator[tuple[int, int, pa.RecordBatch]]:
-    """Yield (first, stop, batch) for consecutive batches, rows 0-based half-open, and report progress.
-
-    Parameters
-    ----------
-    batches
-        Batches in row order.
-    n_rows
-        Number of rows of all batches.
-    progress
-        Receives the number of rows after each batch was used.
-    """
+    """Yield (first, stop, batch) for consecutive batches, rows 0-based half-open, and report the rows used."""
     first = 0
     for batch in batches:
         stop = first + batch.num_rows

@@ -1,8 +1,6 @@
 """Key and fingerprint of an array store: the name of its directory, and whether its rows are current.
 
-The *key* is computed from the configuration alone and names the directory, so that every configuration has its own
-directory. The *fingerprint* also covers the content digest of every source; if a source has changed, the rows in the
-directory are out of date.
+The *key* covers the configuration alone; the *fingerprint* also covers the content digest of every source.
 """
 
 from __future__ import annotations
@@ -27,10 +25,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 def compute_key(config: Mapping[str, JsonValue]) -> str:
     """Compute the key of a configuration, 16 hex digits, which names its directory.
 
-    Parameters
-    ----------
-    config
-        Every parameter that the rows depend on, JSON values only; the order of keys does not matter.
+    The configuration has every parameter that the rows depend on; the order of its keys does not matter.
 
     Raises
     ------
@@ -42,14 +37,7 @@ def compute_key(config: Mapping[str, JsonValue]) -> str:
 
 
 def cache_key_dir(root: Path, key: str) -> Path:
-    """Return the directory of a key.
-
-    Parameters
-    ----------
-    root
-        Folder that holds the directories of all keys.
-    key
-        Key from :func:`compute_key`.
+    """Return the directory of a key below the folder of all keys.
 
     Raises
     ------
@@ -62,7 +50,7 @@ def cache_key_dir(root: Path, key: str) -> Path:
 
 
 def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, str | RowStamp]) -> dict[str, JsonValue]:
-    """Return the content of ``fingerprint.json``: configuration, digest of every source, and a digest of both.
+    """Return the content of ``fingerprint.json``: configuration, SHA-256 of every source by name, and one of both.
 
     Parameters
     ----------
@@ -71,11 +59,6 @@ def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, s
     sources
         SHA-256 (64 hex digits) or stamp of every source of the rows, by root-relative name: sample files, ladders,
         annotations, panels, mapping tables, manifests of upstream artefacts. Only the digest of a stamp is used.
-
-    Returns
-    -------
-    dict
-        ``cache_version``, ``config``, ``sources`` (SHA-256 by name) and ``sha256`` of the canonical JSON of these.
 
     Raises
     ------
@@ -134,13 +117,6 @@ def check_fingerprint(document: object, where: str) -> None:
 def validate_fingerprint(directory: Path, fingerprint: Mapping[str, JsonValue]) -> bool:
     """Tell whether a finished store was made from exactly this configuration and these sources.
 
-    Parameters
-    ----------
-    directory
-        The store.
-    fingerprint
-        Fingerprint to compare with, from :func:`compute_fingerprint`.
-
     Raises
     ------
     MissingResourceError, CorruptResourceError
@@ -154,19 +130,11 @@ def validate_sources(
 ) -> bool:
     """Tell whether a finished store was made from exactly this configuration and the current content of these files.
 
-    A file with the size and modification time in ``stamps.json`` counts as unchanged; other files are read and
-    compared by SHA-256.
-
     Parameters
     ----------
-    directory
-        The store.
-    config
-        Every parameter that the rows depend on.
     files
-        Path of every source, by root-relative name.
-    strict
-        Read every file.
+        Path of every source, by root-relative name. One with the size and modification time in ``stamps.json`` counts
+        as unchanged; others, and with ``strict`` all, are read and compared by SHA-256.
 
     Raises
     ------
@@ -186,10 +154,7 @@ def validate_sources(
 
 
 def fingerprint_differences(stored: Mapping[str, JsonValue], wanted: Mapping[str, JsonValue]) -> list[str]:
-    """List the differences between two fingerprints, one line each, for messages about why a store is rebuilt.
-
-    The lines name parameters (sorted), then sources (sorted), then the layout version.
-    """
+    """List the differences between two fingerprints: parameters (sorted), sources (sorted), then the layout version."""
     lines = []
     for part in ("config", "sources"):
         old, new = stored.get(part), wanted.get(part)

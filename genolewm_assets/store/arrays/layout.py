@@ -217,8 +217,6 @@ class IndexEntry:
 
     Attributes
     ----------
-    row
-        0-based row number, the same in every array.
     path
         Key of the row; in caches of profiles a root-relative file name.
     has_annotation
@@ -275,11 +273,7 @@ def crc32c_file(path: Path) -> int:
 
 
 def complete_text(checksums: bytes) -> bytes:
-    """Return the content of ``_COMPLETE``: the CRC-32C of ``crc.json`` and the complement of it, in hex.
-
-    If the two numbers are not complements of each other, ``_COMPLETE`` was altered; otherwise a difference from the
-    file's CRC-32C shows that ``crc.json`` was altered.
-    """
+    """Return the content of ``_COMPLETE``: the CRC-32C of ``crc.json``, and its complement, which shows own damage."""
     crc = crc32c(checksums)
     return f"{crc:08x} {crc ^ 0xFFFFFFFF:08x}\n".encode()
 

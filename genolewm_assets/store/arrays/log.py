@@ -1,9 +1,8 @@
 """Commit log of an array store that is being written: records the valid rows and recovers them after a kill.
 
-Data files are synced before the record that commits their rows, so every readable record describes rows on disk. A
-record holds the row count, the CRC-32C of every batch that contains its rows, and the index values of its rows, column
-by column; each line has its own checksum. Recovery returns to the last record that agrees with all files on disk, or
-to the header if none does.
+Data files are synced before the record that commits their rows. A record holds the row count, the CRC-32C of every
+batch that contains its rows, and the index values of its rows; each line has its own checksum. Recovery returns to the
+last record that agrees with all files on disk, or to the header if none does.
 """
 
 from __future__ import annotations

@@ -26,10 +26,7 @@ class MemoryLimitError(GenoLeWMError, RuntimeError):
 
 
 def usable_memory_bytes(*, proc: Path = _PROC, cgroup: Path = _CGROUP) -> int:
-    """Return the memory that this process may use, in bytes.
-
-    This is the smaller of the physical memory and the lowest limit of the process's control groups.
-    """
+    """Return the smaller of the physical memory and the lowest limit of this process's control groups, in bytes."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([physical, *_limits(proc, cgroup)])
 

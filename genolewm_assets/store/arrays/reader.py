@@ -22,13 +22,7 @@ from genolewm_assets.store.arrays.checksums import (
     sidecar_texts_from_json,
 )
 from genolewm_assets.store.arrays.keys import FINGERPRINT, read_fingerprint
-from genolewm_assets.store.arrays.layout import (
-    ArraySpec,
-    IndexEntry,
-    read_json,
-    sidecar_column,
-    sidecar_file,
-)
+from genolewm_assets.store.arrays.layout import ArraySpec, IndexEntry, read_json, sidecar_column, sidecar_file
 from genolewm_assets.store.arrays.memory import check_fits_memory, map_rows
 from genolewm_assets.store.files import JsonValue
 
@@ -109,11 +103,6 @@ class ArrayStoreReader:
     def get_row(self, row: int) -> dict[str, npt.NDArray[Any]]:
         """Return one row of every array without copying it.
 
-        Parameters
-        ----------
-        row
-            0-based row number; negative numbers are an error.
-
         Returns
         -------
         dict of str to ndarray
@@ -135,19 +124,12 @@ class ArrayStoreReader:
         return {name: array[row, ...] for name, array in arrays.items()}
 
     def get_slice(self, start: int, stop: int, array: str | None = None) -> npt.NDArray[Any]:
-        """Return consecutive rows of one array without copying them.
+        """Return consecutive rows of one array, 0-based half-open, as a read-only view: shape (n_rows, *row shape).
 
         Parameters
         ----------
-        start, stop
-            First row and end, 0-based half-open; ``0 <= start <= stop <= n_rows``.
         array
             Name of the array; None if the store has only one.
-
-        Returns
-        -------
-        ndarray
-            Read-only view, declared dtype, shape (stop - start, *row shape).
 
         Raises
         ------
@@ -163,7 +145,7 @@ class ArrayStoreReader:
     def get_rows(
         self, indices: npt.ArrayLike, array: str | None = None, *, out: npt.NDArray[Any] | None = None
     ) -> npt.NDArray[Any]:
-        """Return copies of rows of one array, in the order of the indices.
+        """Return copies of rows of one array, in the order of the indices: declared dtype, shape (n, *row shape).
 
         Parameters
         ----------
@@ -173,13 +155,7 @@ class ArrayStoreReader:
         array
             Name of the array; None if the store has only one.
         out
-            Array for the result, declared dtype, shape (n, *row shape). Reusing one takes half the time of a new
-            array. None: a new array.
-
-        Returns
-        -------
-        ndarray
-            Declared dtype, shape (n, *row shape), writable; ``out`` if it was given.
+            Array for the result, which takes half the time of a new one.
 
         Raises
         ------
@@ -211,10 +187,9 @@ class ArrayStoreReader:
 
     @property
     def index(self) -> pa.Table:
-        """Table of ``index.parquet``: row, key, the caller's columns, side-car keys, ``meta_json``; read once.
+        """Table of ``index.parquet``, read once: row, key, the caller's columns, side-car keys, ``meta_json``.
 
-        Errors are those of a damaged or missing file, and :class:`MemoryLimitError` if the table would take more than
-        half of the memory that this process may use.
+        Raises :class:`MemoryLimitError` if it would take more than half of the memory that this process may use.
         """
         if self._index is None:
             self._index = self._checksums.read_index()
@@ -237,14 +212,7 @@ class ArrayStoreReader:
         return [IndexEntry(*entry) for entry in zip(*columns, strict=True)]
 
     def sidecar(self, name: str, key: int) -> str:
-        """Return a side-car value as JSON text.
-
-        Parameters
-        ----------
-        name
-            Name of the side-car.
-        key
-            Key of the value, from the index.
+        """Return the JSON text that a side-car has under a key of the index.
 
         Raises
         ------
@@ -260,15 +228,7 @@ class ArrayStoreReader:
         return texts[key]
 
     def sidecar_texts(self, name: str) -> list[str]:
-        """Return all JSON texts of a side-car, indexed by key; the file is read once.
-
-        Raises
-        ------
-        InputError
-            If the side-car does not exist.
-        MissingResourceError, CorruptResourceError
-            If the side-car's file is missing or damaged.
-        """
+        """Return all JSON texts of a side-car, indexed by key; the file is read once. Raises as :meth:`sidecar`."""
         if name not in self.layout.sidecars:
             raise self._unknown("side-car", self.layout.sidecars, name)
         if name not in self._sidecars:
@@ -287,10 +247,8 @@ class ArrayStoreReader:
 
         Raises
         ------
-        MemoryLimitError
-            A :class:`RuntimeError`: if the arrays would take more; the message states both sizes.
-        CorruptResourceError
-            With ``check``: if a batch differs from its checksum.
+        MemoryLimitError, CorruptResourceError
+            If the arrays would take more; with ``check``, if a batch differs from its checksum.
         """
         check_fits_memory(self.size_bytes, max_fraction, str(self.directory))
         loaded = {name: np.array(self.get_slice(0, self._n_rows, name)) for name in self.arrays}
@@ -299,18 +257,7 @@ class ArrayStoreReader:
         self._loaded, self._maps = loaded, {}
 
     def verify(self, progress: Progress = NO_PROGRESS) -> list[str]:
-        """Read every file from disk and compare the checksums.
-
-        Parameters
-        ----------
-        progress
-            Receives the number of bytes of the arrays read.
-
-        Returns
-        -------
-        list of str
-            One line per file or batch of rows that differs; empty if the store is intact.
-        """
+        """Read every file from disk, and return one line for each file or batch that differs from its checksum."""
         return list(find_differences(self._checksums, progress))
 
     def _rows(self, indices: npt.ArrayLike) -> npt.NDArray[np.integer[Any]]:

@@ -64,21 +64,14 @@ class ArrayStoreReport:
 
 
 def inspect_cache(directory: Path) -> ArrayStoreReport:
-    """Report on one store without reading its arrays.
-
-    Parameters
-    ----------
-    directory
-        The store, or a published link to it.
+    """Report on one store, or on the one that a published link leads to, without reading its arrays.
 
     Raises
     ------
     MissingResourceError
         If the directory has neither a finished nor an unfinished store.
-    CorruptResourceError
-        If a finished store cannot be opened.
-    VersionError
-        If another version of this code began an unfinished store.
+    CorruptResourceError, VersionError
+        If a finished store cannot be opened, or another version of this code began an unfinished one.
     """
     files = {path.name: path.stat().st_size for path in sorted(directory.glob("*")) if path.is_file()}
     if not is_complete(directory):
@@ -147,20 +140,7 @@ def _megabytes(size_bytes: int) -> str:
 
 
 def verify_array_store(directory: Path, *, progress: Progress = NO_PROGRESS) -> list[str]:
-    """Verify a finished store; damage that prevents opening it is returned as a line, not raised.
-
-    Parameters
-    ----------
-    directory
-        The store, or a published link to it.
-    progress
-        Receives the number of bytes of the arrays read.
-
-    Returns
-    -------
-    list of str
-        One line per difference, as :meth:`ArrayStoreReader.verify`; empty if the store is intact.
-    """
+    """Return one line per difference, as :meth:`ArrayStoreReader.verify`, also if damage prevents opening the store."""
     try:
         return ArrayStoreReader(directory).verify(progress)
     except ResourceError as err:

@@ -7,8 +7,7 @@
     addresses  hash (32 bytes), store, row, crc32c of these three; sorted by them; a hash may have many rows
     summary    name, value: number of distinct hashes, number of rows, crc32c of these and of stores and omitted
 
-The file is never changed: a new one is built in a work directory and renamed over it. Readers open it as immutable and
-keep reading the file that they opened. This module does not know what the hashes are computed from.
+A new file is built in a work directory and renamed over the old one, which its readers keep open.
 """
 
 from __future__ import annotations
@@ -65,12 +64,8 @@ class IndexedStore:
     ----------
     location
         Root-relative path of the store's link.
-    label
-        Readable name of the store.
     manifest_sha256
-        SHA-256 of the manifest of the indexed generation.
-    n_rows
-        Number of rows.
+        Digest of the manifest of the indexed generation.
     """
 
     location: str
@@ -103,12 +98,10 @@ def publish_row_index(
     *,
     at_once: int = SORTED_AT_ONCE,
 ) -> None:
-    """Build the index of some stores and replace the existing index atomically.
+    """Build the index of some stores at a root-relative path and replace the existing index atomically.
 
     Parameters
     ----------
-    root, location
-        Root that holds the index, and path of the index file relative to it.
     lease
         Lock of the location.
     sources, omitted
@@ -120,10 +113,8 @@ def publish_row_index(
     ------
     CorruptResourceError
         If the number of hashes of a store differs from its rows, or a folder exists at the path of the index.
-    BusyError
-        If the lock was lost.
-    ResourceError
-        If writing to disk fails; the existing index is kept.
+    BusyError, ResourceError
+        If the lock was lost, or writing to disk fails; the existing index is kept.
     """
     path = root.path_of(location)
     if path.is_dir():
@@ -230,11 +221,6 @@ class RowIndex:
 
     Each process opens the file at its first query and keeps it open. Threads of a process share the connection.
 
-    Parameters
-    ----------
-    path
-        The index file.
-
     Raises
     ------
     MissingResourceError
@@ -293,10 +279,8 @@ class RowIndex:
 
         Raises
         ------
-        InputError
-            If the length is wrong.
-        CorruptResourceError
-            If a record of the hash was altered.
+        InputError, CorruptResourceError
+            If the length is wrong, or a record of the hash was altered.
         """
         return self.find_many([wanted])[0]
 

@@ -100,11 +100,7 @@ def compact_json(value: object, where: str) -> str:
 
 
 class SidecarTexts:
-    """Side-car values, which many rows share: each distinct value is stored once, under a small integer key.
-
-    Keys count from 0 in the order of first use. Two JSON texts that differ only in the order of object keys or in
-    spaces are the same value.
-    """
+    """Side-car values: each distinct JSON value is stored once, under a key that counts from 0 by first use."""
 
     def __init__(self, names: Sequence[str], kept: Mapping[str, Sequence[str]]) -> None:
         self._keys = {name: {_digest(text): key for key, text in enumerate(kept.get(name, ()))} for name in names}

@@ -1,9 +1,7 @@
 """Stamps of source files, taken when the files are read: they record the content that rows were made from.
 
-A stamp is the SHA-256 of a file's content with the file's size and modification time. The digest goes into
-``fingerprint.json`` and decides whether a file has changed. Size and time avoid reading an unchanged file again; they
-are in ``stamps.json``, which no digest covers (nor ``provenance.json``), because they differ between two builds of the
-same store.
+The digest decides whether a file has changed; size and time avoid reading an unchanged file again. They are in
+``stamps.json``, which no digest covers, because they differ between two builds of the same store.
 """
 
 from __future__ import annotations
@@ -33,14 +31,10 @@ class SourceChangedError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class RowStamp:
-    """Digest, size and modification time of a file when it was read.
+    """Digest (64 hex digits), size and modification time of a file when it was read.
 
     Attributes
     ----------
-    sha256
-        SHA-256 of the content, 64 hex digits.
-    size_bytes
-        Size in bytes.
     mtime_ns
         Modification time in nanoseconds since 1970. None if the file was modified less than two seconds before it was
         read, because a later change might keep the same time; such a file is always compared by content.
@@ -56,12 +50,7 @@ class RowStamp:
 
 
 def read_stamped(path: Path) -> tuple[bytes, RowStamp]:
-    """Read a file and stamp the bytes that are returned.
-
-    Returns
-    -------
-    tuple of bytes and RowStamp
-        Content and stamp of the file.
+    """Read a file, and return its content with the stamp of these bytes.
 
     Raises
     ------

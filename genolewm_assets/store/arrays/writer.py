@@ -1,8 +1,7 @@
 """Write an array store row by row; after a kill, a new writer continues after the last committed row.
 
-Rows are committed in groups: the arrays and the side-car log are synced first, then a record is appended to the commit
-log and synced; the record makes the rows valid. When a store is opened, every file is truncated to the last record
-that is consistent with all files. The writer fills one directory; ``cache`` and ``store.artefacts`` publish it.
+Arrays and side-car log are synced before the record in the commit log that makes their rows valid. An opened store is
+truncated to the last record that agrees with all files. ``cache`` and ``store.artefacts`` publish the directory.
 """
 
 from __future__ import annotations
@@ -22,20 +21,8 @@ from genolewm_assets.errors import ConfigurationError, InputError, ResourceError
 from genolewm_assets.store.arrays.checksums import read_checksums
 from genolewm_assets.store.arrays.files import WrittenFiles
 from genolewm_assets.store.arrays.finish import finish_store
-from genolewm_assets.store.arrays.keys import (
-    check_fingerprint,
-    compute_key,
-    fingerprint_differences,
-    read_fingerprint,
-)
-from genolewm_assets.store.arrays.layout import (
-    COMMIT_LOG,
-    SIDECAR_LOG,
-    ArrayLayout,
-    ArraySpec,
-    crc32c,
-    is_complete,
-)
+from genolewm_assets.store.arrays.keys import check_fingerprint, compute_key, fingerprint_differences, read_fingerprint
+from genolewm_assets.store.arrays.layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c, is_complete
 from genolewm_assets.store.arrays.log import (
     Committed,
     LogRecord,
@@ -198,10 +185,8 @@ class ArrayStoreWriter:
             Values of the row by array name, of the declared shape.
         key
             Unique name of the row.
-        meta
-            Values of the declared columns; all other entries go to ``meta_json``.
-        sidecars
-            JSON text by side-car name.
+        meta, sidecars
+            Values of the declared columns, all others of which go to ``meta_json``; and JSON text by side-car name.
 
         Raises
         ------
@@ -294,10 +279,8 @@ class ArrayStoreWriter:
 
         Raises
         ------
-        ConfigurationError
-            If the store is finished or closed.
-        ResourceError
-            If writing to disk fails.
+        ConfigurationError, ResourceError
+            If the store is finished or closed, or writing to disk fails.
         """
         files, group = self._writable(), self._group
         if not group.n_rows:
@@ -325,12 +308,8 @@ class ArrayStoreWriter:
     def finalize(self, fingerprint: Mapping[str, JsonValue]) -> None:
         """Write index, side-cars, checksums and ``_COMPLETE``, and close.
 
-        After a kill at any point, open the directory again and call this method again.
-
-        Parameters
-        ----------
-        fingerprint
-            Fingerprint from :func:`compute_fingerprint`.
+        After a kill at any point, open the directory again and call this method again, with the same fingerprint of
+        :func:`compute_fingerprint`.
 
         Raises
         ------

@@ -1,8 +1,6 @@
-"""Artefacts of a root: build, publish, open and verify them, and remove superseded ones.
+"""Artefacts of a root: manifests, locations, builds, rejected builds, verification, garbage collection.
 
-Belongs here: roots, locations, manifests, rejected builds, work directories, garbage collection. Does not belong here:
-file-system operations without manifests (``files``), locks (``locks``), the content of array stores (``arrays``) and of
-tables (``tables``).
+Does not belong here: files without manifests (``files``), locks (``locks``), contents (``arrays``, ``tables``).
 """
 
 import lazy_loader

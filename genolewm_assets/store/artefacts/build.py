@@ -1,7 +1,6 @@
 """Build one artefact: write and check it in a work directory, then publish it atomically or keep it as rejected.
 
-If the process is killed at any point, the location shows either the former version or the new one. The next build
-removes the remains and produces the same bytes as an undisturbed build.
+After a kill the location shows the former version or the new one; the next build gives the bytes of an undisturbed one.
 """
 
 from __future__ import annotations
@@ -224,21 +223,12 @@ class OpenBuild:
 
 
 def build_again(
-    root: Root,
-    plan: BuildPlan,
-    published: Published,
-    *,
-    progress: Progress = NO_PROGRESS,
+    root: Root, plan: BuildPlan, published: Published, *, progress: Progress = NO_PROGRESS
 ) -> tuple[Damage, ...]:
     """Build an artefact that :func:`build` has kept once more, from nothing, and return every difference.
 
-    Nothing is published or rejected, and what was built is removed.
-
-    Returns
-    -------
-    tuple of Damage
-        Each file that differs in size, SHA-256 or rows, is new or is missing; or the manifest, if only counts or the
-        figures of checks differ. Empty if the build gives the published bytes.
+    Each is a file that differs in size, SHA-256 or rows, is new or is missing; or the manifest, if only counts or the
+    figures of checks differ. Nothing is published or rejected, and what was built is removed.
 
     Raises
     ------
@@ -274,7 +264,7 @@ def is_current(root: Root, plan: BuildPlan) -> bool:
         shown = not plan.surface or not any(hidden_files(link))
     except (GenoLeWMError, OSError):
         return False
-    return shown and _made_by(plan, manifest) and has_listed_sizes(directory, manifest)
+    return shown and not reasons_to_build(plan, manifest) and has_listed_sizes(directory, manifest)
 
 
 def reasons_to_build(plan: BuildPlan, manifest: Manifest) -> tuple[str, ...]:
@@ -283,10 +273,6 @@ def reasons_to_build(plan: BuildPlan, manifest: Manifest) -> tuple[str, ...]:
     Empty if the plan made it. Files are not compared.
     """
     return tuple(find_differences(_manifest(plan, (), BuildReport()), manifest))
-
-
-def _made_by(plan: BuildPlan, manifest: Manifest) -> bool:
-    return not reasons_to_build(plan, manifest)
 
 
 def _manifest(plan: BuildPlan, files: tuple[FileEntry, ...], report: BuildReport) -> Manifest:
@@ -319,7 +305,7 @@ def _intact_manifest(directory: Path, plan: BuildPlan, progress: Progress) -> Ma
         manifest = read_manifest(directory)
     except (MissingResourceError, CorruptResourceError):
         return None
-    if not _made_by(plan, manifest):
+    if reasons_to_build(plan, manifest):
         return None
     damages = find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest)))
     return None if any(damages) else manifest

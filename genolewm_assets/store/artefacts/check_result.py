@@ -67,10 +67,6 @@ class CheckResult:
 
     Attributes
     ----------
-    name
-        Name of the check: the fact that must hold.
-    passed
-        Whether the fact holds.
     figures
         Figures that show it; JSON values. They are part of the manifest.
     rows
@@ -149,10 +145,10 @@ def _plain(value: object) -> str | int | float | bool | None:
 def stating_compared(check: CheckResult, n: int, nothing: str, *, declared: bool = False) -> CheckResult:
     """Return a check with the number of things that it compared; with none, it passes only if that is declared.
 
+    A check that has failed, or that states already that it compared nothing, stays as it is.
+
     Parameters
     ----------
-    check
-        Result of the check. One that has failed, or that states already that it compared nothing, stays as it is.
     n
         Number of rows, files or windows that were compared; figure ``compared``.
     nothing

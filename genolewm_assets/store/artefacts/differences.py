@@ -1,7 +1,4 @@
-"""Differences, in plain words, between what a build of now would read and what a published artefact was built from.
-
-A build keeps the published artefact if there is no difference; the check ``built_from_current_inputs`` shows them.
-"""
+"""Differences, in plain words, between what a build of now would read and what a published artefact was built from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Remove superseded generations and the work directories of killed builds.
 
-A generation that a package pins is kept: one named as input in a manifest under ``packages/``, or as input of a pinned
-generation. If a manifest under ``packages/`` is missing or a folder is unreadable, nothing is removed.
+A generation is kept if it is an input in a manifest under ``packages/``, or of such a generation.
 """
 
 from __future__ import annotations
@@ -59,19 +58,9 @@ class Removed:
 
 
 def collect_garbage(root: Root, *, dry_run: bool = False) -> list[Removed]:
-    """Remove superseded generations and abandoned builds from a root.
+    """Remove superseded generations and abandoned builds from a root; with ``dry_run``, only list them.
 
     While any build is running, no generation is removed, because the build may be reading it.
-
-    Parameters
-    ----------
-    dry_run
-        List what would be removed, and remove nothing.
-
-    Returns
-    -------
-    list of Removed
-        One entry per directory or file.
 
     Raises
     ------
@@ -91,26 +80,15 @@ def collect_garbage(root: Root, *, dry_run: bool = False) -> list[Removed]:
 def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
     """Remove superseded and abandoned caches from a folder of array caches outside any root; no package pins them.
 
-    A reader of a superseded cache can use the arrays that it has already mapped, but can open no others.
-
-    Parameters
-    ----------
-    dry_run
-        List what would be removed, and remove nothing.
-
-    Returns
-    -------
-    list of Removed
-        One entry per directory, with paths relative to ``cache_dir``.
+    A reader of a superseded cache can use the arrays that it has already mapped, but can open no others. With
+    ``dry_run``, caches are only listed; paths are relative to ``cache_dir``.
 
     Raises
     ------
     ConfigurationError
         If the folder is a root or is inside one; use :func:`collect_garbage`, which respects pins.
-    MissingResourceError
-        If the folder does not exist.
-    ResourceError
-        As :func:`collect_garbage`.
+    MissingResourceError, ResourceError
+        If the folder does not exist; otherwise as :func:`collect_garbage`.
     """
     root = Root(cache_dir)
     if not root.path.is_dir():

@@ -1,8 +1,7 @@
 """``manifest.json``: the files of a published directory, its inputs and recipe, and the results of its checks.
 
-The manifest is canonical JSON and contains only relative names and content digests, so the same build gives the same
-bytes in any folder, on any host, at any time. Facts that differ between two runs of one build are stored in
-``provenance.json`` or ``stamps.json``.
+It contains only relative names and content digests, so the same build gives the same bytes in any folder, on any host,
+at any time. Facts that differ between two runs are in ``provenance.json`` or ``stamps.json``.
 """
 
 from __future__ import annotations
@@ -62,10 +61,6 @@ class Manifest:
 
     Attributes
     ----------
-    asset
-        Asset key, such as ``gnomad/shard``.
-    partition
-        None for an asset without partitions.
     recipe
         Parameters of the build, JSON values only.
     counts
@@ -144,13 +139,7 @@ class Manifest:
 
 
 def integer(value: SupportsIndex, where: str) -> int:
-    """Convert any integer type, such as a NumPy integer, to int; ``where`` is for messages.
-
-    Raises
-    ------
-    ConfigurationError
-        If ``value`` is not an integer.
-    """
+    """Convert any integer type, such as a NumPy integer, to int; raise :class:`ConfigurationError` for other types."""
     try:
         return operator.index(value)
     except TypeError as err:
@@ -215,13 +204,7 @@ def first_symlink(directory: Path, path: str) -> str | None:
 
 @lru_cache(maxsize=512)
 def parse_manifest(raw: bytes, where: str) -> Manifest:
-    """Parse the bytes of a ``manifest.json``; ``where`` is for messages. The same bytes are parsed once.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the bytes are not canonical JSON of this schema and major version, or an entry is invalid.
-    """
+    """Parse the bytes of a ``manifest.json``, raising as :func:`read_manifest`. The same bytes are parsed once."""
     document = parse_json(raw, where, remedy=_REMEDY)
     record = _record(document, {f.name for f in fields(Manifest)}, where)
     version = _take(record, "schema_version", str, where)

@@ -1,7 +1,4 @@
-"""Test once, before a folder becomes a root or a cache, whether its file system has every required feature.
-
-Without this test a missing feature would show in the middle of a build, or as damage after a power cut.
-"""
+"""Test once, before a folder becomes a root or a cache, whether its file system has every required feature."""
 
 from __future__ import annotations
 
@@ -38,10 +35,7 @@ class _Feature:
 def check_file_system(folder: Path) -> None:
     """Test every file-system feature that a root or a cache needs, and remove the test files.
 
-    Parameters
-    ----------
-    folder
-        An existing folder that only the caller uses; the files of a killed test in it are removed.
+    The folder exists, and only the caller uses it; the files of a killed test in it are removed.
 
     Raises
     ------

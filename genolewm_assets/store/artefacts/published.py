@@ -86,13 +86,7 @@ class Published:
         return facts if isinstance(facts, dict) else {}
 
     def file(self, name: str) -> Path:
-        """Return the path of a file that the manifest lists.
-
-        Raises
-        ------
-        MissingResourceError
-            If the manifest does not list the file.
-        """
+        """Return the path of a file, or raise :class:`MissingResourceError` if the manifest does not list it."""
         known = [entry.path for entry in self.manifest.files]
         if name not in known:
             raise MissingResourceError(
@@ -120,10 +114,7 @@ def total_bytes(manifest: Manifest) -> int:
 
 
 def measure_file(path: Path, count: ByteCount) -> tuple[int, str]:
-    """Return size in bytes and SHA-256 (hex) of a regular file, read once; raises as :func:`open_regular`.
-
-    The bytes are reported to ``count`` as they are read.
-    """
+    """Return size in bytes and SHA-256 (hex) of a regular file, read once; raises as :func:`open_regular`."""
     digest, size_bytes, block = hashlib.sha256(), 0, memoryview(bytearray(_BLOCK_BYTES))
     with open_regular(path) as handle:
         while length := handle.readinto(block):

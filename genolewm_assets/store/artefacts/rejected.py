@@ -1,8 +1,4 @@
-"""Keep rejected builds for inspection, with a marker that stops consumers from using the outdated published version.
-
-``<root>/rejected/<location>`` is a link like a published one. A newer rejected build therefore replaces an older one
-atomically, and the marker never disappears in between.
-"""
+"""Keep rejected builds behind a link, ``<root>/rejected/<location>``, which also stops consumers of the old version."""
 
 from __future__ import annotations
 

@@ -80,12 +80,7 @@ def _resolved(path: Path) -> Path:
 
 def _record(catalog: str, genome_digest: str) -> dict[str, JsonValue]:
     """Return the content of ``root.json``."""
-    return {
-        "schema": _SCHEMA,
-        "schema_version": _SCHEMA_VERSION,
-        "catalog": catalog,
-        "genome_digest": genome_digest,
-    }
+    return {"schema": _SCHEMA, "schema_version": _SCHEMA_VERSION, "catalog": catalog, "genome_digest": genome_digest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +91,6 @@ class Root:
     ----------
     path
         The folder; it need not exist yet. Made absolute, with symlinks resolved.
-    lock_wait_s
-        Seconds to wait for a lock that another process holds.
 
     Raises
     ------
@@ -116,8 +109,6 @@ class Root:
 
         Parameters
         ----------
-        catalog
-            Name of the catalogue.
         genome_digest
             SHA-256 in hex over contig names, lengths and MD5s; see :func:`genolewm_assets.genome.genome_digest`.
 
@@ -168,10 +159,8 @@ class Root:
 
         Raises
         ------
-        RootError
-            If it is missing or damaged.
-        ResourceError
-            If it cannot be read for another reason, such as permissions or a disk error.
+        RootError, ResourceError
+            If it is missing or damaged, or cannot be read because of permissions or the disk.
         """
         path = self.path / ROOT_FILE
         try:
@@ -239,17 +228,11 @@ class Root:
     def lock(self, location: str, *, wait_s: float | None = None) -> Iterator[WriterLease]:
         """Hold the lock of a location and yield its lease, which can verify that the lock is still held.
 
-        Parameters
-        ----------
-        wait_s
-            Seconds to wait; None for the root's ``lock_wait_s``.
-
         Raises
         ------
-        BusyError
-            If another process still holds the lock after ``wait_s``.
-        ResourceError
-            If the storage fails.
+        BusyError, ResourceError
+            If another process still holds the lock after ``wait_s`` (None: ``lock_wait_s`` of the root); if the storage
+            fails.
         """
         where = str(self.link_of(location))
         with self.storage_errors(location):
@@ -260,7 +243,7 @@ class Root:
 
     @contextmanager
     def while_free(self, location: str) -> Iterator[None]:
-        """Keep other processes from locking a location while the block runs; needs no free disk space.
+        """Keep other processes from locking a location while the block runs, also on a full disk.
 
         Raises
         ------
@@ -297,8 +280,7 @@ class Root:
         lease
             The lease that :meth:`lock` yielded. Without it, others may remove the directory once the lock is lost.
         name
-            Name of the directory: an existing one of this name is resumed, otherwise a new one is created. None for a
-            new directory with a random name.
+            Name of a directory that is resumed if it exists; None for a new directory with a random name.
         """
         self.link_of(location)
         return work_directory(self._work_folder(location), lease, name)
@@ -312,15 +294,13 @@ class Root:
 
         Parameters
         ----------
-        lease
-            The lease that :meth:`lock` yielded; nothing is removed if the lock was lost.
         keep
             Name of the resumable work directories, which are kept; None removes all.
 
         Raises
         ------
         BusyError
-            If the lock was lost.
+            If the lock was lost; nothing is removed then.
         """
         sweep(self._work_folder(location), lease, keep=keep)
 

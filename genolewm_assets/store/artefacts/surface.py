@@ -1,7 +1,6 @@
 """Symlinks that show the files of a published directory one level up.
 
-``clinvar/<release>/`` contains the links ``shard``, ``vcf`` and ``changes``, but users expect
-``clinvar/<release>/chr21.parquet``. That path is a link through ``shard``, so switching ``shard`` switches every file.
+``clinvar/<release>/chr21.parquet`` is a link through ``shard`` beside it: switching ``shard`` switches every file.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from genolewm_assets.store.files import is_published_link, link_target, replace_
 
 
 def check_surface(link: Path, directory: Path) -> None:
-    """Raise :class:`CorruptResourceError` if the surface of a directory needs a name that is taken.
+    """Raise :class:`CorruptResourceError` if a file, folder or published link is in the place of a surface link.
 
-    A name is taken by a plain file, a folder or a published link. Any other link is replaced.
+    Any other link is replaced.
     """
     for path in directory.iterdir():
         name = link.parent / path.name

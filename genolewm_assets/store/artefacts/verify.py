@@ -50,8 +50,6 @@ class Finding:
 
     Attributes
     ----------
-    location
-        Root-relative path of the artefact or link.
     file
         Path of the file at fault, relative to the artefact; None if the finding concerns the whole artefact.
     remedy
@@ -79,7 +77,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A generation that was compared with its manifest, and the findings.
+    """A generation that was compared with its manifest, and its faults.
 
     Attributes
     ----------
@@ -87,8 +85,6 @@ class Verified:
         Root-relative path of its link, or of the generation itself if it is not linked.
     manifest
         None if it cannot be read.
-    findings
-        Its faults; empty if it is intact.
     """
 
     location: str
@@ -98,19 +94,12 @@ class Verified:
 
 
 def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding]:
-    """Re-hash every generation of a root, linked or not, and test every link.
-
-    Returns
-    -------
-    list of Finding
-        Faults first; empty if every artefact is intact and current.
+    """Re-hash every generation of a root, linked or not, test every link, and return the findings, faults first.
 
     Raises
     ------
-    MissingResourceError
-        If the folder is not a root.
-    ResourceError
-        If a folder cannot be read.
+    MissingResourceError, ResourceError
+        If the folder is not a root, or a folder cannot be read.
     """
     verification = Verification(root, progress)
     for _ in verification:
@@ -119,19 +108,10 @@ def verify_root(root: Root, *, progress: Progress = NO_PROGRESS) -> list[Finding
 
 
 def verify_folder(folder: Path, *, progress: Progress = NO_PROGRESS) -> list[str]:
-    """Compare one published artefact, or a plain copy of one, with its ``manifest.json``.
+    """Compare one published artefact, or a plain copy of one, with its ``manifest.json``; return a line per difference.
 
-    Parameters
-    ----------
-    folder
-        Link, generation or copy. A folder outside every root that has no manifest has nothing to compare.
-    progress
-        Receives the number of bytes read.
-
-    Returns
-    -------
-    list of str
-        One line per difference: a missing or changed manifest, and files that differ from it or that it does not list.
+    A file that the manifest does not list is a difference. A folder outside every root that has no manifest has nothing
+    to compare.
     """
     directory = folder.resolve()
     is_generation = directory.parent.name == GENERATIONS
@@ -148,12 +128,9 @@ def verify_folder(folder: Path, *, progress: Progress = NO_PROGRESS) -> list[str
 
 
 class Verification:
-    """Verification of a root, one generation at a time; generations removed meanwhile are left out.
+    """Verification of a root, one generation at a time; ``findings`` is complete after the iteration.
 
-    Attributes
-    ----------
-    findings
-        All findings, complete after the iteration.
+    Generations that are removed meanwhile are left out.
     """
 
     def __init__(self, root: Root, progress: Progress = NO_PROGRESS) -> None:

@@ -1,11 +1,9 @@
 """Work directories of one location: who owns each, and which of them can be resumed.
 
-The name of a work directory ends in the mark of its owner's lease. If the owner released its lock or has certainly
-ended, the directory may be resumed or removed. An owner that lost its lock may still run, because its machine was
-asleep or cut off. Its directory is neither resumed nor removed: two writers in one directory would mix their rows, and
-a build whose files disappear would report damage where there is none. Such a directory is kept until the owner gives
-up, or its process is known to have ended, or, if that cannot be known, it has not renewed its lock for a day. Removal
-never affects published artefacts, because an owner without its lock cannot publish.
+A name ends in the mark of its owner's lease. An owner that lost its lock may still run, because its machine was asleep
+or cut off: its directory is neither resumed nor removed until the owner gives up, or its process is known to have
+ended, or, if that cannot be known, it has not renewed its lock for a day. Two writers in one directory would mix their
+rows. An owner without its lock cannot publish.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _SILENT_S = 24 * 3600.0
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Return the paths in the folder of a location that killed builds left, sorted.
+    """Return the sorted paths that killed builds left in the folder of a location.
 
     If a process holds the lock, its own work directory is included.
     """

@@ -1,7 +1,6 @@
 """Single files and directories that survive a crash: atomic writes, generations behind a symlink, canonical JSON.
 
-Belongs here: file-system operations that know neither artefacts nor manifests. Does not belong here: locks (``locks``),
-builds, manifests and roots (``artefacts``), tables (``tables``), array stores (``arrays``).
+Does not belong here: locks (``locks``), manifests and roots (``artefacts``), tables, array stores.
 """
 
 import lazy_loader

@@ -14,11 +14,6 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 def canonical_json(value: object, where: str) -> bytes:
     """Serialise a value as canonical JSON: sorted keys, UTF-8, indent 2, a final newline.
 
-    Parameters
-    ----------
-    where
-        File or artefact that an error message names.
-
     Raises
     ------
     ConfigurationError

@@ -1,8 +1,7 @@
 """Publish directories as generations, and switch the symlinks that point to them.
 
-A published directory is a *generation*: ``<parent>/.gen/<name>.<digest12>``. The relative symlink ``<parent>/<name>``
-points to the current generation. POSIX renames a file over a file atomically, but cannot rename a directory over one
-that is not empty. Replacing the symlink therefore switches a whole directory in one atomic step.
+A *generation* is ``<parent>/.gen/<name>.<digest12>``; the relative symlink ``<parent>/<name>`` points to the current
+one. POSIX cannot rename a directory over one that is not empty; replacing the symlink is one atomic step.
 """
 
 from __future__ import annotations
@@ -45,13 +44,9 @@ def check_publishable(link: Path) -> None:
 
 
 def publish_generation(
-    work_dir: Path,
-    link: Path,
-    digest12: str,
-    *,
-    fenced: Callable[[], AbstractContextManager[None]] = nullcontext,
+    work_dir: Path, link: Path, digest12: str, *, fenced: Callable[[], AbstractContextManager[None]] = nullcontext
 ) -> Path:
-    """Turn a finished work directory into a generation and point ``link`` at it.
+    """Turn a finished work directory into a generation, point ``link`` at it, and return its path.
 
     Readers that resolve ``link`` get the former generation or this one. If a generation of this digest exists, it is
     kept; those of its files that differ from the work directory are replaced, each atomically.
@@ -67,11 +62,6 @@ def publish_generation(
     fenced
         ``fenced`` of the lease of this location. It is entered before anything is moved, and raises if the lock was
         lost.
-
-    Returns
-    -------
-    Path
-        Path of the generation.
 
     Raises
     ------

@@ -65,8 +65,6 @@ def open_plain(path: Path, *, links: bool = False, remedy: str = _REMEDY) -> Bin
     ----------
     links
         Whether ``path`` may be a symlink to a regular file.
-    remedy
-        What to do about a missing or damaged file, for messages.
 
     Raises
     ------
@@ -110,10 +108,7 @@ def read_plain(path: Path) -> bytes:
 
 
 def read_record(path: Path, *, remedy: str, links: bool = False) -> bytes:
-    """Return the bytes of a small regular file.
-
-    Raises as :func:`open_plain`, and :class:`CorruptResourceError` if the file has more than :data:`MAX_RECORD_BYTES`.
-    """
+    """Return the bytes of a small regular file; raises as :func:`open_plain`, also above :data:`MAX_RECORD_BYTES`."""
     blocks, size_bytes = [], 0
     for block in read_blocks(path, links=links, remedy=remedy):
         size_bytes += len(block)
@@ -132,13 +127,6 @@ def read_document(path: Path, *, remedy: str, links: bool = False) -> Any:
 
 def parse_json(data: bytes, where: str, *, remedy: str = _REMEDY) -> Any:
     """Parse a JSON document strictly (RFC 8259, I-JSON); its content is not checked.
-
-    Parameters
-    ----------
-    where
-        File that an error message names.
-    remedy
-        What to do about a damaged file, for messages.
 
     Raises
     ------

@@ -17,13 +17,6 @@ def text_encoding(head: bytes) -> str:
 def decode_text(data: bytes, where: str, *, error: type[InputError] = InputError) -> str:
     """Return the text of a file.
 
-    Parameters
-    ----------
-    where
-        Name of the file, for messages.
-    error
-        Class of the error.
-
     Raises
     ------
     InputError

@@ -40,7 +40,5 @@ def reading(base: Path) -> Iterator[None]:
         raise
     except OSError as err:
         raise ResourceError(
-            str(err.filename or base),
-            f"cannot be read ({err.strerror})",
-            remedy="Make it readable and run this again",
+            str(err.filename or base), f"cannot be read ({err.strerror})", remedy="Make it readable and run this again"
         ) from err

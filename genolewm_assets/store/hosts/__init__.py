@@ -1,7 +1,6 @@
 """Check of a root that two machines mount: whether each sees, and waits for, what the other does.
 
-Belongs here: the check. Does not belong here: what one machine alone can test (``artefacts.probe``), and the locks
-themselves (``locks``).
+Does not belong here: what one machine alone can test (``artefacts.probe``), the locks themselves (``locks``).
 """
 
 import lazy_loader

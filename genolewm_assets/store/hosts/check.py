@@ -4,8 +4,6 @@
 
     <root>/work/.root-check/run.<token>.json   one per run: who it is, whom it has met, what it says
     <root>/work/.root-check/try.<token>/       what that run changes
-
-How runs meet and speak is in ``meeting``; what one machine alone can test is in ``artefacts.probe``.
 """
 
 from __future__ import annotations
@@ -21,11 +19,7 @@ from pathlib import Path
 from genolewm_assets.errors import BusyError, GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import WORK, check_file_system
-from genolewm_assets.store.files import (
-    publish_generation,
-    resolve_generation,
-    write_atomic,
-)
+from genolewm_assets.store.files import publish_generation, resolve_generation, write_atomic
 from genolewm_assets.store.hosts import meeting
 from genolewm_assets.store.hosts.meeting import Run, joined
 from genolewm_assets.store.locks import flock, guarded
@@ -86,8 +80,6 @@ def check_root(
     ----------
     folder
         An existing folder, a root or one that is to be.
-    wait_s
-        Seconds to wait for the second run.
     one_machine
         Accept a second run on this machine.
     limit_s

@@ -1,7 +1,6 @@
 """Two runs of a program that meet in a folder and take turns, over nothing but the file system.
 
-A run rewrites its file in place while it waits and never replaces it, and the reader opens it anew for every look: a
-network file system shows that soon (close-to-open consistency), also where it keeps names and listings in a cache.
+A run rewrites its file in place and the reader opens it anew for every look: a network file system shows that soon.
 """
 
 from __future__ import annotations

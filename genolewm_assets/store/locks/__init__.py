@@ -1,7 +1,6 @@
 """Locks: one writer per location, the record that names the lock's owner, and tests whether a process still runs.
 
-Belongs here: flock(2), lock records, leases, process identity. Does not belong here: which folder holds the lock of a
-location, and the work directories in it (``artefacts``).
+Does not belong here: which folder holds the lock of a location, and the work directories in it (``artefacts``).
 """
 
 import lazy_loader

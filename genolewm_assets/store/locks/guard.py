@@ -21,14 +21,8 @@ _POLL_S = 0.01
 def flock(descriptor: int, *, shared: bool = False, wait: bool = False) -> bool:
     """Lock an open file or folder; return False if another process holds the lock and ``wait`` is False.
 
-    The lock ends when this process and every process forked since have closed the descriptor.
-
-    Parameters
-    ----------
-    shared
-        Take a shared lock: several processes can hold it at once, but none together with an exclusive lock.
-    wait
-        Wait until the lock is free.
+    The lock ends when this process and every process forked since have closed the descriptor. Several processes can
+    hold a shared lock at once, but none together with an exclusive lock.
     """
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
@@ -86,17 +80,10 @@ def locked_folder(folder: Path, *, wait: bool = True) -> Iterator[None]:
 def guarded(path: Path, wait_s: float) -> Iterator[int]:
     """Hold an exclusive lock on a lock file and yield its descriptor; the file is created if missing and kept.
 
-    Parameters
-    ----------
-    wait_s
-        Seconds to wait for the lock.
-
     Raises
     ------
-    BusyError
-        If another process holds the lock for ``wait_s`` seconds.
-    ResourceError
-        If the file system has no locks.
+    BusyError, ResourceError
+        If another process holds the lock for ``wait_s`` seconds, or the file system has no locks.
     """
     with _locked(path, os.O_RDWR | os.O_CREAT, shared=False, wait_s=wait_s) as descriptor:
         yield descriptor
@@ -104,9 +91,9 @@ def guarded(path: Path, wait_s: float) -> Iterator[int]:
 
 @contextmanager
 def looked_through(path: Path) -> Iterator[int]:
-    """Hold a shared lock on an existing lock file, without waiting and without write permission.
+    """Hold a shared lock on an existing lock file, without waiting and without write permission; yield its descriptor.
 
-    Yields the descriptor; raises :class:`BusyError` if another process holds the lock exclusively.
+    Raises :class:`BusyError` if another process holds the lock exclusively.
     """
     with _locked(path, os.O_RDONLY, shared=True, wait_s=0.0) as descriptor:
         yield descriptor

@@ -6,9 +6,7 @@
     <folder>/lock.json               the record: names the owner; its modification time is the last renewal
     <folder>/displaced.<mark>.json   the record of a former owner that may still run
 
-If the owner's process is known to have ended, its lock is taken at once; otherwise it is taken after ``LEASE_S``
-without renewal (``record.py``). An owner whose lock was taken while its machine was asleep or cut off sees a different
-token in the record before it publishes, and aborts.
+An owner whose lock was taken while its machine was asleep or cut off sees another token when it publishes, and aborts.
 """
 
 from __future__ import annotations
@@ -74,11 +72,6 @@ class WriterLease:
 
     def acquire(self, wait_s: float) -> Self:
         """Take the lock and return this object.
-
-        Parameters
-        ----------
-        wait_s
-            Seconds to wait while another process holds the lock.
 
         Raises
         ------
@@ -219,11 +212,7 @@ def is_held(folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Hold:
-    """State of a held lock, with the thread that renews it.
-
-    Renewal through the descriptor of the open, flocked record cannot change another owner's record. ``renewing`` is
-    held during a renewal and while the descriptor is closed.
-    """
+    """State of a held lock, with the thread that renews it through the descriptor of the open, flocked record."""
 
     owner: LeaseOwner
     descriptor: int

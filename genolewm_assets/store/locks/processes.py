@@ -19,10 +19,7 @@ def boot_id() -> str:
 
 
 def pid_namespace() -> str:
-    """Return the PID namespace of this process, such as ``pid:[4026531836]``; empty if it cannot be read.
-
-    Containers on one kernel have the same boot id, but each numbers its processes from 1.
-    """
+    """Return the PID namespace of this process, such as ``pid:[4026531836]``; empty if it cannot be read."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -48,10 +45,7 @@ def started_ticks(pid: int) -> int | None:
 
 
 def is_same_process(pid: int, ticks: int | None) -> bool:
-    """Return whether the process with this id and start time still runs; True if that cannot be found out.
-
-    A zombie does not run.
-    """
+    """Return whether the process with this id and start time runs, not as a zombie; True if that is unknown."""
     if not _exists(pid):
         return False
     fields = _state_and_after(pid)
@@ -61,12 +55,7 @@ def is_same_process(pid: int, ticks: int | None) -> bool:
 def is_running(pid: int, began_before: float) -> bool:
     """Return whether the process with this id runs and started before a time; True if that cannot be found out.
 
-    A process that started later than ``began_before`` got the id of one that has ended.
-
-    Parameters
-    ----------
-    began_before
-        Time in seconds since the epoch.
+    A process that started later than ``began_before``, in seconds since the epoch, got the id of one that has ended.
     """
     if not _exists(pid):
         return False

@@ -1,9 +1,8 @@
 """The record of a lock (``lock.json``): the owner of the lock, and whether the owner still holds it.
 
 On one machine, the lock is free when the owner's process has ended. Another machine cannot see the process, so the
-owner renews its record every ``RENEW_S``; ``LEASE_S`` after the last renewal the lock may be taken. Both times that are
-compared come from the clock of the file system, so the clocks of the machines may differ. This requires that the file
-server sets modification times, as NFS servers do; an SMB client sets them by its own clock.
+owner renews its record every ``RENEW_S``, and ``LEASE_S`` after the last renewal the lock may be taken. Both times come
+from the clock of the file system, so the file server must set modification times (NFS does, an SMB client does not).
 """
 
 from __future__ import annotations
@@ -21,13 +20,7 @@ from typing import Any
 
 from genolewm_assets.errors import ResourceError
 from genolewm_assets.store.locks.guard import is_flocked
-from genolewm_assets.store.locks.processes import (
-    boot_id,
-    is_same_process,
-    machine_id,
-    pid_namespace,
-    started_ticks,
-)
+from genolewm_assets.store.locks.processes import boot_id, is_same_process, machine_id, pid_namespace, started_ticks
 
 RECORD = "lock.json"
 #: Seconds between renewals, and seconds without renewal after which another machine may take the lock.
@@ -56,12 +49,8 @@ class LeaseOwner:
 
     Attributes
     ----------
-    host
-        Network name of the machine.
-    boot_id, pid_namespace
-        See :func:`boot_id` and :func:`pid_namespace`; empty if unknown.
-    pid
-        Process id in that namespace.
+    boot_id, pid_namespace, machine_id
+        See the functions of these names; empty if unknown.
     started_ticks
         Start time of the process in clock ticks since boot; None if it could not be read.
     token
@@ -70,8 +59,6 @@ class LeaseOwner:
         Time of the acquisition by the owner's clock, ISO 8601, UTC.
     note
         What the owner does, for messages: at most 255 printable characters; may be empty.
-    machine_id
-        See :func:`machine_id`; empty if unknown.
     device
         Device number of the lock's folder as the owner sees it (``st_dev``); None if unknown. On one kernel, processes
         with different numbers use different mounts, which may not share their flocks.
@@ -247,10 +234,7 @@ def _standing_elsewhere(owner: LeaseOwner | None, descriptor: int, silence_s: fl
 
 
 def _is_this_machine_before(owner: LeaseOwner) -> bool:
-    """Return whether an owner ran on this machine before its last restart, which ended the owner's process.
-
-    Two machines can have one host name, so the name alone does not count.
-    """
+    """Return whether an owner ran on this machine before its last restart; a host name alone does not tell."""
     known = owner.host == os.uname().nodename and bool(owner.machine_id) and owner.machine_id == machine_id()
     return known and bool(owner.boot_id and boot_id()) and owner.boot_id != boot_id()
 

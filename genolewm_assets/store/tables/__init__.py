@@ -1,7 +1,6 @@
 """Tables: schema declarations, reproducible Parquet files, exports, Arrow columns, and buffers for batches.
 
-Belongs here: code for any table. Does not belong here: the declarations of particular tables, which are beside the code
-that makes them (``variants.schema``, ``lewm``, ``mito``).
+Does not belong here: the declarations of particular tables, which are beside the code that makes them.
 """
 
 import lazy_loader

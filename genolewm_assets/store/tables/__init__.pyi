@@ -1,5 +1,4 @@
 from .ahead import map_ahead as map_ahead
-from .column_names import find_misspelt as find_misspelt
 from .columns import list_column as list_column
 from .columns import number_column as number_column
 from .columns import numbers_of as numbers_of
@@ -15,6 +14,7 @@ from .outside_columns import Unreadable as Unreadable
 from .outside_columns import Value as Value
 from .outside_columns import Wanted as Wanted
 from .outside_columns import column_faults as column_faults
+from .outside_columns import find_misspelt as find_misspelt
 from .outside_columns import read_column as read_column
 from .parquet import cast_table as cast_table
 from .parquet import memory_given_back as memory_given_back

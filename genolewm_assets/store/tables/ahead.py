@@ -29,8 +29,6 @@ def map_ahead(
 
     Parameters
     ----------
-    threads
-        Number of worker threads.
     ahead
         At most ``threads + ahead`` tasks are unfinished or wait with their result when an item is drawn.
     caller_helps

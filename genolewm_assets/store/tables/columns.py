@@ -1,7 +1,6 @@
 """Convert numbers and texts to Arrow columns and back without ``pyarrow.array`` and ``to_numpy``.
 
-Those two import pandas if it is installed, to recognise pandas objects. The import costs half a second and 30 MB in
-builds that do not use pandas.
+Those two import pandas if it is installed, which costs half a second and 30 MB.
 """
 
 from __future__ import annotations
@@ -15,16 +14,9 @@ import pyarrow as pa
 
 
 def number_column(values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return numbers or booleans as an Arrow column of the same dtype.
+    """Return numbers or booleans as an Arrow column of the same dtype, without copying contiguous numbers.
 
-    Numbers are not copied if they are contiguous.
-
-    Parameters
-    ----------
-    values
-        Any numeric or bool dtype, shape (rows,).
-    there
-        bool, shape (rows,): False makes a row null. None for a column without nulls.
+    Where ``there`` (bool, shape (rows,)) is False, the row is null.
     """
     kind = pa.from_numpy_dtype(values.dtype)
     content = _bits(values.astype(np.bool_)) if values.dtype == np.bool_ else pa.py_buffer(np.ascontiguousarray(values))
@@ -53,15 +45,7 @@ def text_column(texts: Sequence[str | None]) -> pa.StringArray:
 
 
 def list_column(lists: Sequence[Sequence[object] | None], items: pa.Array) -> pa.ListArray:
-    """Return lists as a column; None becomes null.
-
-    Parameters
-    ----------
-    lists
-        One per row; only their lengths are used.
-    items
-        The items of all lists, concatenated.
-    """
+    """Return a list column of concatenated items, with the lengths of one sequence per row; None becomes null."""
     offsets = np.cumsum([0, *(len(each or ()) for each in lists)], dtype=np.int32)
     present = np.array([each is not None for each in lists], dtype=np.bool_)
     buffers = [None if present.all() else _bits(present), pa.py_buffer(offsets)]

@@ -35,13 +35,7 @@ def write_table_file(
     """Write batches in order to one file, which appears under its name when it is complete and synced to disk.
 
     If the process is killed, an existing file is unchanged; the next call for the same file removes the temporary one.
-
-    Parameters
-    ----------
-    batches
-        Batches of ``schema``. Each becomes one row group or record batch, so the bytes depend on their sizes.
-    overwrite
-        Replace an existing file.
+    Each batch becomes one row group or record batch, so the bytes depend on their sizes.
 
     Raises
     ------

@@ -18,8 +18,6 @@ def rows_at_fault(
 
     Parameters
     ----------
-    table
-        The table that was checked.
     faults
         bool, shape (rows,), by name of the fault: whether a row has it.
     columns

@@ -1,7 +1,4 @@
-"""Open a published table by asset and partition, as a pyarrow table or a pandas frame, for people and scripts.
-
-Builds do not read tables this way: they open whole artefacts (``store.artefacts.open_input``).
-"""
+"""Open a published table by asset and partition, as a pyarrow table or a pandas frame, for people and scripts."""
 
 from __future__ import annotations
 
@@ -34,24 +31,17 @@ def open_table(
 ) -> pa.Table:
     """Read one Parquet table of a root into memory, after comparing its bytes with the manifest.
 
+    Columns are those of the data model (``docs/data_model.md``).
+
     Parameters
     ----------
-    root
-        Root, such as ``data``.
-    asset
-        Key of an asset, such as ``gnomad/shard``, or the path of one artefact below the root, such as
-        ``packages/2025-01-05/0123456789ab``, which then has no ``partition``.
-    partition
-        Partition of the asset, such as ``chr17``; None for an asset without partitions.
+    asset, partition
+        Key of an asset and its partition, such as ``gnomad/shard`` and ``chr17``; or the path of one artefact below the
+        root, such as ``packages/2025-01-05/0123456789ab``, which then has no partition.
     file
         Name of the Parquet file inside the artefact; None if there is only one.
     columns
         Columns to read; None: all.
-
-    Returns
-    -------
-    pyarrow.Table
-        Columns as in the data model (``docs/data_model.md``).
 
     Raises
     ------

@@ -1,12 +1,13 @@
 """Read columns of tables that others wrote: one place for the names and types that are accepted.
 
-Programs write one value in several types: pandas writes integers as doubles where some are missing. Such a column is
-read as what it is, and a column that cannot be read is an error, never an absent one.
+pandas writes integers with missing values as doubles: such a column is read as what it is. A column that cannot be
+read is an error, never an absent one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
@@ -14,12 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.store.tables.column_names import find_misspelt
 
 _INTEGER_TEXT = r"^-?[0-9]{1,18}$"
 #: Largest double of which each smaller whole number is a double too.
 _LARGEST_WHOLE = float(1 << 53)
 _LARGEST = (1 << 63) - 1
+_NO_LETTER = re.compile(r"[\W_]+")
+#: Shortest part of a name that can stand for it, such as ``chr`` for ``chrom``.
+_SHORTEST_PART = 3
 
 
 class Wanted(StrEnum):
@@ -40,14 +43,9 @@ Value: TypeAlias = str | int | Unreadable | None
 
 
 def column_faults(schema: pa.Schema, wanted: Mapping[str, Wanted], *, where: str) -> Iterator[InputError]:
-    """Yield an error for each column that is misspelt, is there twice or has another type; others are not looked at.
+    """Yield an error for each column that is misspelt, is there twice or has another type than its entry in ``wanted``.
 
-    Parameters
-    ----------
-    wanted
-        What the columns of interest hold, each of which may be missing.
-    where
-        Name of the file in errors.
+    Any of the wanted columns may be missing, and other columns are not looked at.
     """
     for name, near in find_misspelt(schema.names, wanted).items():
         yield InputError(
@@ -121,3 +119,49 @@ def _is_readable(kind: pa.DataType, wanted: Wanted) -> bool:
 
 def _is_text(kind: pa.DataType) -> bool:
     return any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+
+
+def find_misspelt(names: Iterable[str], known: Collection[str]) -> dict[str, str]:
+    """Return the names that are nearly a known name which is missing, each with that name.
+
+    Nearly: equal but for case and for characters that are no letters or digits, one slip of the pen away (a letter more
+    or less, another letter, two neighbours exchanged), or the beginning of the other (``chr``, ``chromosome``).
+
+    Examples
+    --------
+    >>> find_misspelt(["Start", "edn", "strand", "strain"], ("start", "end", "strand"))
+    {'Start': 'start', 'edn': 'end'}
+    """
+    there = list(names)
+    missing = {name: _plain(name) for name in known if name not in there}
+    pairs = ((name, _nearest(_plain(name), missing)) for name in there if name not in known)
+    return {name: near for name, near in pairs if near is not None}
+
+
+def _plain(name: str) -> str:
+    return _NO_LETTER.sub("", name).casefold()
+
+
+def _nearest(name: str, missing: dict[str, str]) -> str | None:
+    for is_near in (str.__eq__, _is_slip, _is_part):
+        for known, plain in missing.items():
+            if is_near(name, plain):
+                return known
+    return None
+
+
+def _is_slip(one: str, other: str) -> bool:
+    one, other = _without_shared(one, other)
+    one, other = _without_shared(one[::-1], other[::-1])
+    return max(len(one), len(other)) <= 1 or (len(one) == 2 and one == other[::-1])
+
+
+def _without_shared(one: str, other: str) -> tuple[str, str]:
+    """Return two words without the letters that both begin with."""
+    differing = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+    shared = next(differing, min(len(one), len(other)))
+    return one[shared:], other[shared:]
+
+
+def _is_part(one: str, other: str) -> bool:
+    return min(len(one), len(other)) >= _SHORTEST_PART and (one.startswith(other) or other.startswith(one))

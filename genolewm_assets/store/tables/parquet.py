@@ -1,7 +1,6 @@
 """Write Parquet tables reproducibly, and read them in batches.
 
-The bytes of a file depend only on its rows, schema and recipe. Exports to a single file, written atomically, are in
-``export``.
+The bytes of a file depend only on its rows, schema and recipe.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def write_table(
 def write_tables(
     files: Iterable[tuple[Path, Iterable[pa.Table]]], schema: TableSchema, *, recipe: Mapping[str, str] | None = None
 ) -> dict[Path, int]:
-    """Write Parquet files with zstd compression and row groups of ``ROW_GROUP_ROWS`` rows.
+    """Write Parquet files with zstd compression and row groups of ``ROW_GROUP_ROWS`` rows; return the rows of each.
 
     Parameters
     ----------
@@ -82,15 +81,8 @@ def write_tables(
         Pairs of a path and its tables, in the order of the rows in the file. An existing file is overwritten; the
         caller publishes it (:mod:`genolewm_assets.store`). Columns are selected and cast to ``schema``. All tables of
         one file are drawn before those of the next.
-    schema
-        Schema of every file.
     recipe
         Written as key-value metadata under ``genolewm.<key>``; must not contain a time, host or path.
-
-    Returns
-    -------
-    dict of Path to int
-        Number of rows of each file.
 
     Notes
     -----
@@ -121,10 +113,7 @@ def write_tables(
 
 
 def read_batches(path: Path, n_rows: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a Parquet file in order, at most ``n_rows`` at a time; all columns if None are named.
-
-    No row group is in memory as a whole, as it would be with ``pyarrow.dataset``: one of corpus windows takes 800 MB.
-    """
+    """Yield the rows of a Parquet file in order, at most ``n_rows`` at a time, without holding a whole row group."""
     with reading_parquet(path), pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
         yield from file.iter_batches(n_rows, columns=None if columns is None else list(columns))
 
@@ -142,8 +131,6 @@ def open_table_writer(
 
     Parameters
     ----------
-    level
-        Compression level of zstd.
     dictionaries
         Columns that are encoded with a dictionary; True for all.
     encodings
@@ -225,11 +212,10 @@ def _concatenated(parts: list[list[pa.ChunkedArray]], index: int) -> pa.Array:
 
 
 def choose_encodings(table: pa.Table) -> tuple[list[str], dict[str, str]]:
-    """Return the columns to encode with a dictionary, and the encodings of other columns that are not PLAIN.
+    """Return the columns to encode with a dictionary, and the encodings of others that are not PLAIN, by Parquet path.
 
-    A column gets a dictionary if at most half of its first 4,096 values are distinct; for other columns a dictionary
-    only costs time. Other integer columns are written as differences (DELTA_BINARY_PACKED). Columns are named by their
-    Parquet path.
+    A column gets a dictionary if at most half of its first 4,096 values are distinct. Other integer columns are written
+    as differences (DELTA_BINARY_PACKED).
     """
     repetitive, encodings = [], {}
     for name in table.column_names:

@@ -1,7 +1,4 @@
-"""Declaration of a persisted table (name, meaning of a row, columns, key), and its schema check.
-
-The tables themselves are declared beside the code that makes them, such as ``variants.schema``.
-"""
+"""Declaration of a persisted table (name, meaning of a row, columns, key), and its schema check."""
 
 from __future__ import annotations
 
@@ -21,8 +18,6 @@ class TableSchema:
 
     Attributes
     ----------
-    name
-        Name of the table, written into its files.
     one_row_per
         Meaning of a row, as a noun phrase: "one row per ...".
     arrow

@@ -21,16 +21,9 @@ _MEMORY_BYTES = 48 << 20
 
 
 class BatchSpool:
-    """Buffer of record batches, appended in any order of contigs and read per contig.
+    """Buffer of record batches, appended in any order of contigs and read per contig; a context manager.
 
-    Use it as a context manager.
-
-    Parameters
-    ----------
-    schema
-        Arrow schema of every batch.
-    folder
-        Folder in which a temporary folder is created when the rows exceed the memory limit; it is removed on exit.
+    Rows that exceed the memory limit go to a temporary folder in ``folder``, which is removed on exit.
 
     Notes
     -----

@@ -14,7 +14,8 @@ import yaml
 from genolewm_assets.defs.assets.clinvar_changes import CHANGES_FILE, describe_changes, predecessor_of
 from genolewm_assets.defs.runtime.gates import INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.errors import ConfigurationError, ResourceError, counted
-from genolewm_assets.store.artefacts.published import Published
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.published import ArtefactId, Published
 from genolewm_assets.store.files.atomic import write_atomic
 from genolewm_assets.variants.change_checks import CHANGE_CHECKS
 from genolewm_assets_tests.worlds.graph.tiny_world import (
@@ -25,6 +26,7 @@ from genolewm_assets_tests.worlds.graph.tiny_world import (
     blocking_checks,
     failed_checks,
 )
+from genolewm_assets_tests.worlds.store.plans import make_plan
 
 RELEASE, SHARD, CHANGES, HOLDOUTS = "clinvar/release", "clinvar/shard", "clinvar/changes", "holdouts/manifest"
 EARLIER, LATER = RELEASES
@@ -127,8 +129,7 @@ def test_what_the_page_shows(changed: TinyWorld) -> None:
     assert event.metadata["added"].value == new
     assert event.metadata["class_changed"].value == 1
     picture = re.fullmatch(
-        r"!\[(?P<alt>[^]]*)]\(data:image/svg\+xml;base64,(?P<svg>[^)]+)\)",
-        str(event.metadata["classes_from_to"].value),
+        r"!\[(?P<alt>[^]]*)]\(data:image/svg\+xml;base64,(?P<svg>[^)]+)\)", str(event.metadata["classes_from_to"].value)
     )
     assert picture is not None
     assert picture["alt"] == f"{EARLIER} to {LATER}: {counted(new, 'allele')} added, 1 removed, 1 reclassified"
@@ -154,6 +155,22 @@ def test_by_default_the_newest_earlier_release_that_is_published(world: TinyWorl
     publish(world, OLDEST, LATER)
     assert compared_with(world, OLDEST) is None
     assert compared_with(world, LATER) == OLDEST
+
+
+def test_the_published_predecessor_is_kept_unless_its_manifest_names_something_else(world: TinyWorld) -> None:
+    let_the_plan_choose(world)
+    workspace = world.workspace()
+    for release in (OLDEST, EARLIER):
+        (world.root / "clinvar" / release / "shard").mkdir(parents=True)
+    named, place = {"predecessor": OLDEST}, f"clinvar/{LATER}/changes"
+    changes = build(workspace.root, make_plan(artefact=ArtefactId(CHANGES, LATER), location=place, recipe=named))
+    assert predecessor_of(workspace, LATER) == OLDEST
+    manifest, said = changes.directory / "manifest.json", f'"predecessor": "{OLDEST}"'.encode()
+    honest = manifest.read_bytes()
+    assert said in honest
+    for predecessor in (f'"{LATER}"', '"../../x"', "7", "{}", "null", '"'):
+        manifest.write_bytes(honest.replace(said, f'"predecessor": {predecessor}'.encode()))
+        assert predecessor_of(workspace, LATER) == EARLIER, predecessor
 
 
 @pytest.mark.nightly

@@ -18,8 +18,8 @@ from genolewm_assets.defs.assets.packages import current as current_package
 from genolewm_assets.defs.display import FIGURES
 from genolewm_assets.defs.runtime import webhook as webhook_module
 from genolewm_assets.defs.runtime.webhook import UI_VARIABLE, WEBHOOK_VARIABLE
-from genolewm_assets.lewm.packages.pointer import pin_release, read_current
-from genolewm_assets.lewm.packages.references import read_latest
+from genolewm_assets.packages.pointer import pin_release, read_current
+from genolewm_assets.packages.references import read_latest
 from genolewm_assets_tests.pictures import PICTURE
 from genolewm_assets_tests.referees import package_tables as referee
 from genolewm_assets_tests.servers.webhook import Webhook, closed_port, webhook_server
@@ -157,8 +157,7 @@ def test_a_new_release_is_reported_and_posted_once(world: BuiltWorld, webhook: W
 
     file = world.root / shown.metadata["report_file"]
     written = file.stat().st_mtime_ns
-    again = Shown(world)
-    assert again.metadata == shown.metadata
+    assert Shown(world).metadata == shown.metadata
     assert file.stat().st_mtime_ns == written, "the kept report was read"
     assert len(webhook.posted) == 1
 
@@ -248,8 +247,7 @@ def test_a_package_before_whose_files_are_gone(world: BuiltWorld, webhook: Webho
 def test_another_package_at_the_place_of_the_one_before_is_not_compared(world: BuiltWorld) -> None:
     Shown(world)
     record = world.root / "packages/current.json"
-    document = json.loads(record.read_bytes())
-    record.write_text(json.dumps({**document, "manifest_sha256": "0" * 64}))
+    record.write_text(json.dumps({**json.loads(record.read_bytes()), "manifest_sha256": "0" * 64}))
     build_third(world)
     shown = Shown(world)
     assert shown.figures == PLANTED
@@ -257,9 +255,7 @@ def test_another_package_at_the_place_of_the_one_before_is_not_compared(world: B
 
 
 @pytest.mark.nightly
-def test_without_a_readable_record_nothing_moves_and_nothing_is_posted_twice(
-    world: BuiltWorld, webhook: Webhook
-) -> None:
+def test_without_a_readable_record_nothing_moves_or_is_posted_twice(world: BuiltWorld, webhook: Webhook) -> None:
     def moves() -> int:
         """Count the messages about a move; the run that fails is posted as well."""
         return sum("before" in each for each in webhook.posted)
@@ -302,9 +298,7 @@ def test_a_webhook_that_is_down_stops_nothing(world: BuiltWorld, monkeypatch: py
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("error", [KeyError("column"), pa.ArrowNotImplementedError("kind"), RuntimeError()])
-def test_a_report_that_meets_anything_stops_nothing(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
+def test_a_failed_report_stops_nothing(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fails(*_: object) -> None:
         raise error
 

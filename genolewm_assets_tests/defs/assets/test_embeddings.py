@@ -11,7 +11,7 @@ import pytest
 from genolewm_assets.defs.runtime import workspace as workspace_module
 from genolewm_assets.encoders import PRECISION_SUFFICIENT, STATE_CHECKS, write_tiny_llama
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, RejectedResourceError
-from genolewm_assets.lewm.states.index import CACHE_INDEX, check_cache_index, open_cache_index
+from genolewm_assets.states.index import CACHE_INDEX, check_cache_index, open_cache_index
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 #: Caches by the partition of the window table that their rows belong to.
@@ -95,8 +95,7 @@ def test_without_a_named_encoder_only_states_are_refused(world: TinyWorld) -> No
     assert world.materialize("windows/index", partition="chr17").success
     assert world.materialize("corpus/windows", partition="eukaryote_generator").success
     for asset, partition in (("embeddings/cache", "chr17"), ("embeddings/corpus", "eukaryote_generator")):
-        result = world.materialize(asset, partition=partition)
-        (failure,) = result.get_step_failure_events()
+        (failure,) = world.materialize(asset, partition=partition).get_step_failure_events()
         said = str(failure.step_failure_data.error_display_string)
         assert "catalog.yaml (encoder.model): no encoder is named, so no states can be computed." in said
         assert "Write 'encoder: {model: carbon-500m, revision: COMMIT}' or 'encoder: {model: /models/NAME}'" in said

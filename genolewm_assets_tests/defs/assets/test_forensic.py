@@ -77,9 +77,7 @@ def test_the_pictures_show_the_ladder_and_counts(built: tuple[ForensicWorld, dg.
     )
 
 
-def test_no_page_log_or_manifest_states_an_allele_or_a_sample(
-    built: tuple[ForensicWorld, dg.ExecuteInProcessResult],
-) -> None:
+def test_no_page_log_or_manifest_names_allele_or_sample(built: tuple[ForensicWorld, dg.ExecuteInProcessResult]) -> None:
     world, result = built
     event = event_of(result)
     said = [repr(event), (world.open(PROFILES, NAME).directory / "manifest.json").read_text()]
@@ -88,8 +86,7 @@ def test_no_page_log_or_manifest_states_an_allele_or_a_sample(
     said += [path.read_text() for path in (world.root / "dagster").rglob("*.log")] if world.root.exists() else []
     text = "\n".join(said)
     assert "170 of 170" in text
-    words = set(re.findall(r"[\w.]+", text))
-    assert not words & {locus.name for locus in KIT}
+    assert not set(re.findall(r"[\w.]+", text)) & {locus.name for locus in KIT}
     microvariants = {allele for locus in KIT for allele in (*locus.ladder, *locus.virtual) if "." in allele}
     assert not {f'"{allele}"' for allele in microvariants} & set(re.findall(r'"[\d.]+"', text))
 
@@ -136,9 +133,7 @@ def raise_threshold(world: ForensicWorld) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("edit", [edit_annotation, edit_ladder, edit_panel, raise_threshold])
-def test_an_edit_makes_the_run_stale_and_builds_it_again(
-    world: ForensicWorld, edit: Callable[[ForensicWorld], None]
-) -> None:
+def test_an_edit_ages_the_run_and_rebuilds_it(world: ForensicWorld, edit: Callable[[ForensicWorld], None]) -> None:
     def state() -> str:
         return GATED[PROFILES].currency(world.workspace(), NAME).state
 
@@ -150,8 +145,7 @@ def test_an_edit_makes_the_run_stale_and_builds_it_again(
     assert event.metadata["reused"].value is False
     assert world.open(PROFILES, NAME).manifest.sha256 != before.sha256
     assert state() == "current"
-    annotated = {edit_annotation: 3}.get(edit, 2)
-    assert event.metadata["annotated"].value == annotated
+    assert event.metadata["annotated"].value == {edit_annotation: 3}.get(edit, 2)
 
 
 def test_a_new_file_is_taken_up(world: ForensicWorld) -> None:
@@ -182,8 +176,7 @@ def test_a_folder_that_is_still_being_written_is_refused(world: ForensicWorld) -
 
 def test_a_folder_that_is_gone_is_named(world: ForensicWorld) -> None:
     shutil.rmtree(world.run)
-    result = world.materialize(PROFILES, partition=NAME)
-    assert failed_checks(result) == {INPUTS_ACCEPTED}
+    assert failed_checks(world.materialize(PROFILES, partition=NAME)) == {INPUTS_ACCEPTED}
     assert (world.root / "forensic" / NAME).resolve().is_dir()
     world.edit_catalog(runs=None)
     assert failed_checks(world.materialize(PROFILES, partition=NAME)) == {INPUTS_ACCEPTED}

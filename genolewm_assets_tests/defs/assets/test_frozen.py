@@ -20,10 +20,10 @@ from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.assets.packages.frozen import tuples_frozen
 from genolewm_assets.defs.runtime.partitions import BY_FROZEN_RELEASE, BY_PACKAGED_RELEASE
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets.lewm.freezing.checks import FROZEN_CHECKS
-from genolewm_assets.lewm.packages.references import read_latest
-from genolewm_assets.lewm.training.batches import encode_targets
+from genolewm_assets.packages.references import read_latest
 from genolewm_assets.store.artefacts.verify import verify_root
+from genolewm_assets.training.batches import encode_targets
+from genolewm_assets.training.epoch_checks import FROZEN_CHECKS
 from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, failed_checks
 from genolewm_assets_tests.worlds.lewm.frozen_world import assert_same
@@ -93,8 +93,7 @@ def test_a_trainer_reads_from_the_root_what_it_would_draw(world: BuiltWorld) -> 
     assert event.metadata["shift_median"].value > 0
 
     # A second run keeps it; another number of epochs or another package makes it stale.
-    again = materialize(world)
-    (kept,) = again.asset_materializations_for_node("tuples__frozen")
+    (kept,) = materialize(world).asset_materializations_for_node("tuples__frozen")
     assert kept.metadata["reused"].value is True
     assert DECLARED.currency(world.workspace(), SECOND).state == "current"
     ask_for(world, 2)

@@ -69,9 +69,7 @@ def test_a_release_that_a_file_contradicts_fails_its_step(world: TinyWorld) -> N
     assert "another gnomAD release: expected '4.1', as declared, got 3.1.2" in refusal(world, "gnomad/shard", "chr17")
 
 
-def test_contigs_that_the_catalogue_lacks_are_told_and_those_that_resemble_its_own_are_refused(
-    world: TinyWorld,
-) -> None:
+def test_contigs_that_the_catalogue_lacks_are_told_and_what_resembles_its_own_is_refused(world: TinyWorld) -> None:
     assert world.materialize("reference/genome").success
     records = world.clinvar_records()
     for share, name, passed in ((5, "NC_000013.11", True), (5, "NT_187633.1", False), (200, "NT_187633.1", True)):
@@ -103,8 +101,7 @@ def publish_clinvar(world: TinyWorld) -> dg.ExecuteInProcessResult:
 def test_a_file_without_filters_fails_its_step_unless_it_is_declared(world: TinyWorld) -> None:
     assert world.materialize("reference/genome").success
     rewrite(world, GNOMAD, lambda text: text.replace("\tPASS\t", "\t.\t").replace("\tAC0\t", "\t.\t"))
-    said = refusal(world, "gnomad/shard", "chr17")
-    assert "gnomad.sources.chr17.accept_unfiltered: true" in said
+    assert "gnomad.sources.chr17.accept_unfiltered: true" in refusal(world, "gnomad/shard", "chr17")
     catalog = yaml.safe_load(world.catalog.read_text())
     catalog["gnomad"]["sources"]["chr17"]["accept_unfiltered"] = True
     world.catalog.write_text(yaml.safe_dump(catalog))

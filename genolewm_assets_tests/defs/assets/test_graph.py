@@ -11,21 +11,21 @@ import sys
 import dagster as dg
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.assets.graph import GATED, platform_status
-from genolewm_assets.defs.assets.packages.audit import IS_CONCLUSIVE
+from genolewm_assets.defs.assets.graph import DECLARATIONS, GATED, platform_status
 from genolewm_assets.defs.operations.demo import STATE_ASSETS, Demo
 from genolewm_assets.defs.runtime import automation
 from genolewm_assets.defs.runtime.automation import SOURCES
 from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
 from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT
 from genolewm_assets.encoders import PRECISION_SUFFICIENT
-from genolewm_assets.lewm.package_build import WINDOWS_SUFFICE
+from genolewm_assets.package_build import WINDOWS_SUFFICE
 from genolewm_assets.variants import CONTIGS_KNOWN
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES, TinyWorld
 
 SPECS = sorted(defs.resolve_all_asset_specs(), key=lambda spec: spec.key.to_user_string())
+PICTURED = {asset.key for asset in DECLARATIONS if asset.pictured}
 GOLDEN = REPOSITORY / "genolewm_assets_tests" / "golden" / "asset_graph.json"
 
 
@@ -131,14 +131,19 @@ def test_conditions_know_every_source_outside_the_root() -> None:
 
 @each_row("spec", SPECS)
 def test_asset_states_what_people_need(spec: dg.AssetSpec) -> None:
+    key = spec.key.to_user_string()
     said, _, entries = str(spec.description).partition("\n\nMetadata:\n\n")
     first, *more = said.split("\n\n")
     assert re.match(r"One row per [a-z]", first, re.IGNORECASE)
-    assert any(not each.startswith("[![") for each in more), "what it is, and why it exists"
-    assert all(re.match("- `[^`]+`.*: [^ ]", line) for line in entries.splitlines())
     # The UI hides what is below 260 pixels, and a picture has up to 190.
-    assert [each.startswith("[![") for each in more].index(True) == 0 if "[![" in said else True
-    assert spec.owners
+    address = f"/genolewm/pictures/{key}"
+    picture = f"[![The first picture of the latest materialisation]({address})]({address}?size=full)"
+    assert (more[0] == picture) is (key in PICTURED)
+    texts = [first, *more[key in PICTURED :]]
+    assert len(texts) > 1, "what it is, and why it exists"
+    assert all(each.endswith(".") and "[![" not in each for each in texts)
+    assert all(re.match("- `[^`]+`.*: [^ ]", line) for line in entries.splitlines())
+    assert spec.owners == ["team:genolewm"]
     assert spec.group_name == spec.key.path[0]
     assert spec.code_version
     assert 0 < len(spec.kinds) <= 3
@@ -147,6 +152,7 @@ def test_asset_states_what_people_need(spec: dg.AssetSpec) -> None:
         assert dep.partition_mapping is not None, f"the mapping to {dep.asset_key} is inferred"
     columns = spec.metadata["dagster/column_schema"].columns
     assert len({column.name for column in columns}) == len(columns) > 0
+    assert all(column.type and column.description for column in columns)
     # The UI would show it as the storage of the asset, in place of the files.
     assert not {"dagster/table_name", "dagster/uri"} & spec.metadata.keys()
 
@@ -155,7 +161,7 @@ def test_every_check_of_contents_blocks_and_is_partitioned_like_its_asset() -> N
     graph = defs.resolve_asset_graph()
     assert check_keys()
     # A build that fails `precision_sufficient` is not published; caches of before have no result to wait for.
-    advisory = {BUILT_FROM_CURRENT_INPUTS, NEWEST_RELEASE_BUILT, IS_CONCLUSIVE, PRECISION_SUFFICIENT}
+    advisory = {BUILT_FROM_CURRENT_INPUTS, NEWEST_RELEASE_BUILT, PRECISION_SUFFICIENT}
     advisory |= {CONTIGS_KNOWN, WINDOWS_SUFFICE}
     for key in check_keys():
         spec = graph.get_check_spec(key)
@@ -194,6 +200,6 @@ def test_definitions_load_light() -> None:
 
 
 def test_core_imports_no_dagster() -> None:
-    modules = "genolewm_assets.genome, genolewm_assets.store, genolewm_assets.lewm.windows.table"
+    modules = "genolewm_assets.genome, genolewm_assets.store, genolewm_assets.windows.reference.table"
     code = f"import sys, {modules}; sys.exit(bool({{'dagster', 'pysam'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

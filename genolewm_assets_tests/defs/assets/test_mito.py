@@ -81,8 +81,7 @@ def error_of(result: dg.ExecuteInProcessResult) -> str:
 
 def test_what_the_page_of_the_genomes_shows(built: tuple[MitoWorld, Events]) -> None:
     world, events = built
-    event = events[GENOMES, None]
-    shown = shown_by(event)
+    shown = shown_by(events[GENOMES, None])
     assert shown["dagster/row_count"] == FACTS.kept
     assert shown["rejected"] == sum(FACTS.rejects.values())
     assert shown["clusters"] == FACTS.kept - FACTS.near_pairs
@@ -207,8 +206,7 @@ def test_other_tokens_leave_the_genomes(world: MitoWorld) -> None:
 def test_samples_that_are_named_otherwise_publish_nothing(world: MitoWorld) -> None:
     before = world.open(TOKENS).directory
     write_bgzip(world.folder / CALLS[0], mito_files()[1][CALLS[0]].replace(b"SIMMT001", b"SIMMT001.final"))
-    result = world.materialize(TOKENS)
-    assert failed_checks(result) == {SAMPLE_CHECK}
+    assert failed_checks(world.materialize(TOKENS)) == {SAMPLE_CHECK}
     assert (world.root / TOKENS).resolve() == before
 
 
@@ -244,12 +242,8 @@ def test_a_damaged_collection_publishes_nothing_and_says_so(world: MitoWorld, da
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("asset", "name", "more"), [(GENOMES, FASTA, b"\n\n"), (TOKENS, CALLS[1], b"\n##note=edited\n")]
-)
-def test_a_whole_file_that_is_not_the_published_one_is_rejected(
-    world: MitoWorld, asset: str, name: str, more: bytes
-) -> None:
+@pytest.mark.parametrize(("asset", "name", "more"), [(GENOMES, FASTA, b"\n\n"), (TOKENS, CALLS[1], b"\n##note=edit\n")])
+def test_a_whole_file_that_was_not_published_is_rejected(world: MitoWorld, asset: str, name: str, more: bytes) -> None:
     before = world.open(asset).directory
     published = (world.folder / f"{name}.md5").read_bytes()
     write_bgzip(world.folder / name, mito_files()[1][name].replace(b"\n", more, 1))

@@ -48,8 +48,7 @@ def remote(world: BuiltWorld, site: WebServer) -> BuiltWorld:
 
 def observe(world: BuiltWorld, key: dg.AssetKey, partition: str | None = None) -> str:
     """Run the daily job and return the data version it recorded."""
-    result = world.run_job("observe_sources")
-    assert result.success
+    assert world.run_job("observe_sources").success
     return version_of(world, key, partition)
 
 
@@ -144,8 +143,7 @@ def test_a_corpus_without_files_is_absent_until_they_are_there(world: BuiltWorld
     present = observe(world, CORPUS)
     folder = world.folder / "corpus/mrna_evo2"
     folder.rename(world.folder / "away")
-    absent = observe(world, CORPUS)
-    assert absent != present
+    assert observe(world, CORPUS) != present
     assert stated_files(world, CORPUS)["mrna_evo2"]["version"] == "absent"
     (world.folder / "away").rename(folder)
     assert observe(world, CORPUS) == present
@@ -226,9 +224,7 @@ def stated_files(world: BuiltWorld, key: dg.AssetKey) -> dict[str, dict[str, obj
     return {str(row.pop("name")): row for row in rows}
 
 
-def test_where_a_file_is_not_there_the_run_fails_and_the_other_assets_are_observed(
-    remote: BuiltWorld, site: WebServer
-) -> None:
+def test_where_a_file_is_absent_the_run_fails_and_others_are_observed(remote: BuiltWorld, site: WebServer) -> None:
     known = observe(remote, GENOME)
     del site.files[FASTA]
     result = remote.run_job("observe_sources")

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import dagster as dg
 import pyarrow.parquet as pq
@@ -19,11 +20,13 @@ from genolewm_assets.audit.planting.plant import plant_leaks
 from genolewm_assets.audit.report import AuditReport, Found, LeakKind, Power, SearchResult
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.assets.packages import audit as audit_module
-from genolewm_assets.defs.assets.packages.audit import IS_CONCLUSIVE, check_no_leak, check_power
+from genolewm_assets.defs.assets.packages.audit import KINDS_OF, check_no_leak, check_power
 from genolewm_assets.defs.assets.packages.audit_table import AUDIT_FINDINGS, PACKAGE_AUDIT
 from genolewm_assets.errors import MissingResourceError, RejectedResourceError
-from genolewm_assets.lewm.packages.pointer import pin_release, read_current
-from genolewm_assets.lewm.packages.references import PackageRef, read_latest, write_latest
+from genolewm_assets.packages.audits import IS_CONCLUSIVE
+from genolewm_assets.packages.pointer import pin_release, read_current
+from genolewm_assets.packages.references import PackageRef, read_latest, write_latest
+from genolewm_assets.sources.catalog.training import AuditedKind
 from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld, everything_built
@@ -74,8 +77,7 @@ def shown(result: dg.ExecuteInProcessResult, node: str) -> dict[str, dg.Metadata
 def test_a_clean_package_passes_and_its_page_begins_with_what_is_guaranteed(world: BuiltWorld) -> None:
     result = world.materialize("packages/audit", partition=SECOND)
     assert result.success
-    metadata = shown(result, "packages__audit")
-    (kept, _), (name, headline), *_ = metadata.items()
+    (kept, _), (name, headline), *_ = shown(result, "packages__audit").items()
     assert (kept, name) == ("kept", "headline"), "the world has it already"
     report = json.loads((world.root / f"audits/{SECOND}/report.json").read_text())
     assert headline.value == report["headline"]
@@ -93,7 +95,7 @@ def test_a_clean_package_passes_and_its_page_begins_with_what_is_guaranteed(worl
     assert report["package"] == read_latest(world.root, SECOND).path
     checks = evaluations(result)
     assert {name for name, check in checks.items() if not check.passed} == set()
-    assert checks[IS_CONCLUSIVE].severity is dg.AssetCheckSeverity.WARN
+    assert checks[IS_CONCLUSIVE].blocking
 
 
 def test_what_is_published_names_the_package_and_has_its_tables(world: BuiltWorld) -> None:
@@ -105,9 +107,12 @@ def test_what_is_published_names_the_package_and_has_its_tables(world: BuiltWorl
         schema.check(pq.read_schema(published.file(f"{name}.parquet")), where=name)
     rows = {row["kind"]: row for row in pq.read_table(published.file("audit.parquet")).to_pylist()}
     assert set(rows) == set(LeakKind) - {LeakKind.LATE_LABEL}
+    assert {kind for kinds in KINDS_OF.values() for kind in kinds} <= set(LeakKind)
     absent = {kind: row["result"] for kind, row in rows.items() if row["verdict"] != "clean"}
     assert absent == {
+        "few_stars": "the package asks for no review stars, or trains with no ClinVar allele",
         "held_record": "no corpus record is held out",
+        "unshown_allele": "no bench has an allele",
         "state_mismatch": "no encoder was given (--encoder); a package holds no states of edited windows",
     }
     assert rows["held_sequence"]["planted"] == rows["held_sequence"]["found_planted"] == 14
@@ -131,7 +136,7 @@ def test_a_leak_is_shown_and_publishes_nothing_and_the_pointer_stays(world: Buil
     plant(world, "exact_copy", "padded_allele", "duplicate")
     result = world.materialize("packages/audit", partition=SECOND)
     assert not result.success
-    assert failed_checks(result) == {"no_leak_found"}
+    assert failed_checks(result) == {"no_leak_found", "no_holdout_window_in_train", "no_holdout_allele_in_train"}
     failed = evaluations(result)["no_leak_found"]
     rows = [record.data for record in failed.metadata["offending"].records]
     assert {row["kind"] for row in rows[:3]} == {"held_sequence", "held_allele", "duplicate"}
@@ -147,8 +152,8 @@ def test_a_leak_is_shown_and_publishes_nothing_and_the_pointer_stays(world: Buil
     moved = world.materialize("packages/current")
     assert moved.success
     assert read_current(world.root) == used
-    over = str(shown(moved, "packages__current")["releases"].value)
-    assert f"packages/audit[{SECOND}]: the audit of the package failed: no_leak_found" in html.unescape(over)
+    over = html.unescape(str(shown(moved, "packages__current")["releases"].value))
+    assert f"packages/audit[{SECOND}]: the audit of the package failed: no_holdout_allele_in_train, " in over
     with pytest.raises(RejectedResourceError, match="the audit of the package failed"):
         pin_release(world.root, SECOND)
     assert automation.tick() == ({}, {})
@@ -188,21 +193,31 @@ def test_a_package_of_which_no_audit_passed_is_audited_when_it_is_built(world: B
     assert automation.tick()[0]["packages/audit"] == {NEW}
 
 
-def test_what_is_not_certain_warns_and_blocks_nothing(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_uncertain_fails_unless_it_is_declared(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     def without_labels(*args: object, **options: object) -> AuditReport:
         return audit_package(*args, **(options | {"clinvar": None}))  # type: ignore[arg-type]
 
     monkeypatch.setattr(audit_module, "audit_package", without_labels)
     change_catalog(world, audit_tuples=3_001)
     result = world.materialize("packages/audit", partition=SECOND)
+    assert failed_checks(result) == {IS_CONCLUSIVE}
+    rows = [record.data for record in evaluations(result)[IS_CONCLUSIVE].metadata["offending"].records]
+    gap = f"the VCF of release {SECOND} was not given"
+    assert rows == [{"kind": kind, "gap": gap} for kind in ("wrong_label", "unshown_allele")]
+    with pytest.raises(RejectedResourceError, match="the audit of the package failed: audit_is_conclusive"):
+        pin_release(world.root, SECOND)
+
+    change_catalog(world, audit_may_lack=["wrong_label", "unshown_allele"])
+    result = world.materialize("packages/audit", partition=SECOND)
     assert result.success
-    check = evaluations(result)[IS_CONCLUSIVE]
-    assert (check.passed, check.severity, check.blocking) == (False, dg.AssetCheckSeverity.WARN, False)
-    (row,) = check.metadata["offending"].records
-    assert row.data == {"kind": "wrong_label", "gap": f"the VCF of release {SECOND} was not given"}
-    assert "; not certain: wrong label; " in str(shown(result, "packages__audit")["headline"].value)
+    assert evaluations(result)[IS_CONCLUSIVE].metadata["declared"].value == "wrong_label, unshown_allele"
+    assert "; not certain: wrong label, unshown allele; " in str(shown(result, "packages__audit")["headline"].value)
     assert world.materialize("packages/current").success
     assert read_current(world.root).release == SECOND
+
+
+def test_the_catalogue_knows_every_kind_that_is_looked_for() -> None:
+    assert set(get_args(AuditedKind)) == set(LeakKind)
 
 
 def report_of(*powers: Power, tuples: int = 1_000, **found: int) -> AuditReport:
@@ -232,9 +247,7 @@ def test_rows_of_leaks_are_of_every_kind_in_turn() -> None:
     assert check_no_leak(nothing).figures["not_compared"] == "the package has no training window"
 
 
-@each_row(
-    ("found", "least", "enough"), [(9, 0.9, True), (8, 0.9, False), (0, 0.0, True), (0, 0.01, False), (1, 0.01, True)]
-)
+@each_row("found, least, enough", [(9, 0.9, True), (8, 0.9, False), (0, 0.0, True), (0, 0.01, False), (1, 0.01, True)])
 def test_a_kind_of_planted_leak_is_found_in_the_stated_share(found: int, least: float, enough: bool) -> None:
     check = check_power(report_of(Power("two_snvs", 10, found, least), Power("late_label", 0, 0, 0.9)))
     assert check.passed is enough

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from genolewm_assets.lewm.holdouts.temporal import KEPT_FILE
+from genolewm_assets.holdouts.temporal import KEPT_FILE
 from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
 

@@ -15,19 +15,19 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.column_lineage import column_lineage, split_source
 from genolewm_assets.genome import Contig, ContigSet, Holdout, IntervalArray, Split
-from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS, list_in_intervals
-from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
-from genolewm_assets.lewm.holdouts.held_intervals import HeldInterval, HeldIntervals
-from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.holdouts.schema import IntervalReason, VariantOrigin
-from genolewm_assets.lewm.package_build.plan import plan_package
-from genolewm_assets.lewm.package_build.rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
-from genolewm_assets.lewm.packages.schema import CacheRef, VariantSource
-from genolewm_assets.lewm.windows.table import build_window_table
+from genolewm_assets.holdouts.alleles import CLINVAR_COLUMNS, list_in_intervals
+from genolewm_assets.holdouts.corpus import hold_out_corpus
+from genolewm_assets.holdouts.held_intervals import HeldInterval, HeldIntervals
+from genolewm_assets.holdouts.index import HoldoutIndex
+from genolewm_assets.holdouts.schema import IntervalReason, VariantOrigin
 from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
+from genolewm_assets.package_build.plan import plan_package
+from genolewm_assets.package_build.rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
+from genolewm_assets.packages.schema import CacheRef, VariantSource
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_VARIANTS
+from genolewm_assets.windows.reference.table import build_window_table
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import holdout_world, package_world
 from genolewm_assets_tests.worlds.lewm.release_world import Entry, allele_table
@@ -79,8 +79,7 @@ def test_the_definition_carries_the_lineage_and_the_descriptions_tell_it(asset: 
     lineage = SPECS[asset].metadata["dagster/column_lineage"]
     assert lineage == column_lineage(COLUMN_SOURCES[asset])
     assert isinstance(lineage, dg.TableColumnLineage)
-    schema = SPECS[asset].metadata["dagster/column_schema"]
-    for column in schema.columns:
+    for column in SPECS[asset].metadata["dagster/column_schema"].columns:
         for dep in lineage.deps_by_column.get(column.name, ()):
             assert f"`{dep.asset_key.to_user_string()}.{dep.column_name}`" in str(column.description)
 

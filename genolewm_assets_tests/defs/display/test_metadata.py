@@ -82,8 +82,7 @@ PROGRESS = re.compile(
 
 
 def test_files_beyond_a_screenful_are_counted() -> None:
-    files = tuple(FileEntry(f"data/{n:05d}.parquet", 10, "0" * 64, 1) for n in range(70))
-    value = list_files(files)
+    value = list_files(tuple(FileEntry(f"data/{n:05d}.parquet", 10, "0" * 64, 1) for n in range(70)))
     assert isinstance(value, dg.TableMetadataValue)
     assert len(value.records) == 51
     assert value.records[-1].data["file"] == "and 20 more: see manifest.json"
@@ -128,9 +127,7 @@ def recorded(instance: dg.DagsterInstance, asset: str, partition: str | None) ->
 
 
 @pytest.mark.parametrize(("asset", "partition"), ROWS)
-def test_rows_are_reported_per_partition(
-    built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
-) -> None:
+def test_rows_are_shown(built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None) -> None:
     key = "dagster/row_count" if partition is None else "dagster/partition_row_count"
     metadata = built[asset, partition].metadata
     assert metadata[key] == ROWS[asset, partition]
@@ -173,9 +170,7 @@ def test_a_materialisation_leads_to_its_files(
 
 
 @each_row(("asset", "partition"), BUILT)
-def test_pictures_and_figures_are_there(
-    built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
-) -> None:
+def test_pictures_exist(built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None) -> None:
     if (asset, partition) == ("clinvar/changes", RELEASES[0]):
         return  # there is none before it to compare with
     metadata = built[asset, partition].metadata

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.defs.display.package_report import FIGURES, MoveFacts, move_figures, write_report, write_title
-from genolewm_assets.lewm.package_build.writer import write_package
-from genolewm_assets.lewm.packages.diff import compare_packages
-from genolewm_assets.lewm.packages.info import read_package_info
-from genolewm_assets.lewm.packages.pointer import Move
-from genolewm_assets.lewm.packages.reader import Package
-from genolewm_assets.lewm.packages.references import PackageRef
+from genolewm_assets.package_build.writer import write_package
+from genolewm_assets.packages.diff import compare_packages
+from genolewm_assets.packages.info import read_package_info
+from genolewm_assets.packages.pointer import Move
+from genolewm_assets.packages.reader import Package
+from genolewm_assets.packages.references import PackageRef
 from genolewm_assets.variants.changes import find_changes
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets_tests.pictures import PICTURE

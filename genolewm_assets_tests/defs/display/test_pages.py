@@ -108,9 +108,7 @@ def test_five_rows_of_each_table_are_shown_unless_they_are_personal(
 
 
 @each_row("asset", PICTURES)
-def test_a_materialisation_shows_its_pictures_at_once(
-    built: dict[tuple[str, str | None], Materialised], asset: str
-) -> None:
+def test_the_page_shows_its_pictures_at_once(built: dict[tuple[str, str | None], Materialised], asset: str) -> None:
     made = next(built[key] for key in reversed(BUILT) if key[0] == asset)
     shown = str(made.metadata["pictures"])
     assert len(shown) < AT_ONCE

@@ -164,8 +164,7 @@ def test_pictures_are_small_wide_enough_and_say_their_figures(name: str) -> None
     assert len(data) < 60_000
     assert told in alt
     assert set(shown) <= texts(svg)
-    points = float(svg.attrib["width"].removesuffix("pt"))
-    assert round(points * 96 / 72) == 560
+    assert round(float(svg.attrib["width"].removesuffix("pt")) * 96 / 72) == 560
     assert 100 < float(svg.attrib["height"].removesuffix("pt")) * 96 / 72 < 400
     assert colours(svg) <= OKABE_ITO
     # 8.5 pt are 11 CSS pixels.
@@ -230,8 +229,7 @@ def test_coverage_is_that_of_a_mask_of_bases(spans: list[tuple[int, int]]) -> No
     assert edges[0] == 0
     assert edges[-1] == len(mask)
     assert len(shares) == min(200, len(mask))
-    expected = [mask[a:b].mean() for a, b in pairwise(edges)]
-    np.testing.assert_allclose(shares, expected, atol=1e-12)
+    np.testing.assert_allclose(shares, [mask[a:b].mean() for a, b in pairwise(edges)], atol=1e-12)
 
 
 MD5 = "0" * 32

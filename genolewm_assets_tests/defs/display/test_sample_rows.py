@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.defs.display.sample_rows import sample_rows
+from genolewm_assets.defs.display.metadata import sample_rows
 from genolewm_assets.store.artefacts import ArtefactId, FileEntry, Manifest, Published
 
 

@@ -76,9 +76,7 @@ def test_no_node_fits_both_kinds_of_steps() -> None:
         ("NVIDIA-A100-SXM4-80GB", "accelerator_type:A100"),
     ],
 )
-def test_the_label_of_the_nodes_is_a_setting(
-    product: str | None, resource: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_nodes_label_is_a_setting(product: str | None, resource: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GENOLEWM_GPU_PRODUCT", raising=False)
     if product is not None:
         monkeypatch.setenv("GENOLEWM_GPU_PRODUCT", product)
@@ -97,8 +95,7 @@ def test_another_label_is_refused(product: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ray_names_the_resource_as_we_do() -> None:
-    accelerators = needs_extra("ray", "ray._private.accelerators")
-    manager = accelerators.NvidiaGPUAcceleratorManager
+    manager = needs_extra("ray", "ray._private.accelerators").NvidiaGPUAcceleratorManager
     for product in ("NVIDIA-H100-80GB-HBM3", "NVIDIA-H100-PCIe", "NVIDIA-H200"):
         # The label has hyphens in place of the spaces of the driver's name.
         found = manager._gpu_name_to_accelerator_type(product.replace("-", " "))

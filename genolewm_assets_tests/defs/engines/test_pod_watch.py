@@ -124,8 +124,7 @@ def test_at_the_deadline_the_last_reason_to_wait_is_said(kube: Kube) -> None:
 
 def test_a_job_that_never_had_a_pod_fails_at_its_deadline(kube: Kube) -> None:
     kube.create("refused", ["true"], job={"activeDeadlineSeconds": 6}, serviceAccountName="nobody")
-    step = Step(kube, "refused")
-    said = eventually(step.end)
+    said = eventually(Step(kube, "refused").end)
     assert not kube.job("refused").failed
     assert said.startswith("Kubernetes job refused failed.\nDeadlineExceeded: ")
     assert 'It had not started. FailedCreate: Error creating: pods "refused-" is forbidden' in said

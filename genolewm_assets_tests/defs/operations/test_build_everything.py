@@ -22,11 +22,7 @@ from genolewm_assets.defs.operations.build_everything import (
     plan_stages,
 )
 from genolewm_assets.defs.operations.release_job import RELEASE_ASSETS, register_offered
-from genolewm_assets.defs.operations.run_queue import (
-    cancel_stranded,
-    latest_try,
-    may_be_repeated,
-)
+from genolewm_assets.defs.operations.run_queue import cancel_stranded, latest_try, may_be_repeated
 from genolewm_assets.defs.runtime.failures import HELD_TAG, NEVER_BEGAN, failure_of
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
@@ -161,8 +157,7 @@ def test_a_release_that_the_sensor_requested_is_neither_queued_again_nor_cancell
     queue.builder.prepare([task])
     assert queue.waiting() == []
     assert instance.get_runs_count() == 1
-    other = Task(task.job, task.assets, OLD)
-    queue.builder.cancel_rest([task, other])
+    queue.builder.cancel_rest([task, Task(task.job, task.assets, OLD)])
     (found,) = instance.get_runs()
     assert (found.run_id, found.status) == (asked.run_id, dg.DagsterRunStatus.NOT_STARTED)
 

@@ -157,9 +157,7 @@ def test_the_tenth_file_of_a_day_is_registered_last_and_requested(world: TinyWor
     assert ticks.partitions == [OLD, NEW, LATER, *(f"{LATER}.{number}" for number in range(2, 11))]
 
 
-def test_half_uploaded_files_wait_and_hold_nobody_up(
-    world: TinyWorld, ticks: Ticks, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_half_uploaded_files_wait_alone(world: TinyWorld, ticks: Ticks, capsys: pytest.CaptureFixture[str]) -> None:
     world.write_clinvar(LATER, header_date=LATER)
     world.write_clinvar(LATEST, header_date=LATEST)
     checksum = vcf(world, LATEST).with_suffix(".gz.md5")
@@ -285,7 +283,7 @@ def remove_page(site: WebServer) -> None:
         (remove_page, "no such listing"),
     ],
 )
-def test_a_listing_that_fails_is_survived(
+def test_a_failed_listing_is_survived(
     world: TinyWorld, ticks: Ticks, site: WebServer, breaks: object, reason: str
 ) -> None:
     serve(world, site)
@@ -305,11 +303,7 @@ def test_a_listing_that_fails_is_survived(
 
 
 def test_a_server_that_is_gone_or_does_not_answer(
-    world: TinyWorld,
-    ticks: Ticks,
-    site: WebServer,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    world: TinyWorld, ticks: Ticks, site: WebServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running_server() as gone:
         change_catalog(world, listing=gone.url("data"))

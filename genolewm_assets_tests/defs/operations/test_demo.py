@@ -113,8 +113,7 @@ def test_killed_at_random_and_resumed_gives_identical_bytes(world: TinyWorld, un
         child.kill()
         child.wait()
     assert interrupted
-    results = run_demo(world, root)
-    assert len(results) == PARTITIONS
+    assert len(run_demo(world, root)) == PARTITIONS
     assert bytes_of(root) == bytes_of(undisturbed)
     with dg.DagsterInstance.from_config(str(root / "dagster")) as instance:
         unfinished = dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.NOT_STARTED])

@@ -144,8 +144,7 @@ def test_what_was_materialised_and_is_gone_fails(world: BuiltWorld) -> None:
 
 
 def test_a_manifest_that_cannot_be_read_fails_its_partition(world: BuiltWorld) -> None:
-    directory = world.open("windows/index", "chr17").directory
-    (directory / "manifest.json").write_bytes(b"{")
+    (world.open("windows/index", "chr17").directory / "manifest.json").write_bytes(b"{")
     result, evaluations = verify(world)
     assert not result.success
     failed = {key for key, evaluation in evaluations.items() if not evaluation.passed}
@@ -186,8 +185,7 @@ def test_what_was_built_again_meanwhile_is_not_spoken_ill_of(world: BuiltWorld) 
     checks = PartitionChecks(world.workspace(), world.instance, started_s=0.0)
     assert list(checks.found(verified)) == []
     assert (checks.passed, checks.failed) == (0, 0)
-    later = PartitionChecks(world.workspace(), world.instance)
-    (evaluation,) = later.found(verified)
+    (evaluation,) = PartitionChecks(world.workspace(), world.instance).found(verified)
     assert not evaluation.passed
 
 

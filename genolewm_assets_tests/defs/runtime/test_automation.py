@@ -171,9 +171,7 @@ def test_a_failed_rebuild_shuts_the_gate_for_what_changed_beside_it(world: Built
 
 
 @pytest.mark.nightly
-def test_a_package_that_changes_while_the_pointer_moves_moves_it_again(
-    world: BuiltWorld, automation: Automation
-) -> None:
+def test_a_package_that_changes_while_the_pointer_moves_moves_it(world: BuiltWorld, automation: Automation) -> None:
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
     world.materialize("gnomad/shard", partition="chr17")
     world.materialize("holdouts/manifest", "packages/split", "packages/audit", partition=SECOND)
@@ -192,9 +190,7 @@ def observe(world: BuiltWorld, domain: str, version: str) -> None:
 
 
 @pytest.mark.nightly
-def test_a_changed_corpus_file_rebuilds_its_windows_and_then_their_states(
-    world: BuiltWorld, automation: Automation
-) -> None:
+def test_a_changed_corpus_file_rebuilds_its_windows_and_states(world: BuiltWorld, automation: Automation) -> None:
     file = world.folder / "corpus/mrna_evo2/part-00000.parquet"
     pq.write_table(pq.read_table(file), file, compression="zstd")
     observe(world, "corpus", "v2")
@@ -206,9 +202,7 @@ def test_a_changed_corpus_file_rebuilds_its_windows_and_then_their_states(
 
 
 @pytest.mark.nightly
-def test_one_changed_gnomad_file_requests_the_shard_of_its_contig_alone(
-    world: BuiltWorld, automation: Automation
-) -> None:
+def test_one_changed_gnomad_file_requests_one_contigs_shard_alone(world: BuiltWorld, automation: Automation) -> None:
     # Seen for the first time: what is there is compared with it, and kept.
     assert world.run_job("observe_sources").success
     for _ in range(4):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -9,7 +10,12 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.definitions import defs
-from genolewm_assets.defs.runtime.automation import RECOMPUTED, cpu_automation_sensor, gpu_automation_sensor
+from genolewm_assets.defs.runtime.automation import (
+    RECOMPUTED,
+    REFRESH_TAG,
+    cpu_automation_sensor,
+    gpu_automation_sensor,
+)
 from genolewm_assets.defs.runtime.watched import Watched
 from genolewm_assets_tests.worlds.graph.built_world import QUIET
 
@@ -137,6 +143,56 @@ def test_a_change_while_something_is_built_from_the_former_version_is_not_lost(p
     assert pair.tick()
     pair.build()
     assert not pair.tick()
+
+
+@pytest.mark.parametrize(("tags", "requested"), [({REFRESH_TAG: "true"}, False), ({}, True)])
+def test_partitions_that_runs_in_order_build_between_two_ticks_are_read_by_the_runs_behind(
+    tags: dict[str, str], requested: bool
+) -> None:
+    """The queue keeps the later runs of ``build_everything`` in progress from its start."""
+    keys, versions = dg.StaticPartitionsDefinition(["a", "b"]), itertools.count()
+    begun, may_end = threading.Event(), threading.Event()
+
+    @dg.asset(partitions_def=keys)
+    def upstream() -> dg.MaterializeResult[None]:
+        return dg.MaterializeResult(data_version=dg.DataVersion(str(next(versions))))
+
+    @dg.asset(deps=[upstream], automation_condition=RECOMPUTED)
+    def downstream() -> None:
+        begun.set()
+        assert may_end.wait(300)
+
+    assets: list[dg.AssetsDefinition] = [upstream, downstream]
+    with dg.DagsterInstance.ephemeral() as instance:
+        cursor = None
+
+        def make(asset: dg.AssetsDefinition, key: str | None = None) -> None:
+            dg.materialize(assets, selection=[asset], instance=instance, partition_key=key, run_config=QUIET, tags=tags)
+
+        def tick() -> int:
+            nonlocal cursor
+            result = dg.evaluate_automation_conditions(
+                dg.Definitions(assets), instance, asset_selection=dg.AssetSelection.all(), cursor=cursor
+            )
+            cursor = result.cursor
+            return result.total_requested
+
+        may_end.set()
+        for asset, key in ((upstream, "a"), (upstream, "b"), (downstream, None)):
+            make(asset, key)
+            tick()
+        begun.clear()
+        may_end.clear()
+        run = threading.Thread(target=make, args=(downstream,))
+        run.start()
+        assert begun.wait(300)
+        assert tick() == 0
+        for key in ("a", "b"):
+            make(upstream, key)
+        assert tick() == 0
+        may_end.set()
+        run.join()
+        assert tick() == requested
 
 
 def test_each_conditioned_asset_is_watched_by_one_sensor() -> None:

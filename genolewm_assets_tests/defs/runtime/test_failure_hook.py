@@ -157,8 +157,7 @@ def test_a_build_without_its_inputs_leads_to_the_check_that_says_which(world: Bu
 
 
 def test_a_pointer_without_a_package_leads_to_its_check(world: BuiltWorld, webhook: Webhook) -> None:
-    result = world.materialize("packages/current")
-    assert not result.success
+    assert not world.materialize("packages/current").success
     (posted,) = webhook.posted
     assert posted["url"] == "/assets/packages/current?view=checks&checkDetail=package_verifies"
 
@@ -267,9 +266,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 @pytest.mark.parametrize(("error", "line", "exit_code"), ERRORS)
-def test_exception_event_and_run_say_the_same(
-    error: Exception, line: str, exit_code: int, instance: dg.DagsterInstance
-) -> None:
+def test_error_event_and_run_agree(error: Exception, line: str, exit_code: int, instance: dg.DagsterInstance) -> None:
     @dg.op
     def fail() -> None:
         raise error

@@ -15,19 +15,9 @@ from genolewm_assets.defs.runtime import gates
 from genolewm_assets.defs.runtime.automation import AUTOMATED
 from genolewm_assets.defs.runtime.currency import BUILT_FROM_CURRENT_INPUTS
 from genolewm_assets.defs.runtime.failure_hook import FINAL
-from genolewm_assets.defs.runtime.gates import (
-    BUILD_AGAIN_TAG,
-    INPUTS_ACCEPTED,
-    STANDING_CHECKS,
-)
+from genolewm_assets.defs.runtime.gates import BUILD_AGAIN_TAG, INPUTS_ACCEPTED, STANDING_CHECKS
 from genolewm_assets.defs.runtime.run_log import KEPT_TAG
-from genolewm_assets.errors import (
-    ConfigurationError,
-    CorruptResourceError,
-    DeviceError,
-    FetchError,
-    GenoLeWMError,
-)
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, DeviceError, FetchError, GenoLeWMError
 from genolewm_assets.store.artefacts import Damage
 from genolewm_assets.variants.declared_checks import CONTIGS_KNOWN, GNOMAD_CHECKS
 from genolewm_assets_tests.worlds.graph.tiny_world import (
@@ -100,15 +90,14 @@ def test_rebuilding_keeps_an_intact_version_and_replaces_a_flipped_one(world: Ti
 def test_flipped_byte_upstream_is_refused_in_the_same_and_in_another_run(world: TinyWorld) -> None:
     world.materialize(GENOME)
     world.materialize(RELEASE, partition="2024-01-07")
-    vcf = next(world.open(RELEASE, "2024-01-07").directory.glob("*.vcf.gz"))
-    flip_byte(vcf)
+    flip_byte(next(world.open(RELEASE, "2024-01-07").directory.glob("*.vcf.gz")))
     result = world.materialize(SHARD, partition="2024-01-07")
     assert not result.success
     assert failed_checks(result) == {INPUTS_ACCEPTED}
     assert {check.check_name for check in blocking_checks(result)} == {INPUTS_ACCEPTED}
     assert not (world.root / "clinvar/2024-01-07/shard").exists()
     assert {(c.check_name, c.severity.value) for c in result.get_asset_check_evaluations() if not c.blocking} == {
-        ("newest_release_built", "WARN"),
+        ("newest_release_built", "WARN")
     }
 
 
@@ -127,8 +116,7 @@ def test_a_damaged_table_under_a_digest_made_anew_is_one_line(world: TinyWorld, 
     link = world.root / "windows/tiny/chr17"
     link.unlink()
     link.symlink_to(Path(".gen") / moved.name)
-    result = world.materialize(reader, partition="chr17")
-    (event,) = result.get_step_failure_events()
+    (event,) = world.materialize(reader, partition="chr17").get_step_failure_events()
     assert event.step_failure_data.user_failure_data is not None
     assert "windows.parquet: cannot be read as Parquet" in str(event.step_failure_data.user_failure_data.description)
 
@@ -168,8 +156,7 @@ def test_wrong_build_of_the_genome_stops_the_same_and_another_run(world: TinyWor
     assert not result.success
     assert failed_checks(result) == {"contigs_match_pins"}
     assert not list(world.root.glob("reference/*"))
-    separate = world.materialize(WINDOWS, partition="chr17")
-    assert failed_checks(separate) == {INPUTS_ACCEPTED}
+    assert failed_checks(world.materialize(WINDOWS, partition="chr17")) == {INPUTS_ACCEPTED}
 
 
 def test_release_whose_header_has_another_date(world: TinyWorld) -> None:
@@ -179,8 +166,7 @@ def test_release_whose_header_has_another_date(world: TinyWorld) -> None:
     assert not both.success
     assert failed_checks(both) == {"release_key_equals_header_date"}
     assert not both.asset_materializations_for_node("clinvar__shard")
-    separate = world.materialize(SHARD, partition="2025-01-05")
-    assert failed_checks(separate) == {INPUTS_ACCEPTED}
+    assert failed_checks(world.materialize(SHARD, partition="2025-01-05")) == {INPUTS_ACCEPTED}
     assert not (world.root / "clinvar/2025-01-05/vcf").exists()
 
 

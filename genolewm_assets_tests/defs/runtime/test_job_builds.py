@@ -97,9 +97,7 @@ def test_a_job_builds_what_a_step_would_and_once_more_with_the_same_bytes(
     assert published == bytes_of(deployed.root)
 
 
-def test_a_build_that_is_rejected_on_the_node_shows_its_checks_here(
-    deployed: TinyWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_rejected_on_the_node_shows_its_checks(deployed: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     model = deployed.folder / "model"
     write_tiny_llama(model)
     weights = load_file(model / "model.safetensors")
@@ -169,15 +167,12 @@ def test_a_wrong_setting_is_for_a_person(
     deployed: TinyWorld, name: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    refused = deployed.materialize(CACHE, partition="chr17")
-    text, retried = failure_of(deployed, refused)
+    text, retried = failure_of(deployed, deployed.materialize(CACHE, partition="chr17"))
     assert problem in text
     assert not retried
 
 
-def test_a_job_caches_kernels_in_its_own_folder_unless_another_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_caches_kernels_in_its_folder_or_the_named_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[str, Path]] = []
 
     def run(client: PipesSlurmClient, *, folder: Path, **_: object) -> Any:

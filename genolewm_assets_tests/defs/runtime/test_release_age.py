@@ -99,9 +99,7 @@ def checks() -> list[dg.AssetCheckKey]:
     return [key for key in defs.resolve_asset_graph().asset_check_keys if key.name == NEWEST_RELEASE_BUILT]
 
 
-def test_ageing_the_listing_by_thirty_days_makes_late_what_follows_clinvar(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_listing_makes_late_what_follows_clinvar(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     before = run_check(world, monkeypatch, TODAY)
     assert set(before) == FOLLOWING_CLINVAR
     assert all(each.passed for each in before.values())
@@ -116,9 +114,7 @@ def test_ageing_the_listing_by_thirty_days_makes_late_what_follows_clinvar(
 
 
 @pytest.mark.nightly
-def test_a_release_thirty_days_newer_in_the_listing_makes_late_what_does_not_have_it(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_newer_release_makes_late_what_does_not_have_it(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.write_clinvar(NEXT, header_date=NEXT)
     found = run_check(world, monkeypatch, date.fromisoformat(NEXT))
     assert {key for key, each in found.items() if not each.passed} == FOLLOWING_CLINVAR
@@ -144,14 +140,11 @@ def test_building_an_old_release_again_makes_nothing_newer(world: BuiltWorld, mo
     (own,) = [each for each in result.get_asset_check_evaluations() if each.check_name == NEWEST_RELEASE_BUILT]
     assert (own.passed, own.partition) == (False, None)
     assert late(world, later) == FOLLOWING_CLINVAR
-    evaluations = run_check(world, monkeypatch, later)
-    assert not any(each.passed for each in evaluations.values())
+    assert not any(each.passed for each in run_check(world, monkeypatch, later).values())
 
 
 @pytest.mark.nightly
-def test_a_build_keeps_what_the_daily_check_read_in_the_listing(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_keeps_what_the_daily_check_read(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """No age is judged: only the listing tells that there is a newer release."""
     set_freshness(world, "off")
     world.write_clinvar(NEXT, header_date=NEXT)

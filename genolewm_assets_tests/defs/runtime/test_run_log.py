@@ -66,9 +66,7 @@ def test_a_resumed_download_counts_what_was_there_as_no_speed(bench: Bench) -> N
     assert bench.after(10, 9_100_000, 10_000_000) == ["9.1 MB of 10.0 MB (91 %), 10.0 kB/s, 90 s left"]
 
 
-@pytest.mark.parametrize(
-    ("done", "total", "unit"), [(20, 1_000, "windows"), (20, 2_000, "bytes"), (20, 1_000, "bytes")]
-)
+@pytest.mark.parametrize("done, total, unit", [(20, 1_000, "windows"), (20, 2_000, "bytes"), (20, 1_000, "bytes")])
 def test_a_new_stage_has_its_own_rate(bench: Bench, done: int, total: int, unit: str) -> None:
     bench.after(0, 0, 1_000)
     bench.after(100, 1_000, 1_000)
@@ -103,8 +101,7 @@ def test_a_command_hears_the_lines_of_the_runs_inside() -> None:
     inside.advance(0, 9, "windows")
     inside.advance(3, 9, "windows")
     assert heard == logged == ["3 of 9 windows (33 %), 0/s, 20 s left"]
-    outside = LogProgress(logged.append, clock=iter([0.0, 10.0]).__next__)
-    outside.advance(1, 9, "windows")
+    LogProgress(logged.append, clock=iter([0.0, 10.0]).__next__).advance(1, 9, "windows")
     assert (len(logged), len(heard)) == (2, 1)
 
 

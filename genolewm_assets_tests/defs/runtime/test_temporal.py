@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.lewm.holdouts.temporal import KEPT_FILE, TemporalChoice, TemporalRule
+from genolewm_assets.holdouts.temporal import KEPT_FILE, TemporalChoice, TemporalRule
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import register_releases
 from genolewm_assets_tests.command_line import run
@@ -125,7 +125,7 @@ def test_the_command_shows_moves_and_forgets_t0(
     assert capfd.readouterr().out.splitlines() == shown, "nothing moved"
 
 
-def test_what_the_command_refuses(
+def test_the_command_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     offer(tmp_path, WEEKLY[:80])

@@ -100,10 +100,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
     ],
 )
 def test_a_changed_input_rebuilds_the_newest_releases(
-    instance: dg.DagsterInstance,
-    condition: dg.AutomationCondition[dg.AssetKey],
-    built: list[str],
-    asked: list[str],
+    instance: dg.DagsterInstance, condition: dg.AutomationCondition[dg.AssetKey], built: list[str], asked: list[str]
 ) -> None:
     watch = Watch(instance, small(condition), dg.AssetSelection.all())
     for release in RELEASES:

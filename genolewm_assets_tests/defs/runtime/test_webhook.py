@@ -50,9 +50,7 @@ def test_a_webhook_that_may_have_taken_it_is_not_asked_again(status: int, attemp
     ("server", "problem"),
     [(mute_server, "no answer within 0.5 s"), (dripping_server, "no answer within 0.5 s"), (closed_port, "refused")],
 )
-def test_the_time_is_bounded(
-    monkeypatch: pytest.MonkeyPatch, server: Callable[[], Iterator[str]], problem: str
-) -> None:
+def test_time_is_bounded(monkeypatch: pytest.MonkeyPatch, server: Callable[[], Iterator[str]], problem: str) -> None:
     monkeypatch.setattr(webhook, "TIMEOUT_S", 0.5)
     started = time.monotonic()
     with server() as url:

@@ -45,9 +45,7 @@ def test_what_is_served_stays_served_while_it_is_built_again(built: BuiltWorld) 
     assert release_table._row(built.workspace(), key, run, "", is_served=False).state == "running"
 
 
-def test_alleles_of_genes_and_newly_labelled_ones_are_on_benches(
-    built: BuiltWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alleles_of_genes_and_newly_labelled_are_benches(built: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = {"bench": 2, "of_gene": 100, "in_span": 1_000}
     found = {f"alleles.holdout-clinvar.{name}": n for name, n in counts.items()}
     found |= {"alleles.holdout-temporal.new": 3, "alleles.holdout-temporal.became_labelled": 5}

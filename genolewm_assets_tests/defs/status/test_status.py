@@ -150,8 +150,7 @@ def test_a_later_success_makes_a_failure_good(world: BuiltWorld) -> None:
     }
     assert (trouble.kind, trouble.subject) == ("failed", "gnomad/shard[chr17]")
     assert trouble.artefacts == (ArtefactId("gnomad/shard", "chr17"),)
-    due = read(world).costs[0]
-    assert due.partitions > 1  # and what reads it
+    assert read(world).costs[0].partitions > 1  # and what reads it
     world.write_gnomad("chr17", world.gnomad_records("chr17"))
     assert world.materialize("gnomad/shard", partition="chr17").success
     assert read(world).is_well
@@ -235,8 +234,7 @@ def test_what_moved_is_told_beside_the_version_before(world: BuiltWorld) -> None
     assert {asset for asset, _, _ in found} == {"gnomad/shard", "clinvar/release", "clinvar/shard"}
     grown = {size.what for size in status.disk.sizes if size.grown_bytes and size.partitions}
     assert grown == {"gnomad/shard", "clinvar/release", "clinvar/shard"}
-    superseded = {size.what: size.superseded_bytes for size in status.disk.sizes}
-    assert superseded["gnomad/shard"] > 0
+    assert {size.what: size.superseded_bytes for size in status.disk.sizes}["gnomad/shard"] > 0
 
 
 def test_the_command_prints_one_screen_and_changes_nothing(
@@ -289,7 +287,7 @@ def test_json_has_stable_names_and_times_as_text(
     assert set(found["troubles"][0]) == {"kind", "subject", "reason", "since", "run_id", "artefacts"}
     assert found["troubles"][0]["artefacts"] == [{"asset": "clinvar/release", "partition": NEW}]
     assert set(found["releases"]) == {
-        *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late"),
+        *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late")
     }
     assert set(found["disk"]) == {"sizes", "free_bytes", "total_bytes"}
     assert set(found["hours"]) == {"device", "day", "week", "total", "steps", "is_all"}
@@ -312,7 +310,7 @@ def test_without_a_history_the_page_says_so(
     assert not (world.root / "dagster").exists()
 
 
-def test_an_empty_root_is_said_to_be_empty(
+def test_an_empty_root_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert run(monkeypatch, "status", "--root", tmp_path) == 0
@@ -323,9 +321,7 @@ def test_an_empty_root_is_said_to_be_empty(
     assert "not a root" in capsys.readouterr().err
 
 
-def test_a_damaged_history_is_named(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_is_told(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     world.instance.add_run(dg.DagsterRun(job_name="verify_all", status=dg.DagsterRunStatus.FAILURE))
     arguments = command(world)
     with closing(sqlite3.connect(world.root / "dagster/history/runs.db")) as database, database:
@@ -364,9 +360,7 @@ def test_a_history_that_is_read_cannot_be_written(world: BuiltWorld) -> None:
     assert contents(world.folder / "history") == before
 
 
-def test_a_history_that_changes_while_it_is_read_is_not_believed(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_history_that_changes_when_read_is_not_believed(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     home = world.folder / "history"
     monkeypatch.setattr(read_only_instance, "_WRITTEN", set())
     instance = open_read_only(home)

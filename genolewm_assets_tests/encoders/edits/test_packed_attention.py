@@ -79,9 +79,7 @@ def dense_states(model: Any, row: PackedRow) -> Any:
 
 
 @pytest.mark.parametrize("piece", [64, 333, 4_096])
-def test_pieces_of_any_size_give_the_states_of_the_mask(
-    piece: int, model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pieces_of_any_size_give_the_masks_states(piece: int, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genolewm_assets.encoders.edits.packed_attention._PIECE_TOKENS", piece)
     monkeypatch.setattr("genolewm_assets.encoders.edits.packed_attention._PART_TOKENS", min(piece, 100))
     row = a_row()
@@ -106,9 +104,7 @@ def attend_one_by_one(query: Any, key: Any, value: Any, sequences: Any, scale: f
 
 
 @pytest.mark.parametrize("sizes", [(260, 150), (500, 31, 400)])
-def test_a_row_at_once_has_the_states_of_the_mask(
-    sizes: tuple[int, ...], model: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_has_the_masks_states(sizes: tuple[int, ...], model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("genolewm_assets.encoders.edits.packed_attention.attend_sequences", attend_one_by_one)
     row = a_row(sizes, n_edits=4)
     torch.testing.assert_close(states_of(model, row, fused=True), dense_states(model, row), rtol=1e-4, atol=1e-5)
@@ -136,8 +132,7 @@ def test_a_sequence_has_the_bits_of_a_whole_window(dtype: str, key_heads: int) -
     found = packed_attention.attend_sequences(
         tails, keys, values, packed_attention.Sequences(starts[0], starts[1], n, n), None
     )
-    wanted = torch.cat([expected[0].transpose(0, 1)[prefix:] for prefix in prefixes])
-    assert torch.equal(found, wanted)
+    assert torch.equal(found, torch.cat([expected[0].transpose(0, 1)[prefix:] for prefix in prefixes]))
 
 
 IDS = st.lists(st.integers(0, 2), min_size=2, max_size=12).map(lambda ids: np.array(ids, dtype=np.int64))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets import encoders
 from genolewm_assets.errors import InputError, SequenceError
-from genolewm_assets.lewm.states import Pooling, block_count, pool_blocks
+from genolewm_assets.states import Pooling, block_count, pool_blocks
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.encoders.edits.other_models import write_other_model
 from genolewm_assets_tests.late import Late
@@ -66,8 +66,7 @@ def edits_of(window: str, flank: str) -> dict[str, str]:
 
 
 def close(found: NDArray[Any], expected: NDArray[Any], relative: float = 1e-5) -> None:
-    scale = float(np.abs(expected).max())
-    np.testing.assert_allclose(found, expected, rtol=0, atol=relative * scale)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=relative * float(np.abs(expected).max()))
 
 
 def inside(spans: NDArray[np.int64], n_blocks: int) -> NDArray[np.bool_]:
@@ -144,9 +143,7 @@ def test_other_causal_models_take_the_path(kind: str, tiny_folder: Path, tmp_pat
         ("dynamic positions", "depend on the length"),
     ],
 )
-def test_a_model_that_has_no_prefix_takes_the_whole_windows(
-    kind: str, says: str, tiny_folder: Path, tmp_path: Path
-) -> None:
+def test_a_model_without_prefix_takes_whole_windows(kind: str, says: str, tiny_folder: Path, tmp_path: Path) -> None:
     encoder = encoders.CausalLMStateEncoder(write_other_model(kind, tiny_folder, tmp_path / "model"))
     window = random_windows(1, 1_200)[0]
     edited = list(edits_of(window, "ACGTGCATTC" * 3).values())[:4]

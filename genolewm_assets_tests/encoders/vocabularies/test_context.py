@@ -104,7 +104,7 @@ def test_a_built_in_profile_that_fits_is_named(tmp_path: Path) -> None:
         check_window_fits(model, tokens, 16_384)
 
 
-model_tokenizer = Late("genolewm_assets.encoders.model_tokenizer")
+model_tokenizer = Late("genolewm_assets.encoders.model_loading")
 FAST = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
 #: A tokenizer that is code of the model, as Evo's is.
 BYTE_CODE = """
@@ -158,8 +158,7 @@ def test_a_tokenizer_of_the_library_is_asked(files: dict[str, object], tmp_path:
 
 def test_a_class_that_changes_the_special_tokens_is_found(tmp_path: Path) -> None:
     # The map says one thing and the class another: the class decides which tokens the model has seen.
-    files = masked_tokenizer(eos_token="<eos>")
-    write_files(tmp_path, files)
+    write_files(tmp_path, masked_tokenizer(eos_token="<eos>"))
     tokens = read_tokens(tmp_path)
     write_files(tmp_path, masked_tokenizer(eos_token=None))
     with pytest.raises(ConfigurationError, match="token ids differ"):

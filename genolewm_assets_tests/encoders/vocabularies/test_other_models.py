@@ -15,7 +15,7 @@ import pytest
 from genolewm_assets import encoders, lewm
 from genolewm_assets.encoders.state_checks import null_edit_ratio
 from genolewm_assets.errors import ConfigurationError, SequenceError
-from genolewm_assets.lewm.training.batches import encode_targets
+from genolewm_assets.training.batches import encode_targets
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
 from genolewm_assets_tests.encoders.vocabularies.other_models import MASKED, WRITERS, character_tokenizer
 from genolewm_assets_tests.late import Late

@@ -69,6 +69,18 @@ def test_special_tokens_are_those_of_the_model_s_tokenizer(
     assert (tokens.prompt_template, tokens.bp_per_token, tokens.per_six_mer) == (template, bp, 6 // bp)
     assert (tokens.leading, tokens.trailing) == special
     assert tokens.n_special == sum(map(len, special))
+    write_files(tmp_path, {"config.json": {"num_hidden_layers": 2, "hidden_size": 32}, "model.safetensors": "weights"})
+    recipe = read_identity(tmp_path).as_recipe()
+    assert (recipe["prompt_template"], recipe["bp_per_token"]) == (template, bp)
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "tokenizer_config.json", "special_tokens_map.json"])
+def test_files_that_decide_the_special_tokens_count_for_the_identity(name: str, tmp_path: Path) -> None:
+    config = {"num_hidden_layers": 2, "hidden_size": 32}
+    write_files(tmp_path, {**masked_tokenizer(), "config.json": config, "model.safetensors": "weights"})
+    before = read_identity(tmp_path)
+    (tmp_path / name).write_text((tmp_path / name).read_text() + "\n")
+    assert read_identity(tmp_path).settings_sha256 != before.settings_sha256
 
 
 def test_single_bases_are_the_tokenizer_s(tmp_path: Path) -> None:

@@ -199,8 +199,7 @@ def test_a_report_of_other_names_is_found_without_what_it_holds(
 
 
 @each_row(
-    "wrong",
-    [{"n_scanpoints": 10}, {"analytical_rfu": 20.0}, {"max_residual_bp": float("nan")}, {"detection_rfu": 0.0}],
+    "wrong", [{"n_scanpoints": 10}, {"analytical_rfu": 20.0}, {"max_residual_bp": float("nan")}, {"detection_rfu": 0.0}]
 )
 def test_rules_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match=rf"forensic\.{next(iter(wrong))}: is out of range"):

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import SizingError
 from genolewm_assets.forensic import SizeStandard, SizingRules, parse_hid, size_run
-from genolewm_assets.forensic.sizing.run import local_southern
-from genolewm_assets.forensic.sizing.standards import standard_of
+from genolewm_assets.forensic.sizing.run import local_southern, standard_of
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.abif_files import c_string, pascal, write_abif
 from genolewm_assets_tests.worlds.forensic.runs import GENOTYPE, LIZ_600, add_peak, run_tags, scan_of, traces

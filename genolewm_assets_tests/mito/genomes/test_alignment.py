@@ -73,14 +73,7 @@ def test_planted_differences_have_the_names_of_the_field(rcrs: str, rcrs_aligner
     assert aligned.placement.coordinates[behind].tolist() == list(range(16_301, 16_569))
 
 
-@each_row(
-    ("lost", "names"),
-    [
-        ((-2, 3), ["1-3d", "16568-16569d"]),
-        ((0, 4), ["1-4d"]),
-        ((-4, 0), ["16566-16569d"]),
-    ],
-)
+@each_row(("lost", "names"), [((-2, 3), ["1-3d", "16568-16569d"]), ((0, 4), ["1-4d"]), ((-4, 0), ["16566-16569d"])])
 def test_deletions_at_the_origin(aligner: CircularAligner, lost: tuple[int, int], names: list[str]) -> None:
     first, last = lost
     genome = CIRCLE[max(last, 0) : len(CIRCLE) + min(first, 0)].replace("N", "")

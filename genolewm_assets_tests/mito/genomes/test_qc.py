@@ -15,13 +15,7 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.checks import GENOME_CHECKS, check_genomes
-from genolewm_assets.mito.genomes.qc import (
-    GenomeQcPolicy,
-    KeptGenome,
-    RejectedGenome,
-    judge_record,
-    junction_repeat_bp,
-)
+from genolewm_assets.mito.genomes.qc import GenomeQcPolicy, KeptGenome, RejectedGenome, judge_record, junction_repeat_bp
 from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genomes.split import SplitPolicy
 from genolewm_assets.mito.genomes.table import MITO_GENOMES, genome_tables, place_genomes, reject_table

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from genolewm_assets.edits import AlleleIndex, DrawKey, EditSource, HeldSequences, SamplingRules, WindowRecord
+from genolewm_assets.edits.rules import Haplotype
 from genolewm_assets.genome import decode_sequence
-from genolewm_assets.lewm.edits import AlleleIndex, DrawKey, EditSource, HeldSequences, SamplingRules, WindowRecord
-from genolewm_assets.lewm.edits.rules import Haplotype
-from genolewm_assets.lewm.sampler.tables import EditBatch, WindowArrays
-from genolewm_assets.lewm.training.haplotype_edits import edits_of
+from genolewm_assets.training.haplotype_edits import edits_of
+from genolewm_assets.training.sampler.tables import EditBatch, WindowArrays
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
 
 
 class PlainBatchSampler:
-    """Takes the place of :class:`~genolewm_assets.lewm.sampler.BatchSampler`."""
+    """Takes the place of :class:`~genolewm_assets.training.sampler.BatchSampler`."""
 
     def __init__(
         self,

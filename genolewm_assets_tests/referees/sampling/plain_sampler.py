@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from genolewm_assets.edits.allele_index import AlleleIndex
+from genolewm_assets.edits.draws import DrawKey, TrainDraws
+from genolewm_assets.edits.held_sequences import HeldSequences
+from genolewm_assets.edits.placed_edits import EditPlace
+from genolewm_assets.edits.rules import EDIT_SOURCE_CODES, EditSource, Redraw, SamplingRules
+from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import EditedWindow, EditSpec, RelEdit
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.draws import DrawKey, TrainDraws
-from genolewm_assets.lewm.edits.held_sequences import HeldSequences
-from genolewm_assets.lewm.edits.placed_edits import EditPlace
-from genolewm_assets.lewm.edits.rules import EditRules, Redraw, SamplingRules
-from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
-from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets_tests.referees.sampling.plain_synthetic import draw_indel, draw_snv
+from genolewm_assets_tests.referees.sampling.rules_by_bases import RulesByBases
 
 #: Synthetic proposals of one source for one slot, after which the source counts as exhausted.
 _ATTEMPTS = 64
@@ -98,7 +98,7 @@ class EditSampler:
         rules: SamplingRules | None = None,
         held_sequences: HeldSequences | None = None,
     ) -> None:
-        self._real, self._rules = dict(real), EditRules(rules or SamplingRules(), held_out, held_sequences)
+        self._real, self._rules = dict(real), RulesByBases(rules or SamplingRules(), held_out, held_sequences)
 
     def sample(
         self, window: WindowRecord, plan: Sequence[EditSource], key: DrawKey

@@ -5,8 +5,8 @@ Not here: the rules that decide whether a proposal is allowed in its window (``s
 
 from __future__ import annotations
 
+from genolewm_assets.edits.draws import TrainDraws
 from genolewm_assets.genome import RelEdit
-from genolewm_assets.lewm.edits.draws import TrainDraws
 
 #: Longest synthetic insertion or deletion in bases; with the anchor base the longer allele has 16 (RFC-0006 §3.4).
 MAX_EVENT_BP = 15

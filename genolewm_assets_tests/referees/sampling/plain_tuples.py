@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.errors import EditError
-from genolewm_assets.genome import CLASSES, TOKEN_BP, RelEdit, encode_sequence
-from genolewm_assets.lewm.edits import (
+from genolewm_assets.edits import (
     EDIT_SOURCE_CODES,
     AlleleIndex,
     DrawKey,
@@ -21,21 +19,23 @@ from genolewm_assets.lewm.edits import (
     SamplingRules,
     WindowRecord,
 )
-from genolewm_assets.lewm.edits.allele_index import LABEL_CODES
-from genolewm_assets.lewm.sampler import BatchSampler
-from genolewm_assets.lewm.states import Pooling
-from genolewm_assets.lewm.training.batches import TrainingBatch
-from genolewm_assets.lewm.training.edit_arrays import (
+from genolewm_assets.edits.allele_index import LABEL_CODES
+from genolewm_assets.errors import EditError
+from genolewm_assets.genome import CLASSES, TOKEN_BP, RelEdit, encode_sequence
+from genolewm_assets.states import Pooling
+from genolewm_assets.training.batches import (
     ALLELE_BP,
     CONTIG_CODES,
     EDIT_PLACES,
     EDIT_TYPE_CODES,
     MISSING,
+    TrainingBatch,
     edit_arrays,
 )
-from genolewm_assets.lewm.training.schedule import count_visits
-from genolewm_assets.lewm.training.stream import RandomStream, StreamSettings, Visits
-from genolewm_assets.lewm.training.tuples import Phase, Tokens, TrainingTuple, encode_tokens
+from genolewm_assets.training.sampler import BatchSampler
+from genolewm_assets.training.schedule import count_visits
+from genolewm_assets.training.stream import RandomStream, StreamSettings, Visits
+from genolewm_assets.training.tuples import Phase, Tokens, TrainingTuple, encode_tokens
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
 from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from genolewm_assets.edits import HeldSequences, PackedWindows, WindowRecord
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import AMBIGUOUS, encode_sequence
-from genolewm_assets.lewm.edits import HeldSequences, PackedWindows, WindowRecord
-from genolewm_assets.lewm.packages import PACKAGE_WINDOWS
+from genolewm_assets.packages import PACKAGE_WINDOWS
 
 _BASES = np.frombuffer(b"ACGT", dtype=np.uint8)
 #: uint8, shape (256, 4): the four ASCII bases of every packed byte; the first base is in the lowest bits.
@@ -33,7 +33,7 @@ class SplitWindows:
     Parameters
     ----------
     batches
-        Record batches with the columns of ``lewm.packages.PACKAGE_WINDOWS``.
+        Record batches with the columns of ``packages.PACKAGE_WINDOWS``.
     held_sequences
         What tells held-out alleles by their bases; None: any window may spell one.
 

@@ -8,11 +8,10 @@ import pysam
 import pysam.bcftools
 import pytest
 
+from genolewm_assets.edits.allele_index import AlleleIndex
+from genolewm_assets.edits.rules import EditSource, SamplingRules
+from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import RelEdit, Variant, normalise
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.edits.sources import EditSource
-from genolewm_assets.lewm.edits.windows import WindowRecord
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
 from genolewm_assets_tests.worlds.lewm.stream_world import (
     CONTIG,

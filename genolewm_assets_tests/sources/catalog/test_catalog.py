@@ -15,7 +15,7 @@ import yaml
 from genolewm_assets.errors import CatalogError, ConfigurationError
 from genolewm_assets.forensic.runs import RunRules
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
-from genolewm_assets.lewm.packages.mix import PackageMix
+from genolewm_assets.packages.mix import PackageMix
 from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, load_catalog
 from genolewm_assets.sources.catalog.corpus import CORPUS_SOURCES
 from genolewm_assets.sources.catalog.forensic import ForensicSection
@@ -127,9 +127,7 @@ def test_urls_are_resolved(tmp_path: Path, url: str, base: str | None, resolved:
     assert catalog.clinvar.listing == url
 
 
-def test_a_relative_root_and_a_relative_catalogue_are_made_absolute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_root_and_catalogue_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     catalog = load_catalog(write(tmp_path, MINIMAL).name)
     assert catalog.resolve_url("{root}/x", root=Path("data")) == f"{tmp_path}/data/x"
@@ -251,4 +249,4 @@ def test_the_examination_looks_at_folder_and_panel(tmp_path: Path) -> None:
     assert list(look_at_runs(str(run.parent))) == []
     (tmp_path / "empty").mkdir()
     assert list(look_at_runs(str(tmp_path / "empty"))) == ["has no run folder yet"]
-    assert list(look_at_panels(str, tuple(map(str, panels)), None)("")) == []
+    assert list(look_at_panels(str, tuple(map(str, panels)), None, "")) == []

@@ -38,7 +38,7 @@ def message(tmp_path: Path) -> Callable[[object], str]:
 
 
 @each_row(("key", "value", "expected"), REFUSED)
-def test_mistakes_are_one_line_with_the_key(
+def test_a_mistake_is_a_line_with_its_key(
     message: Callable[[object], str], key: str, value: str, expected: str
 ) -> None:
     assert message(changed(key, json.loads(value))).startswith(expected)

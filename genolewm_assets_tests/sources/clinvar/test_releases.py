@@ -171,6 +171,16 @@ def test_hostile_content_is_refused_and_not_overwritten(root: Path, content: byt
     assert (root / LEDGER).read_bytes() == content
 
 
+def test_a_damaged_download_is_not_mistaken_for_a_free_key(root: Path) -> None:
+    generation = root / "clinvar/2026-02-26/.gen/vcf.0123456789ab"
+    generation.mkdir(parents=True)
+    (generation / "manifest.json").write_bytes(b"{}")
+    (root / "clinvar/2026-02-26/vcf").symlink_to(".gen/vcf.0123456789ab")
+    with pytest.raises(CorruptResourceError, match=r"manifest\.json"):
+        register_releases(root, listing((NEW, A)))
+    assert not (root / LEDGER).exists()
+
+
 def test_what_is_no_file_is_refused(root: Path, tmp_path: Path) -> None:
     (root / LEDGER).mkdir(parents=True)
     with pytest.raises(CorruptResourceError, match="not a regular file"):

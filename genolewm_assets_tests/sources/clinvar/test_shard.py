@@ -183,9 +183,7 @@ def test_of_two_spellings_the_better_reviewed_stays(tmp_path: Path) -> None:
         ("not_provided", "risk_factor", "OTHER", "duplicate"),
     ],
 )
-def test_records_of_equal_stars_are_weighed_and_not_numbered(
-    one: str, other: str, label: str, reason: str, tmp_path: Path
-) -> None:
+def test_records_of_equal_stars_are_weighed(one: str, other: str, label: str, reason: str, tmp_path: Path) -> None:
     for first, second in ((one, other), (other, one)):
         for names in ((3, 9), (9, 3)):
             (row,), counts, rejects = build(tmp_path, [record(first, name=names[0]), record(second, name=names[1])])

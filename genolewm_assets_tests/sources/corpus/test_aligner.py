@@ -12,7 +12,7 @@ import pytest
 from genolewm_assets.errors import FastaError
 from genolewm_assets.genome import reverse_complement
 from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
-from genolewm_assets.sources.corpus.screen import KmerScreen, _sample
+from genolewm_assets.sources.corpus.parts import KmerScreen, _sample
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus import BASES, CONTIGS, random_bases
 
@@ -84,9 +84,7 @@ def test_a_repeat_has_no_one_place(tmp_path: Path) -> None:
     assert aligner.align(unit[2_000:] + random_bases(9, 5_000)[:2_000]) is not None
 
 
-def test_the_index_is_made_only_when_something_is_aligned(
-    genome: GenomeSlices, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_index_is_made_only_when_one_is_aligned(genome: GenomeSlices, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError
 

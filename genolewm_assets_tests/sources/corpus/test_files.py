@@ -9,9 +9,6 @@ import pytest
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import ContigSet
-from genolewm_assets.lewm.corpus.placement import CorpusPlacer
-from genolewm_assets.lewm.corpus.records import FAULTS, CorpusSource
-from genolewm_assets.lewm.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, CorpusParams
 from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
 from genolewm_assets.sources.corpus.files import (
     audit_corpus_windows,
@@ -20,6 +17,9 @@ from genolewm_assets.sources.corpus.files import (
     write_corpus_windows,
 )
 from genolewm_assets.variants import ShardReport
+from genolewm_assets.windows.corpus.placement import CorpusPlacer
+from genolewm_assets.windows.corpus.records import FAULTS, CorpusSource
+from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, CorpusParams
 from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
 from genolewm_assets_tests.worlds.sources.corpus_files import gene_row, text_row, write_rows
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets.sources.corpus.files import look_at_corpus_file, read_records
 from genolewm_assets.sources.corpus.layouts import find_layout
+from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus_files import gene_row, text_row, write_rows
 
@@ -103,9 +103,7 @@ def test_metadata_may_be_plain_text(tmp_path: Path) -> None:
         ("bacteria_NC_008253.1", None),
     ],
 )
-def test_a_taxon_is_stated_by_its_field_or_the_first_word_of_the_source(
-    tmp_path: Path, metadata: object, taxonomy: str | None
-) -> None:
+def test_a_taxon_is_that_of_its_field_or_of_the_source(tmp_path: Path, metadata: object, taxonomy: str | None) -> None:
     record = read_one(tmp_path, {"text": "ACGT", "record": "x", "metadata": metadata}, CorpusSource.PROKARYOTE_EVO2)
     assert record.taxonomy == taxonomy
     assert record.maybe_human is (taxonomy in (None, "Homo sapiens"))
@@ -136,9 +134,7 @@ FAULTS = [
 
 
 @each_row("row, reason, got", FAULTS)
-def test_a_row_at_fault_is_told_and_the_next_is_read(
-    tmp_path: Path, row: dict[str, object], reason: str, got: str
-) -> None:
+def test_a_bad_row_is_told_and_the_next_is_read(tmp_path: Path, row: dict[str, object], reason: str, got: str) -> None:
     source, good = (GENES, gene_row()) if "sequence" in row else (SPLICED, text_row())
     for name, value in good.items():
         if row[name] is not None and type(row[name]) is not type(value):
@@ -150,9 +146,7 @@ def test_a_row_at_fault_is_told_and_the_next_is_read(
     assert whole.sequence == b"ACGT" * 10
 
 
-def test_a_transcript_s_sequence_may_be_shorter_than_its_place_and_an_empty_one_states_no_length(
-    tmp_path: Path,
-) -> None:
+def test_a_transcript_s_sequence_may_be_shorter_than_its_place_and_an_empty_one_has_no_length(tmp_path: Path) -> None:
     assert read_one(tmp_path, gene_row(end=900), MRNA).fault is None
     assert read_one(tmp_path, gene_row(sequence="")).fault is None
 
@@ -174,9 +168,7 @@ def gene_tables(draw: st.DrawFn) -> pd.DataFrame:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(gene_tables(), st.data())
-def test_a_table_in_any_accepted_spelling_reads_like_the_plain_one(
-    tmp_path: Path, table: pd.DataFrame, data: st.DataObject
-) -> None:
+def test_a_table_of_any_spelling_reads_like_plain(tmp_path: Path, table: pd.DataFrame, data: st.DataObject) -> None:
     plain = table.astype({"start": "Int64", "end": "Int64"})
     spelt = plain.copy()
     for name in ("start", "end"):
@@ -220,9 +212,7 @@ def test_a_table_in_any_accepted_spelling_reads_like_the_plain_one(
         ({"meta_data": pa.array(["x"])}, "column 'meta_data' (string) has nearly the name of another"),
     ],
 )
-def test_a_column_that_would_be_passed_over_is_an_error(
-    tmp_path: Path, column: dict[str, pa.Array], message: str
-) -> None:
+def test_a_column_that_would_be_ignored_is_an_error(tmp_path: Path, column: dict[str, pa.Array], message: str) -> None:
     words = ("record", "text") if any("data" in name for name in column) else ("record_id", "sequence")
     path = tmp_path / "part.parquet"
     pq.write_table(pa.table({words[0]: ["a"], words[1]: ["ACGT"], **column}), path)

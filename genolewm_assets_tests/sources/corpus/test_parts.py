@@ -10,12 +10,12 @@ import pysam
 import pytest
 
 from genolewm_assets.genome import Contig, ContigSet, reverse_complement
-from genolewm_assets.lewm.corpus.placement import CorpusPlacer, WindowAligner
-from genolewm_assets.lewm.corpus.records import CorpusSource
-from genolewm_assets.lewm.corpus.windows import CorpusParams
 from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
 from genolewm_assets.sources.corpus.files import write_corpus_windows
 from genolewm_assets.sources.corpus.parts import PART_BP, Stretch, divide, needs_parts
+from genolewm_assets.windows.corpus.placement import CorpusPlacer, WindowAligner
+from genolewm_assets.windows.corpus.records import CorpusSource
+from genolewm_assets.windows.corpus.windows import CorpusParams
 from genolewm_assets_tests.worlds.sources.corpus import SMALL, random_bases
 from genolewm_assets_tests.worlds.sources.corpus_files import text_row, write_rows
 
@@ -103,8 +103,7 @@ def test_files_are_the_same_bytes(genome: GenomeSlices, tmp_path: Path) -> None:
 
 
 def test_parts_cover_each_contig_and_share_their_borders() -> None:
-    lengths = {"a": 100, "b": 30, "c": 5, "d": 36, "e": 1}
-    parts = divide(lengths, part_bp=40, overlap_bp=10)
+    parts = divide({"a": 100, "b": 30, "c": 5, "d": 36, "e": 1}, part_bp=40, overlap_bp=10)
     assert parts == [
         (Stretch("a", 0, 40),),
         (Stretch("a", 30, 70),),

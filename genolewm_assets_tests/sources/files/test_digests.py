@@ -37,9 +37,7 @@ def test_what_was_read_is_known(file: Path, folder: Path, monkeypatch: pytest.Mo
     assert KnownDigests(folder).of(file, "sha256") == hashlib.sha256(CONTENT).hexdigest()
 
 
-def test_another_time_alone_is_settled_by_reading_once(
-    file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_time_is_settled_by_reading_once(file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     RecordedDigests(folder).of(file, "md5")
     os.utime(file, ns=(0, 10**18))
     assert KnownDigests(folder).of(file, "md5") == MD5
@@ -93,9 +91,7 @@ def test_a_time_in_whole_seconds_that_is_still_running_is_not_recorded(file: Pat
     assert KnownDigests(folder).of(file, "md5") == MD5
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_recorded(
-    file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changes_then_is_not_recorded(file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = hashlib.new
 
     def changing(*arguments: Any, **options: Any) -> Any:

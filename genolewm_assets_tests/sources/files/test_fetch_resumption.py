@@ -15,7 +15,7 @@ from genolewm_assets.errors import FetchError
 from genolewm_assets.sources.files.fetch import fetch
 from genolewm_assets.sources.files.remote import fetch_error
 from genolewm_assets.sources.files.source import SourceFile
-from genolewm_assets_tests.servers.served_file import AT_ONCE, CONTENT, MD5, SHA256, leftovers
+from genolewm_assets_tests.servers.served_file import AT_ONCE, CONTENT, MD5, leftovers
 from genolewm_assets_tests.servers.web_server import WebServer
 
 
@@ -60,7 +60,7 @@ def test_a_file_that_changes_between_two_requests_is_never_mixed(site: WebServer
     site.ranges = ranges
     site.cuts = [1_500_000]
     site.on_request[2] = replace
-    assert fetch(site.url("data.bin"), target, wait=AT_ONCE).etag == '"v2"'
+    fetch(site.url("data.bin"), target, wait=AT_ONCE)
     assert target.read_bytes() == fresh
 
 
@@ -91,9 +91,8 @@ def interrupted(site: WebServer, target: Path) -> Path:
 
 def test_a_later_run_goes_on(site: WebServer, target: Path) -> None:
     held = interrupted(site, target).stat().st_size
-    receipt = fetch(site.url("data.bin"), target)
+    assert fetch(site.url("data.bin"), target) == MD5
     assert site.requests == [("/data.bin", f"bytes={held}-")]
-    assert receipt.sha256 == SHA256
     assert leftovers(target) == ["data.bin"]
 
 
@@ -142,7 +141,7 @@ def test_a_complete_part_needs_no_server(site: WebServer, target: Path) -> None:
     stamp = {"size": len(CONTENT), "etag": '"v1"', "modified": None}
     record = {"url": site.url("data.bin"), "done": len(CONTENT), "md5": MD5, "stamp": stamp}
     part.with_name("data.bin.part.json").write_text(json.dumps(record))
-    assert fetch(site.url("data.bin"), target, md5=MD5).etag == '"v1"'
+    assert fetch(site.url("data.bin"), target, md5=MD5) == MD5
     assert site.requests == []
     assert target.read_bytes() == CONTENT
 

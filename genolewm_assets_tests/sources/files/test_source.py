@@ -12,8 +12,13 @@ import fsspec
 import pytest
 
 from genolewm_assets.errors import FetchError, InputError, VcfError
-from genolewm_assets.sources.files.compression import BGZF_END, Compression, detect_compression, has_bgzf_end
-from genolewm_assets.sources.files.local import check_local_file
+from genolewm_assets.sources.files.local import (
+    BGZF_END,
+    Compression,
+    check_local_file,
+    detect_compression,
+    has_bgzf_end,
+)
 from genolewm_assets.sources.files.source import PUBLISHED, SourceFile
 from genolewm_assets_tests.servers.web_server import running_server
 from genolewm_assets_tests.worlds.sources.vcf_files import write_text

@@ -41,9 +41,7 @@ def _split(item: str) -> tuple[str, str, str]:
         ("v4.1 joint", "v4.1 joint", "grpmax_joint", "AC_joint_XY", set()),
     ],
 )
-def test_each_release_is_recognised(
-    release: str, name: str, grpmax: str | None, ac_xy: str, missing_groups: set[str]
-) -> None:
+def test_releases_are_told(release: str, name: str, grpmax: str | None, ac_xy: str, missing_groups: set[str]) -> None:
     layout = layout_of(release)
     assert layout.name == name
     assert layout.main.grpmax == grpmax

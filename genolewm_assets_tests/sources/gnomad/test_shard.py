@@ -210,9 +210,7 @@ def values(release: str, given: Mapping[str, object]) -> str:
         ("v4.1 joint", ("_joint", "remaining", "grpmax", "XY")),
     ],
 )
-def test_every_release_gives_the_same_row(
-    tmp_path: Path, release: str, names: tuple[str, str, str | None, str]
-) -> None:
+def test_all_releases_give_the_same_row(tmp_path: Path, release: str, names: tuple[str, str, str | None, str]) -> None:
     infix, rest, top, xy = names
     flags: dict[str, object] = {
         name: True for name in ("lcr", "non_par", "nonpar") if f"{name}:0:Flag" in HEADERS[release]

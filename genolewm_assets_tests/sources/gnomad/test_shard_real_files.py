@@ -75,7 +75,7 @@ def test_real_joint_chr17(shared_data: Path, real: RealBuild, sliced_fasta: Path
     assert keys(table) == theirs
 
 
-def test_every_real_allele_equals_bcftools_norm(
+def test_real_alleles_equal_bcftools_norm(
     shared_data: Path, real: RealBuild, sliced_fasta: Path, tmp_path: Path
 ) -> None:
     pattern = "*v4.1*chr17.vcf.bgz"
@@ -175,9 +175,7 @@ FULL = snv(joint(EXOMES, GENOMES), pos=19, ref="A", alt="T")
         *((EXOMES // 2 - 2, GENOMES // 2 - 2, False), (EXOMES // 2 - 2, GENOMES // 2, True), (0, 0, False)),
     ],
 )
-def test_one_assay_with_enough_genotypes_is_enough(
-    exomes: int | None, genomes: int | None, kept: bool, tmp_path: Path
-) -> None:
+def test_enough_genotypes_of_one_assay_do(exomes: int | None, genomes: int | None, kept: bool, tmp_path: Path) -> None:
     rows, counts, _ = build(tmp_path, [snv(joint(exomes, genomes)), FULL], info=JOINT)
     assert (len(rows), counts.get("filtered.low_an", 0)) == (1 + kept, 1 - kept)
     if kept:
@@ -195,9 +193,7 @@ def test_one_assay_with_enough_genotypes_is_enough(
         ("chrY", GENOMES // 8 - 1, False),
     ],
 )
-def test_an_joint_alone_is_compared_with_what_genomes_can_give(
-    contig: str, an: int, kept: bool, tmp_path: Path
-) -> None:
+def test_an_joint_alone_is_compared_with_what_genomes_give(contig: str, an: int, kept: bool, tmp_path: Path) -> None:
     records = [(contig, pos, ".", ref, "T", "PASS", f"AF_joint=0.2;AC_joint=1;AN_joint={n}")
                for pos, ref, n in ((3, "G", an), (19, "A", EXOMES + GENOMES))]  # fmt: skip
     rows, _, _ = build(tmp_path, records, info=ALONE, contig=contig)
@@ -215,9 +211,7 @@ def test_assays_without_a_genotype_on_the_contig_do_not_count(tmp_path: Path) ->
     ("kept", "rejected", "low_an", "passed"),
     [(9, 1, 10, True), (9, 0, 11, False), (0, 0, 20, False), (0, 0, 19, True), (10, 0, 10, True), (0, 0, 0, True)],
 )
-def test_a_filter_that_takes_over_half_of_what_passed_af_is_named(
-    kept: int, rejected: int, low_an: int, passed: bool
-) -> None:
+def test_a_filter_that_takes_over_half_past_af_is_named(kept: int, rejected: int, low_an: int, passed: bool) -> None:
     counts: Mapping[str, int] = {"kept": kept, "rejected": rejected, "filtered.low_an": low_an}
     result = check_filters_spare(counts)
     assert result.passed == passed

@@ -113,8 +113,7 @@ def test_counts_and_rows_add_up(written: tuple[Path, BuildReport]) -> None:
 
 def test_threads_change_no_byte(written: tuple[Path, BuildReport], files: list[CollectionFile], tmp_path: Path) -> None:
     folder, report = written
-    again = write(files, tmp_path / "again", threads=4)
-    assert again == report
+    assert write(files, tmp_path / "again", threads=4) == report
     for name in (GENOMES_FILE, REJECTS_FILE):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
 
@@ -173,9 +172,7 @@ def vcfs(tmp_path: Path) -> dict[str, Path]:
     return {"one": one, "two": two}
 
 
-def test_calls_become_levels_of_the_genome_of_the_samples_name(
-    written: tuple[Path, BuildReport], vcfs: dict[str, Path]
-) -> None:
+def test_calls_become_levels_of_the_samples_genome(written: tuple[Path, BuildReport], vcfs: dict[str, Path]) -> None:
     table = pq.read_table(written[0] / GENOMES_FILE)
     found = {genome.name: genome for genome in SampleLevels(vcfs, CHRM, REFERENCE).levelled(table)}
     assert list(found) == [genome.name for genome in GENOMES]
@@ -210,9 +207,7 @@ def test_every_call_counts_or_has_a_reason(written: tuple[Path, BuildReport], vc
     assert counts["het.calls"] == counts["het.counted"] + dropped
 
 
-def test_samples_of_other_names_than_the_genomes_are_at_fault(
-    written: tuple[Path, BuildReport], tmp_path: Path
-) -> None:
+def test_samples_of_names_that_no_genome_has_are_at_fault(written: tuple[Path, BuildReport], tmp_path: Path) -> None:
     table = pq.read_table(written[0] / GENOMES_FILE)
     record = [f"chrM {change(900)} PASS 0.25"]
     files = {

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import FastaError, UnknownContigError
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.sources.catalog.catalog import load_catalog
-from genolewm_assets.sources.files.compression import Compression
-from genolewm_assets.sources.reference.contig_pieces import ContigPieces
+from genolewm_assets.sources.files.local import Compression
 from genolewm_assets.sources.reference.fasta import (
     CONTIGS_NAME,
     FASTA_NAME,
+    ContigPieces,
     FastaReader,
     check_fasta,
     compare_contigs,
     prepare_genome,
 )
+from genolewm_assets.windows.reference.schema import GENOME_CONTIGS
 from genolewm_assets_tests.places import CATALOGS
 
 RANDOM = random.Random(3)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.files.compression import BGZF_END
+from genolewm_assets.sources.files.local import BGZF_END
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf.bgzf import Batch, inflate_batch, read_batches
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
@@ -21,8 +21,7 @@ TEXT = b"".join(b"%d,%d\n" % (at, at * 7919 % 9973) for at in range(2_000))
 
 
 def inflate(data: bytes, begin: int = 0, end: int | None = None) -> bytes:
-    batches = read_batches(io.BytesIO(data), label="a.gz", begin=begin, end=end)
-    return b"".join(map(text_of, batches))
+    return b"".join(map(text_of, read_batches(io.BytesIO(data), label="a.gz", begin=begin, end=end)))
 
 
 def text_of(batch: Batch) -> bytes:
@@ -129,9 +128,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("case", BROKEN)
 @pytest.mark.parametrize("read_bytes", [1, 1 << 20])
-def test_a_broken_block_is_named_by_where_it_begins(
-    monkeypatch: pytest.MonkeyPatch, case: str, read_bytes: int
-) -> None:
+def test_a_broken_block_is_named_by_its_beginning(monkeypatch: pytest.MonkeyPatch, case: str, read_bytes: int) -> None:
     cut_small(monkeypatch, 1 << 20, read_bytes)
     data, message = BROKEN[case]
     with pytest.raises(VcfError, match=message) as caught:

@@ -47,7 +47,6 @@ def test_header(tmp_path: Path, end: str) -> None:
     assert header.info["AF"] == ("A", "Float", "first")
     assert header.info["vep"].number == "."
     assert set(header.info) == {"vep", "AF"}
-    assert header.filters == {"AC0"}
     assert header.contigs == {"chr17": 83_257_441, "17": None}
     assert header.samples == ("HG1", "HG2")
 

@@ -15,10 +15,11 @@ import pytest
 from genolewm_assets.errors import VcfError
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
-from genolewm_assets.sources.files.compression import BGZF_END
+from genolewm_assets.sources.files.local import BGZF_END
 from genolewm_assets.sources.vcf import scan as vcf_scan
 from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.scan import VcfScanner
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN, SEQUENCE, build, snv
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
 from genolewm_assets_tests.worlds.sources.scanned_vcf import scan
@@ -70,9 +71,7 @@ def test_very_many_keys_and_empty_items(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_line_over_the_limit_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, threads: int
-) -> None:
+def test_too_long_a_line_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, threads: int) -> None:
     monkeypatch.setattr(vcf_scan, "MAX_LINE_BYTES", 1 << 20)
     for at, text in (
         (5, HEAD.encode() + b"x" * (12 << 20)),
@@ -158,9 +157,7 @@ def write_long_plain(path: Path, head: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("what", ["scan", "count"])
 @pytest.mark.parametrize("write", [write_long_bgzf, write_long_gzip, write_long_plain])
-def test_a_line_of_a_gigabyte_takes_little_memory(
-    tmp_path: Path, write: Callable[[Path, str], None], what: str
-) -> None:
+def test_lines_of_a_gigabyte_take_little_memory(tmp_path: Path, write: Callable[[Path, str], None], what: str) -> None:
     path = tmp_path / "long.vcf.gz"
     write(path, HEAD + RECORD + "chr17\t4\t.\tA\tT\t.\tPASS\t")
     answer = work_in_a_child(what, path)
@@ -168,6 +165,24 @@ def test_a_line_of_a_gigabyte_takes_little_memory(
         assert answer == 2
     else:
         assert str(answer).startswith(f"{path}, after line 6: a line is too long: expected at most 32 MiB")
+
+
+@pytest.mark.nightly
+@each_row(
+    ("head", "block", "answer"),
+    [
+        (HEAD, 2 * (RECORD[:-1] + ";X=" + "A" * 32_000 + "\n"), 2 * (GIGABYTE >> 16)),
+        (HEAD + RECORD + "\n", "\n" * 0xFF00, 1),
+        (HEAD + RECORD + "\n", 1_000 * RECORD, ", line 7: wrong number of columns"),
+        (HEAD.splitlines()[0] + "\n", "##x=y\n" * 10_000, ", line 100001: the header is too large"),
+    ],
+)
+def test_a_gigabyte_of_text_in_a_few_megabytes_of_file_takes_little_memory(
+    tmp_path: Path, head: str, block: str, answer: int | str
+) -> None:
+    path = write_bgzf(tmp_path / "bomb.vcf.gz", head, block.encode(), GIGABYTE >> 16)
+    found = work_in_a_child("scan", path)
+    assert str(found).startswith(f"{path}{answer}") if isinstance(answer, str) else found == answer
 
 
 def test_every_cut_of_a_file_is_an_error_or_ends_at_a_line(tmp_path: Path) -> None:
@@ -213,9 +228,7 @@ def test_a_clinvar_record_that_would_not_fit_once_per_allele_is_refused(tmp_path
         build_clinvar_shard(path, release="x", contigs=GRCH38, reference=None, out_dir=tmp_path / "out")
 
 
-def test_records_that_are_large_together_come_in_several_blocks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_that_are_large_together_make_several_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = [("chr17", at, f"n{at}", "A" * 20 * at, "C,G,T", "PASS", "AF=.") for at in range(1, 60)]
     path = write_text(tmp_path / "a.vcf", vcf_text(records))
     monkeypatch.setattr(vcf_scan, "MAX_RECORD_BYTES", 5_000)

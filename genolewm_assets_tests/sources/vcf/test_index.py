@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.vcf.header_size import MAX_HEADER_LINES
-from genolewm_assets.sources.vcf.index import (
-    INDEX_LIMIT_BYTES,
-    IndexedContig,
-    VariantIndex,
-    find_index,
-    read_index,
-    split_region,
-)
+from genolewm_assets.sources.vcf.index import INDEX_LIMIT_BYTES, IndexedContig, VariantIndex, find_index, read_index
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.index_files import (
     bgzip,
@@ -64,8 +57,7 @@ def check_against_lines(index: VariantIndex, vcf: Path) -> None:
         assert (contig.name, contig.begin, contig.records) == (name, offsets[0], len(offsets))
         assert index.lines_before(name) == before
         before += len(offsets)
-        inside = set(offsets[1:])
-        assert inside.issuperset(contig.cuts)
+        assert set(offsets[1:]).issuperset(contig.cuts)
         assert list(contig.cuts) == sorted(set(contig.cuts))
     for contig, (_, following) in zip(index.contigs.values(), runs[1:], strict=False):
         assert contig.end == following[0]
@@ -119,25 +111,8 @@ def vcfs(draw: st.DrawFn) -> bytes:
 def test_made_files(tmp_path_factory: pytest.TempPathFactory, text: bytes, how: tuple[bool, int]) -> None:
     vcf = write_text(tmp_path_factory.mktemp("made") / "made.vcf.gz", text, "bgzip")
     path = index_beside(vcf, vcf, csi=how[0], min_shift=how[1])
-    index = read_index(path.read_bytes(), where="made")
-    check_against_lines(index, vcf)
+    check_against_lines(read_index(path.read_bytes(), where="made"), vcf)
     check_against_lines(read_index(path, where="made"), vcf)
-
-
-OFFSETS = st.integers(0, 1 << 63)
-
-
-@given(st.lists(OFFSETS, min_size=2, max_size=40, unique=True).map(sorted), st.integers(1, 12))
-def test_a_region_is_divided_at_cuts(offsets: list[int], parts: int) -> None:
-    begin, *cuts, end = offsets
-    regions = split_region(IndexedContig("chr1", begin, end, None, tuple(cuts)), parts)
-    assert 1 <= len(regions) <= parts
-    assert (regions[0][0], regions[-1][1]) == (begin, end)
-    assert all(region[1] == following[0] for region, following in pairwise(regions))
-    assert {start for start, _ in regions[1:]} <= set(cuts)
-    assert all(start < stop for start, stop in regions)
-    if cuts and parts > 1:
-        assert len(regions) > 1
 
 
 def test_contigs_stand_in_the_order_of_the_file() -> None:

@@ -14,12 +14,12 @@ import pytest
 
 from genolewm_assets.errors import FetchError, VcfError
 from genolewm_assets.genome import GRCH38, Contig
+from genolewm_assets.sources.files import ranges
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.vcf import bgzf
-from genolewm_assets.sources.vcf.region import find_region
 from genolewm_assets.sources.vcf.remote import RemoteVcf
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource
+from genolewm_assets.sources.vcf.source import LocalVcf, VcfSource, find_region
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
@@ -61,9 +61,7 @@ def read(source: Path | VcfSource, contig: Contig | None, *, threads: int = 2) -
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("batch", [1, 1 << 22])
-def test_each_contig_is_read_with_its_lines(
-    vcf: Path, monkeypatch: pytest.MonkeyPatch, threads: int, batch: int
-) -> None:
+def test_a_contig_is_read_by_its_lines(vcf: Path, monkeypatch: pytest.MonkeyPatch, threads: int, batch: int) -> None:
     everything, alleles = read(vcf, None)
     assert (len(everything), alleles) == (16_000, 32_000)
     monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", batch)
@@ -83,8 +81,7 @@ def test_the_index_is_asked_for_the_name_that_the_file_uses(tmp_path: Path, csi:
 
 
 def test_without_an_index_all_blocks_are_given(tmp_path: Path, vcf: Path) -> None:
-    bare = Path(shutil.copy(vcf, tmp_path / "bare.vcf.gz"))
-    assert read(bare, GRCH38["chr17"]) == read(vcf, None)
+    assert read(Path(shutil.copy(vcf, tmp_path / "bare.vcf.gz")), GRCH38["chr17"]) == read(vcf, None)
     plain = write_text(tmp_path / "plain.vcf", vcf_text(records_of("chr17", 5), info=PLAIN))
     shutil.copy(f"{vcf}.tbi", f"{plain}.tbi")
     assert len(read(plain, GRCH38["chr17"])[0]) == 5
@@ -170,11 +167,18 @@ def remote(site: WebServer, vcf: Path) -> RemoteVcf:
     return RemoteVcf(site.url("all.vcf.gz"))
 
 
-def test_a_contig_of_a_remote_file_is_read_in_ranges(site: WebServer, vcf: Path, remote: RemoteVcf) -> None:
-    for name in NAMES:
-        assert read(remote, GRCH38[name]) == read(vcf, GRCH38[name])
-    asked = [wanted for path, wanted in site.requests if path == "/all.vcf.gz" and path not in site.headed]
-    assert all(wanted for wanted in asked)
+def test_a_contig_of_a_remote_file_is_read_in_ranges(
+    site: WebServer, vcf: Path, remote: RemoteVcf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_FIRST_BYTES", "_MOST_BYTES", "_SKIP_BYTES"):
+        monkeypatch.setattr(ranges, name, 1 << 10)
+    whole = read(remote, None)[0]
+    for name in NAMES[1:]:
+        region = find_region(remote, GRCH38[name])
+        assert region is not None
+        site.requests.clear()
+        assert read(remote, GRCH38[name])[0] == [row for row in whole if row[1] == name]
+        assert ("/all.vcf.gz", f"bytes={region.begin >> 16}-") in site.requests
 
 
 def test_a_remote_file_without_an_index_is_read_through(site: WebServer, vcf: Path, remote: RemoteVcf) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import InputError, VcfError
-from genolewm_assets.sources.files.compression import BGZF_END
+from genolewm_assets.sources.files.local import BGZF_END
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.count import count_records
@@ -112,7 +112,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 @pytest.mark.parametrize("case", HOSTILE)
 @pytest.mark.parametrize("how", ["plain", "bgzip"])
 @pytest.mark.parametrize("size_bytes", [3, 1 << 20])
-def test_hostile_text_is_named(
+def test_bad_text_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, how: str, size_bytes: int
 ) -> None:
     cut_small(monkeypatch, size_bytes)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.files.compression import BGZF_END
+from genolewm_assets.sources.files.local import BGZF_END
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.count import AlleleCount, count_records

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.header import InfoField
 from genolewm_assets.sources.vcf.scan import VcfScanner
-from genolewm_assets_tests.fuzz.vcf_check import check_vcf, make_input
+from genolewm_assets_tests.fuzz.vcf_check import AS_IT_IS, PLAIN, check_vcf, make_input
 from genolewm_assets_tests.referees.hostile_vcf import read_records
 from genolewm_assets_tests.worlds.sources.generated_vcf import generated_vcfs
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
@@ -149,9 +151,7 @@ def test_every_line_of_the_real_files_becomes_a_record(shared_data: Path) -> Non
 
 
 @pytest.mark.nightly
-def test_real_files_say_the_same_however_they_are_read(
-    shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_real_files_read_alike_in_every_way(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(path for path in real_files(shared_data) if "r3.0" in path.name)
     whole = digest(path)
     text = gzip.decompress(path.read_bytes())
@@ -183,7 +183,32 @@ def cut_small(monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
 @given(generated_vcfs(), st.integers(0, 2), st.sampled_from([0, 20, 255]))
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_made_files_equal_the_plain_parser(made: str, how: int, piece: int) -> None:
-    check_vcf(make_input(ended(made.encode()), how=how, piece=piece))
+    for threads in (1, 2, 3):
+        check_vcf(make_input(ended(made.encode()), how=how, piece=piece), threads=threads)
+
+
+@given(
+    generated_vcfs(),
+    st.integers(0, 2),
+    st.integers(1, 3),
+    st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=3),
+)
+@settings(suppress_health_check=[HealthCheck.too_slow])
+def test_mutated_bytes_are_an_error_of_the_package_or_what_the_bytes_say(
+    tmp_path_factory: pytest.TempPathFactory, made: str, how: int, threads: int, changes: list[tuple[int, int]]
+) -> None:
+    """Compressed bytes say what they said before: their checksum tells."""
+    text = ended(made.encode())
+    data = bytearray((text, gzip.compress(text, 1), bgzip(text, block_bytes=100))[how])
+    for at, byte in changes:
+        data[at % len(data)] = byte
+    if how == PLAIN:
+        check_vcf(make_input(bytes(data), how=AS_IT_IS), threads=threads)
+        return
+    path = tmp_path_factory.mktemp("mutated") / "a.vcf"
+    expected = digest(write_text(path, text))
+    with suppress(VcfError):
+        assert digest(write_text(path, bytes(data)), threads=threads) == expected
 
 
 def ended(text: bytes) -> bytes:

@@ -71,9 +71,7 @@ def test_a_moved_folder_of_caches_stays_valid(cache_dir: Path, files: dict[str, 
         assert validate_sources(link, CONFIG, files)
 
 
-def test_the_bytes_do_not_depend_on_folder_time_or_interruption(
-    cache_dir: Path, files: dict[str, Path], tmp_path: Path
-) -> None:
+def test_bytes_depend_on_no_folder_time_interruption(cache_dir: Path, files: dict[str, Path], tmp_path: Path) -> None:
     undisturbed = build_cache(cache_dir, files)
     for path in files.values():
         os.utime(path, ns=(OLD_NS + 77, OLD_NS + 77))
@@ -244,9 +242,7 @@ def test_a_damaged_unfinished_store_is_begun_anew(cache_dir: Path, files: dict[s
 
 
 @pytest.mark.parametrize("name", ["samples/3.hid", PANEL])
-def test_a_source_that_changes_during_the_build_is_noticed_at_the_end(
-    cache_dir: Path, files: dict[str, Path], name: str
-) -> None:
+def test_a_source_that_changes_during_the_build_is_noticed(cache_dir: Path, files: dict[str, Path], name: str) -> None:
     old = build_cache(cache_dir, write_sources(cache_dir.parent / "data", 0))
     write_sources(cache_dir.parent / "data", 1)
     with open_cache(cache_dir, files) as writer:

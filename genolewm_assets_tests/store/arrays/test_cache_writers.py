@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import (
-    BusyError,
-    VersionError,
-)
+from genolewm_assets.errors import BusyError, VersionError
 from genolewm_assets.store import cache_key_dir, is_complete
 from genolewm_assets.store.arrays.keys import validate_sources
 from genolewm_assets.store.artefacts.root import Root

@@ -94,8 +94,7 @@ def test_a_reader_without_our_code_gets_everything(form: TableFormat, store: Pat
     for name, expected in values(0, ROWS).items():
         assert numbers(table[name], expected.shape[1:], str(expected.dtype)).tobytes() == expected.tobytes()
     document = json.loads(table.schema.metadata[METADATA_KEY])
-    reader = ArrayStoreReader(store)
-    assert document["key"] == reader.layout.key
+    assert document["key"] == ArrayStoreReader(store).layout.key
     assert document["fingerprint"] == FINGERPRINT
     assert document["layout"]["batch_rows"] == 8
     assert document["columns"]["arrays"] == {"states": "states", "mask": "mask", "scale": "scale"}
@@ -287,9 +286,7 @@ FORGED: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
 
 
 @pytest.mark.parametrize(("change", "message"), FORGED.values(), ids=FORGED)
-def test_an_index_that_is_not_the_store_s_gives_no_file(
-    change: Callable[[pa.Table], pa.Table], message: str, tmp_path: Path
-) -> None:
+def test_an_index_of_another_has_no_file(change: Callable[[pa.Table], pa.Table], message: str, tmp_path: Path) -> None:
     """Under valid checksums: what another program, or a fault of ours, might have written."""
     directory = finish(tmp_path / "store", 21)
     table = pq.ParquetFile(directory / "index.parquet").read()

@@ -61,8 +61,7 @@ def test_files_that_another_process_changed_are_not_finished(tmp_path: Path, nam
     with open_writer(tmp_path / "s") as writer:
         write_rows(writer, 0, 21)
         writer.commit()
-        whole = (tmp_path / "s" / name).read_bytes()
-        (tmp_path / "s" / name).write_bytes(whole[:-9])
+        (tmp_path / "s" / name).write_bytes((tmp_path / "s" / name).read_bytes()[:-9])
         with pytest.raises(CorruptResourceError, match=f"{name}: was changed by another process while it was written"):
             finish_store(tmp_path / "s", writer.layout, writer._crc, 21, FINGERPRINT)
         (tmp_path / "s" / name).unlink()

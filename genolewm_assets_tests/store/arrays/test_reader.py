@@ -173,8 +173,7 @@ def test_a_link_is_resolved_once(store: Path, tmp_path: Path) -> None:
 
 
 def test_a_moved_store_stays_valid(store: Path) -> None:
-    moved = store.rename(store.with_name("moved"))
-    assert ArrayStoreReader(moved, check=True).verify() == []
+    assert ArrayStoreReader(store.rename(store.with_name("moved")), check=True).verify() == []
 
 
 def _read(reader: ArrayStoreReader, seed: int) -> tuple[int, bytes]:
@@ -321,9 +320,7 @@ def test_damage_is_found_at_open(store: Path, damage: Callable[[Path], object], 
         ("fingerprint.json", lambda reader: reader.fingerprint),
     ],
 )
-def test_damage_is_found_when_a_file_is_first_read(
-    store: Path, name: str, read: Callable[[ArrayStoreReader], object]
-) -> None:
+def test_damage_is_found_at_the_first_read(store: Path, name: str, read: Callable[[ArrayStoreReader], object]) -> None:
     flip(store / name, 30)
     with pytest.raises(CorruptResourceError, match=name):
         read(ArrayStoreReader(store))

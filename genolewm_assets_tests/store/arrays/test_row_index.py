@@ -110,9 +110,7 @@ def test_the_beginning_of_a_hash_will_do(root: Root) -> None:
     stores=st.dictionaries(st.sampled_from(["a", "b/c", "d"]), st.lists(st.binary(min_size=32, max_size=32))),
     at_once=st.integers(1, 9),
 )
-def test_any_hashes_sorted_in_any_number_of_pieces(
-    stores: Hashes, at_once: int, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_hashes_are_sorted_in_pieces(stores: Hashes, at_once: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     root = new_root(tmp_path_factory.mktemp("any"))
     path = publish(root, stores, at_once=at_once)
     with RowIndex(path) as index:
@@ -135,8 +133,7 @@ def test_who_has_it_open_goes_on_and_who_comes_sees_the_new_one(root: Root) -> N
     path = publish(root, {"embeddings/a": many})
     with RowIndex(path) as old:
         old.find(bytes(32))
-        fresh = {"embeddings/a": [make_hash(77)]}
-        publish(root, fresh, version="1")
+        publish(root, {"embeddings/a": [make_hash(77)]}, version="1")
         # Pages that it has not read yet.
         assert old.find_many(many) == [[RowAddress("embeddings/a", row)] for row in range(3_000)]
         assert old.find(make_hash(77)) == []

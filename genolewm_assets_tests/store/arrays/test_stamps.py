@@ -12,13 +12,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Inp
 from genolewm_assets.store import compute_fingerprint, read_stamped, validate_fingerprint
 from genolewm_assets.store.arrays import stamps as stamps_module
 from genolewm_assets.store.arrays.keys import FINGERPRINT, validate_sources
-from genolewm_assets.store.arrays.stamps import (
-    RowStamp,
-    changed_files,
-    stamp_file,
-    stamp_files,
-    write_stamps,
-)
+from genolewm_assets.store.arrays.stamps import RowStamp, changed_files, stamp_file, stamp_files, write_stamps
 from genolewm_assets.store.artefacts.manifest import check_file_path
 from genolewm_assets.store.artefacts.published import list_files
 from genolewm_assets_tests.worlds.store.array_stores import CONFIG
@@ -173,8 +167,7 @@ def test_a_file_written_a_moment_ago_is_not_known_by_its_time(tmp_path: Path, re
     path.write_bytes(b"trace")
     known = {"a.hid": stamp_file(path)}
     assert known["a.hid"].mtime_ns is None
-    status = path.stat()
-    write_old(path, b"TRACE", mtime_ns=status.st_mtime_ns)
+    write_old(path, b"TRACE", mtime_ns=path.stat().st_mtime_ns)
     assert list(changed_files({"a.hid": path}, known)) == ["a.hid"]
 
 

@@ -117,9 +117,7 @@ def _retouch(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES)
-def test_damage_is_found_and_named_and_the_remedy_is_a_rebuild(
-    root: Root, damage: Callable[[Path], object], message: str
-) -> None:
+def test_damage_is_found_and_the_remedy_is_to_build(root: Root, damage: Callable[[Path], object], message: str) -> None:
     damage(build(root, make_plan()).directory)
     with pytest.raises((CorruptResourceError, MissingResourceError), match=message) as raised:
         open_input(root, ARTEFACT, LOCATION)
@@ -199,9 +197,7 @@ def test_what_a_dead_builder_left_is_continued(folder: Path, owner: LeaseOwner, 
     assert continued(folder) == owner.token, "and again, when the next one gave up"
 
 
-def test_what_one_that_may_be_alive_works_on_is_neither_continued_nor_swept_until_it_is_silent_for_a_day(
-    folder: Path,
-) -> None:
+def test_what_may_be_worked_on_is_neither_continued_nor_swept_until_it_is_silent_for_a_day(folder: Path) -> None:
     owner = foreign_owner()
     works = [work_of(folder, owner), work_of(folder, owner, "build.01234567")]
     record = write_record(folder, owner, silent_s=61)

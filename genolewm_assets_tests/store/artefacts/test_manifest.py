@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.store.artefacts.check_result import CheckResult, stating_compared
-from genolewm_assets.store.artefacts.manifest import (
-    FileEntry,
-    InputRef,
-    Manifest,
-    parse_manifest,
-    read_manifest,
-)
+from genolewm_assets.store.artefacts.manifest import FileEntry, InputRef, Manifest, parse_manifest, read_manifest
 from genolewm_assets.store.files.canonical_json import canonical_json
 from genolewm_assets_tests.rows import each_row
 

@@ -70,9 +70,7 @@ MISSING: dict[str, tuple[Refusals, str]] = {
 
 
 @pytest.mark.parametrize(("refusals", "message"), MISSING.values(), ids=MISSING)
-def test_what_a_file_system_lacks_is_said_and_nothing_is_left_on_it(
-    tmp_path: Path, refusals: Refusals, message: str
-) -> None:
+def test_what_a_file_system_lacks_is_said_and_nothing_stays(tmp_path: Path, refusals: Refusals, message: str) -> None:
     said, left = on_refusing_disk(tmp_path, refusals, check_file_system)
     assert said.startswith(f"RootError: {tmp_path / 'disk'}: the file system here cannot hold a root or a cache: no ")
     assert message in said
@@ -154,9 +152,7 @@ def test_a_refused_call_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-def test_a_failing_disk_is_not_taken_for_a_lesser_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
-) -> None:
+def test_a_failing_disk_is_no_lesser_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int) -> None:
     monkeypatch.setattr(*_refused(call), refuse(code))
     with pytest.raises(OSError, match=os.strerror(code)) as raised:
         check_file_system(tmp_path)

@@ -115,8 +115,7 @@ def test_an_input_rebuilt_since_makes_its_consumer_stale_not_corrupt(root: Root)
 
 def test_two_releases_of_one_partition_are_both_current(root: Root) -> None:
     old = build(root, make_plan(location="gnomad/3.0/chr21", code_version="3.0"))
-    new = build(root, make_plan())
-    build_windows(root, old, new)
+    build_windows(root, old, build(root, make_plan()))
     assert verify_root(root) == []
 
 
@@ -168,9 +167,7 @@ def _other_file(path: Path) -> None:
         (_other_file, FindingKind.CORRUPT),
     ],
 )
-def test_what_does_not_show_the_file_it_is_named_for_is_found(
-    root: Root, put: Callable[[Path], object], kind: FindingKind
-) -> None:
+def test_what_does_not_show_its_file_is_found(root: Root, put: Callable[[Path], object], kind: FindingKind) -> None:
     for release in "QR":
         plan = make_plan(
             location=f"clinvar/{release}/shard", artefact=ArtefactId("clinvar/shard", release), surface=True

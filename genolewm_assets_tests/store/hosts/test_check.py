@@ -95,9 +95,7 @@ def test_locks_of_one_machine_only(
 @pytest.mark.parametrize(
     ("name", "never"), [("a new name", True), ("appended bytes", False), ("the renewal of a lock", False)]
 )
-def test_a_change_that_is_seen_late_or_never(
-    root: Root, monkeypatch: pytest.MonkeyPatch, name: str, *, never: bool
-) -> None:
+def test_a_change_is_seen_late_or_never(root: Root, monkeypatch: pytest.MonkeyPatch, name: str, *, never: bool) -> None:
     real, first = sees, dict[Path, float]()
 
     def see(each: str, folder: Path) -> bool:
@@ -149,6 +147,30 @@ def test_only_names_that_are_new_are_read(tmp_path: Path) -> None:
 def test_times_that_differ_too_much(root: Root, monkeypatch: pytest.MonkeyPatch, skew: str, point: str) -> None:
     monkeypatch.setattr(hosts, skew, -3600.0)
     assert faults(both(root.path)) == {point: "failed"}
+
+
+class Ahead:
+    """A run whose partner states another time of its clock and of its file."""
+
+    def __init__(self, clock_s: float, stamp_s: float) -> None:
+        self._ahead = clock_s, stamp_s
+
+    def say(self, said: list[float] | None) -> list[float] | None:
+        return said and [mine + ahead for mine, ahead in zip(said, self._ahead, strict=True)]
+
+
+def test_times_are_apart_in_seconds_whoever_is_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts.time, "time", lambda: 1_000.0)
+    verdicts = {
+        (1.5, 4.0): [("", "1.5 s apart"), ("", "4.0 s apart")],
+        (3.0, 60.0): [("failed", "3.0 s apart"), ("failed", "60.0 s apart")],
+        # The partner may have spoken a second ago.
+        (-2.5, -4.0): [("", "1.5 s apart"), ("", "4.0 s apart")],
+        (-4.0, -60.0): [("failed", "3.0 s apart"), ("failed", "60.0 s apart")],
+    }
+    for ahead, expected in verdicts.items():
+        found = hosts._compare_clocks(Ahead(*ahead), tmp_path)  # type: ignore[arg-type]
+        assert [each[:2] for each in found.values()] == expected, ahead
 
 
 def test_alone_it_says_so(root: Root) -> None:

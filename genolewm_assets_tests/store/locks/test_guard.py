@@ -21,12 +21,7 @@ from genolewm_assets.store.locks.lease import GUARD, WriterLease, is_held
 from genolewm_assets.store.locks.processes import boot_id, is_running, is_same_process, pid_namespace, started_ticks
 from genolewm_assets.store.locks.record import RECORD, LeaseOwner, read_owner
 from genolewm_assets_tests.faults.killing import outcome, start
-from genolewm_assets_tests.worlds.store.leases import (
-    check_busy,
-    check_free,
-    lease_of,
-    write_record,
-)
+from genolewm_assets_tests.worlds.store.leases import check_busy, check_free, lease_of, write_record
 
 
 def test_one_alone_or_several_that_look(tmp_path: Path) -> None:
@@ -108,9 +103,7 @@ def test_a_lock_file_that_was_removed_locks_nothing(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("code", sorted(NO_LOCKS))
-def test_a_file_system_without_locks_is_said_to_be_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_a_file_system_without_locks_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def refuse(descriptor: int, kind: int) -> None:
         raise OSError(code, os.strerror(code))
 
@@ -169,9 +162,7 @@ def test_a_name_with_blanks_and_parentheses_is_read_past(tmp_path: Path) -> None
         process.wait()
 
 
-def test_a_process_that_is_hidden_counts_as_there(
-    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hidden_process_counts_as_there(child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     def hide(self: Path, *args: object, **kwargs: object) -> str:
         raise FileNotFoundError(2, "No such file or directory", str(self))
 

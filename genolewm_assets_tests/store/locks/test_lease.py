@@ -184,9 +184,7 @@ def test_a_record_from_the_future_grows_old_from_now_on(folder: Path) -> None:
     assert not is_held(folder)
 
 
-def test_an_owner_renews_its_record_and_tries_again_where_that_fails(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_owner_renews_its_record_and_tries_again_on_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused: list[int] = []
     real = os.utime
 
@@ -234,9 +232,7 @@ def test_a_lock_whose_files_were_removed_is_lost(folder: Path) -> None:
     assert not folder.exists()
 
 
-def test_one_that_was_passed_over_gives_up_its_claim_on_its_directories_when_it_releases(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_one_that_was_passed_over_gives_up_its_directories_when_it_releases(folder: Path, tmp_path: Path) -> None:
     with holding(folder, tmp_path, before=pretend_elsewhere) as child:
         silence(folder / RECORD, 61)
         with lease_of(folder).acquire(0):

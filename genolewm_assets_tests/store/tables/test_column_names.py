@@ -3,7 +3,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from genolewm_assets.store.tables.column_names import find_misspelt
+from genolewm_assets.store.tables.outside_columns import find_misspelt
 from genolewm_assets_tests.rows import each_row
 
 KNOWN = ("record_id", "sequence", "taxonomy", "chrom", "start", "end", "strand")

@@ -30,9 +30,7 @@ NAN, HUGE = float("nan"), 2**64 - 1
         (pa.array([0, 1.0, 2.5, 3]).slice(1, 2), WHOLE, [1, Unreadable("2.5")]),
     ],
 )
-def test_a_column_is_read_from_each_type_that_programs_write(
-    column: pa.Array, wanted: Wanted, values: list[object]
-) -> None:
+def test_a_column_is_read_of_each_type_that_is_written(column: pa.Array, wanted: Wanted, values: list[object]) -> None:
     read = read_column(column, wanted)
     assert read == values
     assert [type(value) for value in read] == [type(value) for value in values]

@@ -12,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
 from genolewm_assets.store.tables import parquet
 from genolewm_assets.store.tables.parquet import cast_table, choose_encodings, read_table, write_table, write_tables
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.windows.reference.schema import GENOME_CONTIGS
 
 
 def contigs(first: int, number: int) -> pa.Table:

@@ -14,13 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.store.tables import rows_at_fault
-from genolewm_assets.store.tables.columns import (
-    list_column,
-    number_column,
-    numbers_of,
-    repeated_text,
-    text_column,
-)
+from genolewm_assets.store.tables.columns import list_column, number_column, numbers_of, repeated_text, text_column
 from genolewm_assets.store.tables.parquet import write_table
 from genolewm_assets.store.tables.schema import TableSchema, check_schema, column, not_run
 from genolewm_assets.variants.schema import REJECTS

@@ -44,12 +44,7 @@ def c_string(name: str, number: int, text: str) -> TagBytes:
 
 
 def write_abif(
-    tags: Iterable[TagBytes],
-    *,
-    scrambled: bool = False,
-    version: int = 101,
-    before: bytes = b"",
-    between: bytes = b"",
+    tags: Iterable[TagBytes], *, scrambled: bool = False, version: int = 101, before: bytes = b"", between: bytes = b""
 ) -> bytes:
     """Return the bytes of a file.
 

@@ -9,30 +9,26 @@ from typing import Any
 import pyarrow as pa
 
 from genolewm_assets.audit import LeakKind
+from genolewm_assets.edits.allele_index import AlleleIndex
+from genolewm_assets.edits.held_sequences import HeldSequences
+from genolewm_assets.edits.placed_edits import EditPlace
+from genolewm_assets.edits.rules import EditRules
+from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import RelEdit, Variant, reverse_complement_edit, trim_alleles
-from genolewm_assets.lewm.edits.allele_index import AlleleIndex
-from genolewm_assets.lewm.edits.held_sequences import HeldSequences
-from genolewm_assets.lewm.edits.placed_edits import EditPlace
-from genolewm_assets.lewm.edits.rules import EditRules
-from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.holdouts.alleles import (
-    find_newly_labelled,
-    list_in_genes,
-    list_in_intervals,
-    list_newly_labelled,
-)
-from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.holdouts.schema import VariantOrigin
-from genolewm_assets.lewm.package_build.split import find_regions
-from genolewm_assets.lewm.training import opening
-from genolewm_assets.lewm.training.split import read_split
+from genolewm_assets.holdouts.alleles import find_newly_labelled, list_in_genes, list_in_intervals, list_newly_labelled
+from genolewm_assets.holdouts.index import HoldoutIndex
+from genolewm_assets.holdouts.schema import VariantOrigin
+from genolewm_assets.package_build.split import find_regions
+from genolewm_assets.training import opening
+from genolewm_assets.training.opening import read_split
 from genolewm_assets.variants import allele_spans
+from genolewm_assets_tests.referees.sampling import rules_by_bases
 from genolewm_assets_tests.referees.sampling.plain_batches import PlainBatchSampler
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
 from genolewm_assets_tests.worlds.lewm.filtered_world import GENE_A, RUN_END, deletion, normal_text
 from genolewm_assets_tests.worlds.lewm.mutants import BUILD, HOLDOUTS, Mutant, all_of, exchange, nothing
 
-_EDITS, _READER = "genolewm_assets.lewm.edits", "genolewm_assets.lewm.training.dataset.read_split"
+_EDITS, _READER = "genolewm_assets.edits", "genolewm_assets.training.dataset.read_split"
 
 _NEWLY, _LIST_NEW, _IN_INTERVALS, _IN_GENES = find_newly_labelled, list_newly_labelled, list_in_intervals, list_in_genes
 _CONTAINS, _REGIONS, _READ = AlleleIndex.contains, find_regions, read_split
@@ -165,7 +161,7 @@ def _stream() -> Iterator[Mutant]:
         ("contexts of one strand", one_strand, unplaced),
         (
             "contexts without the bases around an edit",
-            exchange(f"{rules}.around", lambda bases, start, end: bases[start:end]),
+            exchange(f"{rules_by_bases.__name__}.around", lambda bases, start, end: bases[start:end]),
             unplaced,
         ),
     ):

@@ -18,6 +18,14 @@ _CLNSIG = {
     "VUS": "Uncertain_significance",
     "OTHER": "not_provided",
 }
+#: By review stars.
+_CLNREVSTAT = (
+    "no_assertion_criteria_provided",
+    "criteria_provided,_single_submitter",
+    "criteria_provided,_multiple_submitters,_no_conflicts",
+    "reviewed_by_expert_panel",
+    "practice_guideline",
+)
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,8 @@ def make_audited_world(folder: Path, **changes: object) -> AuditedWorld:
     vcf = folder / "clinvar.vcf.gz"
     with gzip.open(vcf, "wt") as out:
         out.write("##fileformat=VCFv4.1\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n")
-        # The world numbers the alleles of each contig from 1; the classes of a number are the same on all of them.
-        for row in world.clinvar("chr17").to_pylist():
+        for row in (row for contig in world.LENGTHS for row in world.clinvar(contig).to_pylist()):
             columns = (row["chrom"][3:], row["pos"], row["clinvar_id"], row["ref"], row["alt"], ".", ".")
-            out.write("\t".join(map(str, columns)) + f"\tCLNSIG={_CLNSIG[row['label']]}\n")
+            info = f"CLNSIG={_CLNSIG[row['label']]};CLNREVSTAT={_CLNREVSTAT[row['stars']]}"
+            out.write("\t".join(map(str, columns)) + f"\t{info}\n")
     return AuditedWorld(package, fasta, vcf)

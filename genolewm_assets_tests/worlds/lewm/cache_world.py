@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.states.pooling import block_count
+from genolewm_assets.states.pooling import block_count
 from genolewm_assets.store import ArrayStoreWriter, compute_fingerprint, compute_key
 from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders import EncoderIdentity, state_config, write_states
 from genolewm_assets.encoders.identity import StateEncoder
-from genolewm_assets.lewm.package_build.plan import PackageSources
-from genolewm_assets.lewm.packages.schema import CacheRef
-from genolewm_assets.lewm.states.pooling import block_count
+from genolewm_assets.package_build.sources import PackageSources
+from genolewm_assets.packages.schema import CacheRef
+from genolewm_assets.states.pooling import block_count
 from genolewm_assets.store import ArrayStoreWriter, compute_fingerprint, compute_key
 from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build

@@ -17,19 +17,19 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.genome import Contig, ContigSet, WindowProfile, genome_digest, reverse_complement
-from genolewm_assets.lewm.corpus.placement import CorpusPlacer
-from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.lewm.corpus.windows import CorpusLedger, CorpusParams, build_corpus_windows
-from genolewm_assets.lewm.holdouts import HoldoutPolicy, SequenceInputs, build_holdouts
-from genolewm_assets.lewm.holdouts.build import HoldoutInputs
-from genolewm_assets.lewm.package_build.plan import PackageSources
-from genolewm_assets.lewm.packages.mix import POSSIBLE, PackageMix
-from genolewm_assets.lewm.windows.table import build_window_table
+from genolewm_assets.holdouts import HoldoutPolicy, SequenceInputs, build_holdouts
+from genolewm_assets.holdouts.build import HoldoutInputs
+from genolewm_assets.package_build.sources import PackageSources
+from genolewm_assets.packages.mix import POSSIBLE, PackageMix
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.variants import AlleleNormaliser, NormalAllele
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.windows.corpus.placement import CorpusPlacer
+from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
+from genolewm_assets.windows.corpus.windows import CorpusLedger, CorpusParams, build_corpus_windows
+from genolewm_assets.windows.reference.table import build_window_table
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm.holdout_world import genome
 from genolewm_assets_tests.worlds.lewm.package_world import RELEASE, other_base, publish, simulate, table
@@ -292,9 +292,8 @@ POLICY = HoldoutPolicy(
 
 def build_package(inputs: Inputs, folder: Path, patch: pytest.MonkeyPatch, *, similarity: bool) -> Path:
     """Build holdouts and package; ``similarity``: whether windows are compared with held-out sequence."""
-    patch.setattr("genolewm_assets.lewm.package_build.writer.check_package", lambda *_, **__: ())
+    patch.setattr("genolewm_assets.package_build.writer.check_package", lambda *_, **__: ())
     # Figures for the card; no filter depends on them.
-    patch.setattr("genolewm_assets.lewm.package_build.epoch.MADE_VISITS", 16)
     gnomad, clinvar, corpus = _gnomad(), _clinvar(at_t0=False), _corpus()
     with FastaReader(inputs.fasta, CONTIGS) as reader:
         # In parts, of which gene A is more than one.

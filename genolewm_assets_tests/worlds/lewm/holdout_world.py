@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import Contig, ContigSet, WindowProfile
-from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
-from genolewm_assets.lewm.holdouts.alleles import CLINVAR_COLUMNS
-from genolewm_assets.lewm.holdouts.build import HoldoutInputs
-from genolewm_assets.lewm.holdouts.corpus import CORPUS_COLUMNS
-from genolewm_assets.lewm.windows.schema import GENOME_CONTIGS
+from genolewm_assets.holdouts.alleles import CLINVAR_COLUMNS
+from genolewm_assets.holdouts.build import HoldoutInputs
+from genolewm_assets.holdouts.corpus import CORPUS_COLUMNS
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
+from genolewm_assets.windows.reference.schema import GENOME_CONTIGS
 
 Row = dict[str, object]
 

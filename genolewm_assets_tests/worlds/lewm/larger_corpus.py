@@ -9,15 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from genolewm_assets.edits.rules import SamplingRules
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.edits.rules import SamplingRules
-from genolewm_assets.lewm.packages.mix import Shares
-from genolewm_assets.lewm.packages.reader import Package
-from genolewm_assets.lewm.training.mix import WindowAlleles, plan_epoch
-from genolewm_assets.lewm.training.opening import open_stream
-from genolewm_assets.lewm.training.schedule import WindowSchedule
-from genolewm_assets.lewm.training.split import read_split
-from genolewm_assets.lewm.training.stream import StreamSettings, Visits
+from genolewm_assets.packages.epoch_plan import WindowAlleles, plan_epoch
+from genolewm_assets.packages.mix import Shares
+from genolewm_assets.packages.reader import Package
+from genolewm_assets.training.opening import open_stream, read_split
+from genolewm_assets.training.schedule import WindowSchedule
+from genolewm_assets.training.stream import StreamSettings, Visits
 from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from genolewm_assets.genome import Split
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES
-from genolewm_assets.lewm.mapped.split import MappedSplit
-from genolewm_assets.lewm.mapped.windows import MappedWindows
-from genolewm_assets.lewm.mapped.writer import SplitWriter
+from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES
+from genolewm_assets.memory_mapped.split import MappedSplit
+from genolewm_assets.memory_mapped.windows import MappedWindows
+from genolewm_assets.memory_mapped.writer import SplitWriter
 
 
 def map_windows(folder: Path, batches: Sequence[pa.RecordBatch]) -> MappedWindows:

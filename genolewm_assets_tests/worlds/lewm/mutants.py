@@ -16,7 +16,7 @@ from genolewm_assets.audit import LeakKind
 Patch: TypeAlias = pytest.MonkeyPatch
 Mutate: TypeAlias = Callable[[Patch], None]
 
-HOLDOUTS, BUILD = "genolewm_assets.lewm.holdouts", "genolewm_assets.lewm.package_build"
+HOLDOUTS, BUILD = "genolewm_assets.holdouts", "genolewm_assets.package_build"
 #: Tuples that are drawn where the stream leaks.
 STREAM_TUPLES = 3_000
 

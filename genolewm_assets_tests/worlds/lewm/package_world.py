@@ -11,14 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.genome import Contig, WindowProfile, genome_digest, reverse_complement
-from genolewm_assets.lewm.corpus.windows import CORPUS_WINDOWS
-from genolewm_assets.lewm.holdouts.policy import HoldoutPolicy
-from genolewm_assets.lewm.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_HAPLOTYPES, HOLDOUT_INTERVALS
-from genolewm_assets.lewm.package_build.plan import PackageSources
-from genolewm_assets.lewm.package_build.writer import write_package
-from genolewm_assets.lewm.packages.mix import POSSIBLE, SOURCE_MIX, PackageMix
-from genolewm_assets.lewm.packages.schema import CacheRef
-from genolewm_assets.lewm.windows.table import build_window_table
+from genolewm_assets.holdouts.policy import HoldoutPolicy
+from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_HAPLOTYPES, HOLDOUT_INTERVALS
+from genolewm_assets.package_build.sources import PackageSources
+from genolewm_assets.package_build.writer import write_package
+from genolewm_assets.packages.mix import POSSIBLE, SOURCE_MIX, PackageMix
+from genolewm_assets.packages.schema import CacheRef
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.artefacts.manifest import FileEntry, Manifest
@@ -26,6 +24,9 @@ from genolewm_assets.store.artefacts.published import ArtefactId, Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.generations import publish_generation
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
+from genolewm_assets.windows.reference.table import build_window_table
+from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
 PROFILE = WindowProfile("tiny", window_bp=1_200, stride_bp=800, margin_bp=96)
 LENGTHS = {"chr17": 30_000, "chr20": 12_000, "chr21": 12_000}
@@ -230,14 +231,16 @@ def make_caches(root: Root, sources: PackageSources) -> tuple[CacheRef, ...]:
 
 
 def publish(root: Root, sources: PackageSources) -> Published:
-    """Build a package as the asset graph does."""
+    """Build a package as the asset graph does, and record that it passed its audit."""
 
     def write(work: Path) -> BuildReport:
         return write_package(work, sources)
 
     location = f"packages/{sources.release}/sample"
     artefact = ArtefactId("packages/split", sources.release)
-    return build(root, BuildPlan(artefact, location, "1", {"sources": "tiny"}, (), write))
+    published = build(root, BuildPlan(artefact, location, "1", {"sources": "tiny"}, (), write))
+    record_audit(root.path, sources.release, published.manifest.sha256)
+    return published
 
 
 def failed(checks: Sequence[CheckResult]) -> set[str]:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from genolewm_assets.lewm.packages.audits import AUDIT_ASSET, NO_LEAK_FOUND, PLANTED_LEAKS_FOUND, audit_location
+from genolewm_assets.packages.audits import (
+    AUDIT_ASSET,
+    IS_CONCLUSIVE,
+    NO_LEAK_FOUND,
+    PLANTED_LEAKS_FOUND,
+    audit_location,
+)
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildRejectedError, BuildReport, build
 from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.artefacts.manifest import InputRef
@@ -20,7 +26,10 @@ def record_audit(root: Path, release: str, manifest_sha256: str, *, passed: bool
         (work / "report.json").write_text("{}\n")
         rows = [] if passed else [{"kind": "held_sequence", "what": "reference chr17:0"}]
         return BuildReport(
-            checks=(CheckResult(NO_LEAK_FOUND, passed, {}, rows), CheckResult(PLANTED_LEAKS_FOUND, passed=True))
+            checks=(
+                CheckResult(NO_LEAK_FOUND, passed, {}, rows),
+                *(CheckResult(name, passed=True) for name in (PLANTED_LEAKS_FOUND, IS_CONCLUSIVE)),
+            )
         )
 
     plan = BuildPlan(

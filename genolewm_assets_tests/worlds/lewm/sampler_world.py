@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from genolewm_assets.edits import AlleleIndex, EditSource, HeldSequences, WindowRecord
 from genolewm_assets.genome import Variant, normalise
-from genolewm_assets.lewm.edits import AlleleIndex, EditSource, HeldSequences, WindowRecord
-from genolewm_assets.lewm.package_build.contexts import context_tables
+from genolewm_assets.package_build.rows import context_tables
 from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 from genolewm_assets_tests.worlds.lewm.stream_world import as_batch, make_window, no_alleles, simulate_reference
 

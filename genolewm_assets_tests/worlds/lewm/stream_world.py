@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from genolewm_assets.edits.draws import DrawKey
+from genolewm_assets.edits.rules import EDIT_SOURCE_CODES, EditSource
+from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import Variant, normalise, reverse_complement
-from genolewm_assets.lewm.edits.draws import DrawKey
-from genolewm_assets.lewm.edits.sources import EDIT_SOURCE_CODES, EditSource
-from genolewm_assets.lewm.edits.windows import WindowRecord
-from genolewm_assets.lewm.packages.schema import PACKAGE_WINDOWS
-from genolewm_assets.lewm.training.mix import WindowAlleles
-from genolewm_assets.lewm.training.schedule import EditMix
+from genolewm_assets.packages.epoch_plan import WindowAlleles
+from genolewm_assets.packages.schema import PACKAGE_WINDOWS
+from genolewm_assets.training.schedule import EditCycle
 
 WINDOW_BP, MARGIN_BP = 3_072, 256
 CONTIG = "chr17"
@@ -141,7 +141,7 @@ class MemoryStates:
 
 def sources_of(mix: str = "exact", n_slots: int = 8) -> list[EditSource]:
     """Return the sources of the first slots of a named mix."""
-    cycle = EditMix.named(mix).cycle
+    cycle = EditCycle.named(mix, 1).cycle
     return [cycle[slot % len(cycle)] for slot in range(n_slots)]
 
 

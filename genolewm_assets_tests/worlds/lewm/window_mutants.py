@@ -12,19 +12,19 @@ import pyarrow.compute as pc
 
 from genolewm_assets.audit import LeakKind
 from genolewm_assets.genome import intervals
-from genolewm_assets.lewm.corpus.placement import CorpusPlacer, Verdict
-from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.lewm.holdouts.corpus import hold_out_corpus
-from genolewm_assets.lewm.holdouts.held_intervals import hold_genes
-from genolewm_assets.lewm.holdouts.index import HoldoutIndex
-from genolewm_assets.lewm.holdouts.similar import Query, corpus_queries
-from genolewm_assets.lewm.package_build import plan, split
+from genolewm_assets.holdouts.corpus import hold_out_corpus
+from genolewm_assets.holdouts.held_intervals import hold_genes
+from genolewm_assets.holdouts.index import HoldoutIndex
+from genolewm_assets.holdouts.similar import Query, corpus_queries
+from genolewm_assets.package_build import plan, split
 from genolewm_assets.sources.similarity import held_part, search
+from genolewm_assets.windows.corpus.placement import CorpusPlacer, Verdict
+from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets_tests.worlds.lewm.filtered_world import CONTIGS, GENE_A, PROFILE
 from genolewm_assets_tests.worlds.lewm.mutants import BUILD, HOLDOUTS, Mutant, Mutate, all_of, exchange, nothing
 
 _MARGIN_BP = PROFILE.margin_bp
-_CORPUS, _SIMILARITY = "genolewm_assets.lewm.corpus", search.__name__
+_CORPUS, _SIMILARITY = "genolewm_assets.windows.corpus", search.__name__
 _NEVER = 10**6
 
 _COMPARE, _CORPUS_QUERIES, _CORPUS_ROWS = search.compare, corpus_queries, hold_out_corpus

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from genolewm_assets.genome import Contig, ContigSet, WindowProfile, reverse_complement
-from genolewm_assets.lewm.corpus.placement import Placement, PlacementHow
-from genolewm_assets.lewm.corpus.records import CorpusRecord, CorpusSource
+from genolewm_assets.windows.corpus.placement import Placement, PlacementHow
+from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
 
 SMALL = WindowProfile("small", window_bp=1_200, stride_bp=600, margin_bp=60)
 CONTIGS = ContigSet(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pysam
 
-from genolewm_assets.sources.files.compression import BGZF_END
+from genolewm_assets.sources.files.local import BGZF_END
 
 Chunk = tuple[int, int]
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from genolewm_assets.store import (
-    is_complete,
-)
+from genolewm_assets.store import is_complete
 from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, open_writer, values, write_rows
 
 ROWS = 19  # commits at 8, 16 and 19

@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from genolewm_assets.forensic import (
-    MemmapCacheWriter,
-    PreprocessedProfile,
-)
+from genolewm_assets.forensic import MemmapCacheWriter, PreprocessedProfile
 from genolewm_assets.store import read_stamped
 from genolewm_assets_tests.worlds.store.array_caches import write_source
 

@@ -27,7 +27,7 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.defs.status import RELEASE_ENTRIES, read_release_table, release_metadata
 from genolewm_assets.errors import GenoLeWMError, MissingResourceError
-from genolewm_assets.lewm.packages import (
+from genolewm_assets.packages import (
     CARD,
     Move,
     find_current,
@@ -70,7 +70,7 @@ POSTED = ("clinvar_added", "clinvar_removed", "clinvar_reclassified", "bench_lab
 #: Code that opens the package in use: for training, and to read its tables.
 _OPEN = """```python
 from genolewm_assets.lewm import GenoLeWMDataset; dataset = GenoLeWMDataset.current({root!r}, seed=0)
-from genolewm_assets.lewm.packages.pointer import open_current; package = open_current({root!r})
+from genolewm_assets.packages.pointer import open_current; package = open_current({root!r})
 ```"""
 
 

@@ -20,8 +20,11 @@ from genolewm_assets.defs.runtime import (
 from genolewm_assets.encoders import spread
 from genolewm_assets.errors import ConfigurationError, counted
 from genolewm_assets.genome import TOKEN_BP
-from genolewm_assets.lewm.freezing import FROZEN_CHECKS, write_frozen
-from genolewm_assets.lewm.frozen import (
+from genolewm_assets.packages import open_package, read_latest, read_package_info
+from genolewm_assets.progress import Progress
+from genolewm_assets.store.artefacts import BuildReport, Published
+from genolewm_assets.training import FROZEN_CHECKS, stated_options, write_frozen
+from genolewm_assets.training.precomputed_epochs import (
     FROZEN,
     FROZEN_ROWS,
     FrozenEpochs,
@@ -29,10 +32,6 @@ from genolewm_assets.lewm.frozen import (
     frozen_config,
     frozen_location,
 )
-from genolewm_assets.lewm.packages import open_package, read_latest, read_package_info
-from genolewm_assets.lewm.training import stated_options
-from genolewm_assets.progress import Progress
-from genolewm_assets.store.artefacts import BuildReport, Published
 
 #: Rows of which the figures of the UI are made.
 _SAMPLED_ROWS = 64
@@ -56,7 +55,7 @@ def plan_frozen(workspace: Workspace, key: str, progress: Progress) -> Plan:
     def write(work: Path) -> BuildReport:
         return write_frozen(
             work,
-            open_package(split.directory, cache_root=workspace.root.path),
+            open_package(split.directory, cache_root=workspace.root.path, allow_unaudited=True),
             workspace.load_encoder(configured_device(), **configured_batch()),
             epochs=epochs,
             sources={str(split.artefact): split.manifest.sha256},

@@ -4,8 +4,6 @@
 
     <root>/packages/reports/<move>.md      the report, Markdown with embedded pictures
     <root>/packages/reports/<move>.json    its figures, and a SHA-256 of both; absent where something was not compared
-
-Not here: its text (``display.package_report``).
 """
 
 from __future__ import annotations
@@ -19,21 +17,13 @@ from typing import TYPE_CHECKING
 from genolewm_assets.defs.assets import count_changes
 from genolewm_assets.defs.runtime import Workspace
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.lewm.packages import (
-    CURRENT_FILE,
-    REPORTS,
-    Move,
-    PackageRef,
-    compare_packages,
-    folder_of,
-    open_tables,
-)
+from genolewm_assets.packages import CURRENT_FILE, REPORTS, Move, PackageRef, compare_packages, folder_of, open_tables
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.files import canonical_json, naming, read_document, read_record, write_atomic
 
 if TYPE_CHECKING:
     from genolewm_assets.defs.display import MoveFacts
-    from genolewm_assets.lewm.packages import Package
+    from genolewm_assets.packages import Package
 
 #: Raised when the same packages give another report.
 REPORT_VERSION = "1"
@@ -93,7 +83,7 @@ def _open(workspace: Workspace, ref: PackageRef) -> Package:
     folder = folder_of(
         workspace.root.path, ref, named_by=CURRENT_FILE, remedy="Materialise packages/split for its release"
     )
-    return open_tables(folder, contents="sizes")
+    return open_tables(folder, contents="sizes", allow_unaudited=True)
 
 
 def _reason(error: Exception) -> str:

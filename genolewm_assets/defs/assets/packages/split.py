@@ -33,9 +33,9 @@ from genolewm_assets.defs.runtime import (
     reference_opener,
 )
 from genolewm_assets.genome import EVALUATION, Bases, Holdout, Split
-from genolewm_assets.lewm.holdouts import describe_temporal
-from genolewm_assets.lewm.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
-from genolewm_assets.lewm.packages import (
+from genolewm_assets.holdouts import describe_temporal
+from genolewm_assets.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
+from genolewm_assets.packages import (
     CARD,
     PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
@@ -63,10 +63,7 @@ from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import ALLELE_KEY
 
 #: Meaning of the entries of the dataset card.
-CARD_ENTRIES = {
-    "card": "the dataset card of the package",
-    "card_yaml": "its head, which the Hugging Face Hub reads",
-}
+CARD_ENTRIES = {"card": "the dataset card of the package", "card_yaml": "its head, which the Hugging Face Hub reads"}
 
 
 def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
@@ -165,28 +162,28 @@ def _versions(workspace: Workspace, release: str) -> dict[str, str]:
 
 
 def describe_package(published: Published) -> dict[str, dg.MetadataValue]:
-    """Return the metadata of a package: rows, splits, what a simulated epoch serves, card."""
+    """Return the metadata of a package: rows, splits, what an epoch is planned to serve, card."""
     from genolewm_assets.defs.display import draw_composition, draw_shares
 
     info = read_package_info(published.directory)
     assert info.epoch is not None
     declared = info.mix.declared if isinstance(info.mix.declared, Shares) else info.mix.wanted
-    served = info.epoch.served
+    planned = info.epoch.planned
     panels, parts = _splits(info)
     return {
         **describe_published(published, rows=sum(split.windows for split in info.splits.values())),
         **plotted(
             **{f"{name}_windows": split.windows for name, split in info.splits.items()},
             **{f"{name}_alleles": split.variants for name, split in info.splits.items()},
-            distance_from_mix=declared.farthest(served),
-            distance_from_rfc_0006=SPECIFICATION.farthest(as_specified(served)),
+            distance_from_mix=declared.farthest(planned),
+            distance_from_rfc_0006=SPECIFICATION.farthest(as_specified(planned)),
             unseen_windows=sum(one.unseen for one in info.epoch.visits.values()),
         ),
         "temporal": dg.MetadataValue.text(describe_temporal(info.policy, info.release)),
         "knowledge": dg.MetadataValue.text(str(info.knowledge)),
         "splits": draw_composition(panels, title=f"Splits of release {info.release}", parts=parts),
-        "source_mix": draw_shares(declared.windows, served.windows, what="Origins"),
-        "edit_mix": draw_shares(declared.edits, served.edits, what="Sources of edits"),
+        "source_mix": draw_shares(declared.windows, planned.windows, what="Origins"),
+        "edit_mix": draw_shares(declared.edits, planned.edits, what="Sources of edits"),
         **describe_card(published.file(CARD).read_text()),
     }
 
@@ -235,8 +232,8 @@ packages_split = GatedAsset(
     One row per window of the training, validation or test split of a release, with its sequence.
 
     Trainers open a package and papers cite it. A package is immutable and contains windows, alleles, holdouts, the
-    mapped form that trainers read, and a card; it refers to the cached states. Separate code checks that its training
-    split contains nothing held out.
+    mapped form that trainers read, and a card; it refers to the cached states. `packages/audit` looks in it for
+    anything held out.
     """,
     kinds={"parquet", "huggingface"},
     code_version="8",
@@ -290,12 +287,12 @@ packages_split = GatedAsset(
     plan=plan_package,
     entries={
         "*_windows, *_alleles": "rows of each split",
-        "distance_from_mix": "greatest difference of a share served in a simulated epoch from the declared one, 0 to 1",
+        "distance_from_mix": "greatest difference of a planned share of an epoch from the declared one, 0 to 1",
         "distance_from_rfc_0006": "the same from the shares of RFC-0006, 0 to 1",
-        "unseen_windows": "training windows that the simulated epoch does not show",
+        "unseen_windows": "training windows that the first epoch does not show",
         "temporal": "releases T0 and T1 of the temporal holdout, and why T0 is the one",
         "knowledge": "release whose ClinVar labels training uses: `newest` is the package's, `T0` the earlier one",
-        "splits, source_mix, edit_mix": "the splits, and shares served and declared of origins and of edits",
+        "splits, source_mix, edit_mix": "the splits, and shares planned and declared of origins and of edits",
         **CARD_ENTRIES,
     },
     describe=describe_package,

@@ -1,7 +1,6 @@
 """Builds as Slurm jobs: settings, commands, states of jobs, the Pipes client that follows one, and what a job tells.
 
-Here: code that knows Slurm and Dagster Pipes. Not here: which builds are jobs (``runtime.job_builds``), and the program
-that a job runs (``defs.slurm_job``).
+Not here: which builds are jobs (``runtime.job_builds``), and the program that a job runs (``defs.slurm_job``).
 """
 
 import lazy_loader

@@ -1,7 +1,4 @@
-"""The folder of one job on the shared root: context, messages and output, read while the job writes them.
-
-A job that starts without its folder ends at once, so that removing the folder disarms a job that was given up.
-"""
+"""The folder of one job on the shared root: context, messages and output; a job that starts without it ends at once."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ _SCRIPT = '#!/bin/sh\nexec "$@"\n'
 
 
 class Tail:
-    """Reads what was added to a file; it is opened anew each time, as NFS shows what others wrote only then.
+    """Reads what was added to a file, opened anew each time because NFS shows what others wrote only then.
 
-    With ``is_text``, the file has no zero byte of its own: NFS shows zeros in the place of what has not arrived yet.
+    With ``is_text``, zeros are what has not arrived yet.
     """
 
     def __init__(self, path: Path, take: Callable[[str], None], *, is_text: bool = False) -> None:
@@ -47,7 +44,7 @@ class Tail:
 class FileMessageReader(dg.PipesMessageReader):
     """Reads the messages of a job from a file, whole lines only, whenever it is asked to.
 
-    ``dg.PipesFileMessageReader`` looks at the file 100 times a second and takes the first half of a line for a line.
+    ``dg.PipesFileMessageReader`` looks at the file 100 times a second and takes half a line for a line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -98,15 +95,7 @@ class FileMessageReader(dg.PipesMessageReader):
 
 
 class JobFolder:
-    """Paths of one job.
-
-    Attributes
-    ----------
-    output
-        What the job prints.
-    script
-        The batch script, which executes its arguments.
-    """
+    """Paths of one job: its context, messages, output and batch script."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,7 +1,4 @@
-"""What a job tells besides its log, as one Pipes message: how its build ended, or why it failed.
-
-An error crosses as its class and facts, so that the step raises the error that a build in its own process would.
-"""
+"""What a job tells besides its log, as one Pipes message: how its build ended, or the class and facts of its error."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What ``scontrol`` says of a job, and what each state of Slurm means: only one of them can be a success.
 
-States are those of ``squeue(1)`` of Slurm 22.05 to 25.05, section "Job state codes", under the names that
-``scontrol show job`` prints.
+States are those of ``squeue(1)`` of Slurm 22.05 to 25.05, section "Job state codes".
 """
 
 from __future__ import annotations

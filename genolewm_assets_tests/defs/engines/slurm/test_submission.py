@@ -48,9 +48,7 @@ def test_a_job_that_slurm_refuses_is_a_wrong_setting(cluster: Cluster, said: str
         ("", "", 0),
     ],
 )
-def test_a_job_of_which_nobody_knows_whether_it_was_submitted_is_looked_for(
-    cluster: Cluster, out: str, err: str, status: int
-) -> None:
+def test_a_job_that_may_have_been_submitted_is_looked_for(cluster: Cluster, out: str, err: str, status: int) -> None:
     cluster.answer("sbatch", out, err, status)
     cluster.answer("squeue", "5|run=0\n7|run=1\nx|run=1\n")
     told, _ = cluster.run(cluster.finishes, lambda: cluster.says("COMPLETED"))

@@ -1,0 +1,78 @@
+"""Recognise held-out alleles by the bases that they make. Not here: by their place (``allele_index``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from genolewm_assets.edits.held_kmers import LEAST_WORDS, HeldKmers
+
+#: Bits per key, at least, of the table that answers most queries at once.
+_KEY_BITS = 16
+
+
+class HeldSequences:
+    """The 31-mers, of either strand, that held-out alleles make and that the reference at their place lacks.
+
+    They are read from ``packages.PACKAGE_CONTEXTS``. A 31-mer takes 10 to 12 bytes, an SNV up to 372; while they are
+    read, up to twice that is in use.
+    """
+
+    __slots__ = ("table",)
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        from genolewm_assets.edits.kmer_kernels import keep_different, write_new_keys, write_seeds
+
+        parts: list[NDArray[np.uint64]] = []
+        for batch in batches:
+            (alt_at, alt_text), (ref_at, ref_text) = (_haplotypes(batch, allele) for allele in ("alt", "ref"))
+            room = np.empty(alt_text.size, dtype=np.uint64)
+            parts.append(room[: write_new_keys(alt_at, alt_text, ref_at, ref_text, room)].copy())
+        keys = _joined(parts)
+        keys.sort()
+        # resize gives the memory of repeated keys back; no other array refers to it.
+        keys.resize(keep_different(keys), refcheck=False)
+        n_words = max(LEAST_WORDS, 1 << (_KEY_BITS * len(keys) // 64).bit_length())
+        self.table = HeldKmers.of(keys, np.zeros(n_words, dtype=np.uint64))
+        write_seeds(keys, self.table.shift, self.table.seeds)
+
+    @classmethod
+    def of_table(cls, table: HeldKmers) -> Self:
+        """Return the 31-mers of a :attr:`table`, whose arrays may be maps of files."""
+        held = cls.__new__(cls)
+        held.table = table
+        return held
+
+    def __len__(self) -> int:
+        """Return the number of different 31-mers, of which one and its reverse complement count once."""
+        return len(self.table.keys)
+
+    def __contains__(self, bases: str) -> bool:
+        """Tell whether upper-case bases contain one of the 31-mers, on either strand; N parts independent texts."""
+        from genolewm_assets.edits.kmer_kernels import has_key
+
+        return bool(has_key(np.frombuffer(bases.encode(), np.uint8), self.table))
+
+
+def _haplotypes(batch: pa.RecordBatch, allele: str) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """Return one allele of each row with the bases around it, in Arrow's layout: offsets and bytes of the texts."""
+    joined = pc.binary_join_element_wise(batch["left_context"], batch[allele], batch["right_context"], "")
+    _, offsets, text = joined.buffers()
+    at = np.frombuffer(offsets, dtype=np.int32, count=len(joined) + 1, offset=4 * joined.offset)
+    return at, np.frombuffer(text, dtype=np.uint8) if text is not None else np.zeros(0, np.uint8)
+
+
+def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Join arrays, freeing each once it is copied."""
+    joined = np.empty(sum(map(len, parts)), dtype=np.uint64)
+    end = len(joined)
+    while parts:
+        part = parts.pop()
+        joined[end - len(part) : end] = part
+        end -= len(part)
+    return joined

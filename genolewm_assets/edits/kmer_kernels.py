@@ -1,0 +1,243 @@
+"""Compiled loops over the 31-mers that alleles make. Import inside functions only: importing numba is slow.
+
+A key stands for a 31-mer and its reverse complement; one with a byte other than A, C, G and T has no key.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from genolewm_assets.edits.compiling import kernel, prefetch
+from genolewm_assets.edits.held_kmers import HeldKmers
+from genolewm_assets.own_caches import compiled
+
+#: Bases of a k-mer, and of a seed. A k-mer has ``K - SEED + 1`` seeds, so it has exactly one of those that begin at
+#: every such place of a text.
+K, SEED = 31, 16
+_STEP = K - SEED + 1
+
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int32]
+Keys = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
+
+#: Code of every byte: A 0, C 1, G 2, T 3, any other 4. A look-up is faster than branches that cannot be predicted.
+_CODES = np.full(256, 4, dtype=np.uint64)
+_CODES[np.frombuffer(b"ACGT", dtype=np.uint8)] = np.arange(4)
+
+
+_TOP = np.uint64(2 * (K - 1))
+_MASK = np.uint64((1 << 2 * K) - 1)
+_SEED_MASK = np.uint64((1 << 2 * SEED) - 1)
+_FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(31)
+#: ``_FACTOR`` times this is 1, modulo 2**64.
+_INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
+_SIX = np.uint64(63)
+
+
+@kernel
+def _mix(kmer: np.uint64) -> np.uint64:
+    """Return a different number for every 31-mer, with even leading bits."""
+    return (kmer ^ (kmer >> _HALF)) * _FACTOR
+
+
+@compiled(nogil=True)
+def write_keys(text: Bytes, keys: Keys) -> int:
+    """Write the key of every 31-mer of a text to ``keys``, of room ``len(text) - 30``, and return their number."""
+    forward, backward, run, n = np.uint64(0), np.uint64(0), 0, 0
+    for letter in text:
+        code = _CODES[letter]
+        if code > 3:
+            run = 0
+            continue
+        forward = ((forward << np.uint64(2)) | code) & _MASK
+        backward = (backward >> np.uint64(2)) | ((np.uint64(3) - code) << _TOP)
+        run += 1
+        if run >= K:
+            keys[n] = _mix(min(forward, backward))
+            n += 1
+    return n
+
+
+@compiled(nogil=True)
+def write_new_keys(alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: Bytes, keys: Keys) -> int:
+    """Write the keys of 31-mers that haplotypes have and their reference lacks, and return their number."""
+    n, longest = 0, 1
+    for row in range(ref_at.size - 1):
+        longest = max(longest, ref_at[row + 1] - ref_at[row])
+    known = np.empty(longest, dtype=np.uint64)
+    for row in range(alt_at.size - 1):
+        n_known = write_keys(ref_text[ref_at[row] : ref_at[row + 1]], known)
+        there = np.sort(known[:n_known])
+        n_made = write_keys(alt_text[alt_at[row] : alt_at[row + 1]], keys[n:])
+        kept = n
+        for at in range(n, n + n_made):
+            found = np.searchsorted(there, keys[at])
+            if found == there.size or there[found] != keys[at]:
+                keys[kept] = keys[at]
+                kept += 1
+        n = kept
+    return n
+
+
+@compiled(nogil=True)
+def keep_different(keys: Keys) -> int:
+    """Move the different keys of a sorted array to its front; return their number."""
+    n = 0
+    for at in range(keys.size):
+        if n == 0 or keys[at] != keys[n - 1]:
+            keys[n] = keys[at]
+            n += 1
+    return n
+
+
+@compiled(nogil=True)
+def unmix(key: np.uint64) -> np.uint64:
+    """Return the 31-mer of a key."""
+    mixed = key * _INVERSE
+    return mixed ^ (mixed >> _HALF) ^ (mixed >> (_HALF + _HALF))
+
+
+@kernel
+def _two_bits(key: np.uint64) -> np.uint64:
+    """Return two bits of a word, which the middle of a key names."""
+    # The middle of a product depends on all bits of its factors.
+    return (np.uint64(1) << (key >> np.uint64(26) & _SIX)) | (np.uint64(1) << (key >> np.uint64(20) & _SIX))
+
+
+@kernel
+def _seed_bits(forward: np.uint64, backward: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the mixed key of a seed, whose leading bits name a word, and the two bits of the seed in it."""
+    key = _mix(min(forward, backward))
+    return key, _two_bits(key)
+
+
+@compiled(nogil=True)
+def write_seeds(keys: Keys, shift: np.uint64, seeds: Keys) -> None:
+    """Set two bits in one word for every seed, of either strand, of the 31-mers of some keys; ``seeds`` begins with 0.
+
+    The word is the one that the leading bits of a seed's key name; a key has ``shift`` bits behind these.
+    """
+    for key in keys:
+        kmer = unmix(key)
+        for at in range(_STEP):
+            forward, backward, left = (kmer >> np.uint64(2 * at)) & _SEED_MASK, np.uint64(0), kmer >> np.uint64(2 * at)
+            for _ in range(SEED):
+                backward = (backward << np.uint64(2)) | (np.uint64(3) - (left & np.uint64(3)))
+                left >>= np.uint64(2)
+            own, bits = _seed_bits(forward, backward)
+            seeds[np.int64(own >> shift)] |= bits
+
+
+@compiled(nogil=True)
+def has_key(text: Bytes, table: HeldKmers) -> bool:
+    """Tell whether a 31-mer of a text has one of the keys of a table."""
+    if text.size < K:
+        return False
+    own = np.empty(text.size - K + 1, dtype=np.uint64)
+    n, at = write_keys(text, own), 0
+    while at < n and not _is_key(own[at], table):
+        at += 1
+    return at < n
+
+
+@kernel
+def has_key_of_codes(codes: Bytes, table: HeldKmers) -> bool:
+    """Tell whether codes, A 0 to T 3, have a key of a table; one seed in 16 bases is looked up, then the key."""
+    for at in range(_STEP - 1, codes.size - SEED + 1, _STEP):
+        if _is_seed(codes, at, table) and _has_key_around(codes, at, table):
+            return True
+    return False
+
+
+@compiled(nogil=True)
+def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: HeldKmers, marks: Marks) -> None:
+    """Mark the rows whose bases have one of the keys of a table.
+
+    ``packed``: uint8: four bases a byte, the first in the lowest bits; A 0 to T 3. ``first``, ``n_bases``: int64, shape
+    (n,): first byte of each row, and its bases. ``marks``: bool, shape (n,).
+    """
+    codes = np.empty(n_bases.max() if n_bases.size else 0, dtype=np.uint8)
+    for row in range(first.size):
+        for at in range(n_bases[row]):
+            codes[at] = packed[first[row] + (at >> 2)] >> np.uint8(2 * (at & 3)) & np.uint8(3)
+        marks[row] = has_key_of_codes(codes[: n_bases[row]], table)
+
+
+@kernel
+def _has_key_around(codes: Bytes, seed_at: int, table: HeldKmers) -> bool:
+    """Tell whether a 31-mer that has the seed at a place, one of the table's, has one of its keys."""
+    low, high = seed_at, seed_at
+    while low > max(0, seed_at - _STEP + 1) and _is_seed(codes, low - 1, table):
+        low -= 1
+    while high < min(codes.size - SEED, seed_at + _STEP - 1) and _is_seed(codes, high + 1, table):
+        high += 1
+    for first in range(low, high - _STEP + 2):
+        forward, backward = np.uint64(0), np.uint64(0)
+        for place in range(K):
+            code = np.uint64(codes[first + place])
+            forward = (forward << np.uint64(2)) | code
+            backward = (backward >> np.uint64(2)) | ((np.uint64(3) - code) << _TOP)
+        if _is_key(_mix(min(forward, backward)), table):
+            return True
+    return False
+
+
+@kernel
+def _is_seed(codes: Bytes, at: int, table: HeldKmers) -> bool:
+    """Tell whether the bases at a place are, as far as the bits tell, a seed of a 31-mer of the table."""
+    key, bits = _seed_at(codes, at)
+    return table.seeds[np.int64(key >> table.shift)] & bits == bits
+
+
+@kernel
+def note_seeds(codes: Bytes, table: HeldKmers, notes: Keys, n: int) -> int:
+    """Note the seeds that :func:`has_key_of_codes` looks up behind n others, and begin to load their words.
+
+    Result: number of seeds noted; more than the rows of ``notes``, uint64 of shape (n, 2), if not all have room.
+    """
+    for at in range(_STEP - 1, codes.size - SEED + 1, _STEP):
+        if n < notes.shape[0]:
+            key, bits = _seed_at(codes, at)
+            word = np.int64(key >> table.shift)
+            notes[n, 0], notes[n, 1] = word, bits
+            prefetch(table.seeds, word)
+        n += 1
+    return n
+
+
+@kernel
+def has_noted(table: HeldKmers, notes: Keys, n: int) -> bool:
+    """Tell whether one of n noted seeds is one of the table's, as far as the bits tell; true if not all had room."""
+    if n > notes.shape[0]:
+        return True
+    for row in range(n):
+        bits = notes[row, 1]
+        if table.seeds[np.int64(notes[row, 0])] & bits == bits:
+            return True
+    return False
+
+
+@kernel
+def _seed_at(codes: Bytes, at: int) -> tuple[np.uint64, np.uint64]:
+    forward, backward = np.uint64(0), np.uint64(0)
+    own = codes[at : at + SEED]
+    for place in range(SEED):
+        code = np.uint64(own[place])
+        forward |= code << np.uint64(2 * (SEED - 1 - place))
+        backward |= (np.uint64(3) - code) << np.uint64(2 * place)
+    return _seed_bits(forward, backward)
+
+
+@kernel
+def _is_key(key: np.uint64, table: HeldKmers) -> bool:
+    low, high = 0, table.keys.size
+    while low < high:
+        middle = (low + high) >> 1
+        if table.keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low < table.keys.size and table.keys[low] == key

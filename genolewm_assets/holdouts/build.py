@@ -1,0 +1,311 @@
+"""Build the five holdout tables and their counts. Not here: comparison of sequences (``sources.similarity``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.genome import (
+    EVALUATION,
+    GRCH38,
+    NO_INTERVALS,
+    PROFILES,
+    Bases,
+    ContigSet,
+    Holdout,
+    WindowProfile,
+    meets,
+)
+from genolewm_assets.holdouts.alleles import count_new_labels, list_in_genes, list_in_intervals, list_newly_labelled
+from genolewm_assets.holdouts.corpus import CONCLUSIVE_SHARE, assembled_shares, hold_out_corpus
+from genolewm_assets.holdouts.gene_components import GeneComponents, find_gene_components
+from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
+from genolewm_assets.holdouts.held_intervals import (
+    HeldIntervals,
+    hold_blocks,
+    hold_contigs,
+    hold_genes,
+    keep_intervals,
+    merge_intervals,
+)
+from genolewm_assets.holdouts.phased import PhasedGenotypes
+from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
+from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, AlleleReason, CorpusReason, VariantOrigin
+from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles
+from genolewm_assets.holdouts.similar import (
+    Query,
+    SimilaritySearch,
+    corpus_keys,
+    corpus_queries,
+    list_similar,
+    reference_queries,
+    similar_corpus_rows,
+)
+from genolewm_assets.variants import Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceInputs:
+    """What is compared with held-out sequence, and how.
+
+    ``bases`` returns the bases of a contig, and ``corpus`` tables or batches of the corpus windows with
+    ``similar.SEQUENCE_COLUMNS``, each time from the start.
+    """
+
+    search: SimilaritySearch
+    bases: Callable[[str], Bases]
+    corpus: Callable[[], Iterable[pa.Table]]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldoutInputs:
+    """Inputs of the holdouts.
+
+    Attributes
+    ----------
+    contigs
+        Contigs of the genome.
+    genome
+        Schema ``GENOME_CONTIGS``.
+    windows
+        Window index by linear contig; columns start and end are read. Alleles of other contigs are not used.
+    gnomad
+        Common alleles by contig; the columns of ``ALLELE_KEY`` are read.
+    clinvar
+        Alleles of the package's ClinVar release by contig; the columns ``alleles.CLINVAR_COLUMNS`` are read.
+    clinvar_earlier
+        Alleles of the earlier release of the temporal holdout by contig, with the same columns; None without a temporal
+        holdout.
+    corpus
+        Tables or batches of corpus windows, the same in every iteration; the columns ``corpus.CORPUS_COLUMNS`` are
+        read.
+    profile
+        Size and margin of the windows.
+    phased
+        Phased genotypes of the alleles of ``gnomad`` by contig. On contigs without an entry, blocks are formed by
+        proximity.
+    sequences
+        Windows to compare with held-out sequence; None: windows are held out by place and by allele only.
+    before
+        What an earlier release of the root holds out; it stays held out.
+    """
+
+    contigs: ContigSet
+    genome: pa.Table
+    windows: Mapping[str, pa.Table]
+    gnomad: Mapping[str, pa.Table]
+    clinvar: Mapping[str, pa.Table]
+    clinvar_earlier: Mapping[str, pa.Table] | None = None
+    corpus: Iterable[pa.Table] = ()
+    profile: WindowProfile = PROFILES["default"]
+    phased: Mapping[str, PhasedGenotypes] = field(default_factory=dict)
+    sequences: SequenceInputs | None = None
+    before: EarlierSides = NOTHING_BEFORE
+
+    @property
+    def footprint_bp(self) -> int:
+        """Length of a window's footprint in bases: ``window_bp + margin_bp``."""
+        return self.profile.window_bp + self.profile.margin_bp
+
+    def footprints(self) -> dict[str, tuple[Int64s, Int64s]]:
+        """Return starts and ends of all footprints by contig, each int64, shape (n_windows,), 0-based half-open."""
+        return {
+            contig: (table["start"].to_numpy(), table["end"].to_numpy() + self.profile.margin_bp)
+            for contig, table in self.windows.items()
+        }
+
+    def on_windows(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """Return those tables whose contig has windows, by contig."""
+        return {contig: table for contig, table in tables.items() if contig in self.windows}
+
+
+@dataclass(frozen=True, slots=True)
+class HoldoutTables:
+    """The five holdout tables, each sorted by its key, and their counts."""
+
+    intervals: pa.Table
+    alleles: pa.Table
+    corpus: pa.Table
+    similar: pa.Table
+    haplotypes: pa.Table
+    counts: Mapping[str, int]
+
+
+def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTables:
+    """Build the holdout tables.
+
+    Raises
+    ------
+    UnknownContigError
+        If the policy names a contig that neither the genome nor GRCh38 has.
+    ConfigurationError
+        If no ClinVar allele names a gene of the policy, or the policy has a temporal holdout and the inputs lack the
+        earlier release.
+    """
+    if policy.temporal is not None and inputs.clinvar_earlier is None:
+        raise ConfigurationError(
+            "holdouts.temporal", "the earlier release is missing", expected=f"ClinVar {policy.temporal[0]}", got="-"
+        )
+    policy = policy.canonical(inputs.contigs)
+    clinvar = inputs.on_windows(inputs.clinvar)
+    earlier = None if policy.temporal is None else inputs.on_windows(inputs.clinvar_earlier or {})
+    components = find_gene_components([*clinvar.values(), *(earlier or {}).values()], reach_bp=inputs.footprint_bp)
+    counts = Counter({"gene_components": len(components), f"temporal.{policy.temporal_rule}": 1})
+    blocks = _choose_blocks(inputs, policy, counts)
+    held_intervals = _hold_intervals(inputs, policy, components, blocks)
+    held = held_intervals.merged()
+    shares = assembled_shares(inputs.genome, sorted({contig for level in held.values() for contig in level}))
+    counts.update({f"assembled_per_million.{contig}": int(share * 1e6) for contig, share in shares.items()})
+    corpus = hold_out_corpus(
+        _counted(inputs.corpus, counts),
+        held,
+        inconclusive={contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE},
+        margin_bp=inputs.profile.margin_bp,
+    )
+    similar = _find_similar(inputs, held_intervals, corpus, counts)
+    by_key = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
+    corpus = pa.concat_tables([corpus, similar_corpus_rows(similar)]).sort_by(by_key).combine_chunks()
+    parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
+    if earlier is not None:
+        roles = inputs.before.of_units()
+        parts.append(list_newly_labelled(clinvar, earlier, held_intervals, components, policy, kept=roles))
+        counts.update(count_new_labels(clinvar, earlier))
+    order = [(name, "ascending") for name in HOLDOUT_ALLELES.key]
+    intervals = held_intervals.to_table()
+    alleles = pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts]).combine_chunks()
+    alleles = keep_alleles(alleles, clinvar, inputs.before, intervals).sort_by(order).combine_chunks()
+    if inputs.before.release:
+        counts.update(count_moves(_own_alleles(inputs, clinvar, components, policy), clinvar, inputs.before))
+    counts.update(count_windows(intervals, inputs.footprints()))
+    counts.update(count_rows(intervals, alleles, corpus))
+    of_blocks = {b.unit: b.role for contig in inputs.windows for b in held_intervals.of(Holdout.HAPLOTYPES, contig)}
+    haplotypes = list_haplotypes(blocks, of_blocks, inputs.gnomad, inputs.phased)
+    return HoldoutTables(intervals, alleles, corpus, similar, haplotypes, dict(sorted(counts.items())))
+
+
+def _choose_blocks(inputs: HoldoutInputs, policy: HoldoutPolicy, counts: Counter[str]) -> list[HaplotypeBlock]:
+    """Return the haplotype blocks to hold out; count all blocks, and the common alleles with phased genotypes."""
+    blocks: list[HaplotypeBlock] = []
+    for contig, table in inputs.on_windows(inputs.gnomad).items():
+        carried = inputs.phased.get(contig)
+        known = 0 if carried is None else int(np.count_nonzero(carried.known))
+        counts.update({"common_alleles.phased": known, "common_alleles.not_phased": table.num_rows - known})
+        blocks += find_blocks(table, link_bp=policy.link_bp, max_block_bp=policy.max_block_bp, carried=carried)
+    chosen, exhausted = choose_blocks(
+        blocks,
+        {block.id: policy.draw("block", block.id) for block in blocks},
+        inputs.footprints(),
+        fraction=policy.haplotype_fraction,
+        tolerance=HAPLOTYPE_TOLERANCE,
+        max_blocks=policy.haplotype_max_blocks,
+        first=inputs.before.of_units(),
+    )
+    counts.update(
+        {
+            "haplotype_blocks": len(blocks),
+            "haplotype_blocks.phased": sum(block.phased for block in blocks),
+            "haplotype_blocks.held_out": len(chosen),
+            "haplotype_blocks.at_most": int(policy.haplotype_max_blocks * len(blocks)),
+            "haplotype_blocks.used_up": int(exhausted),
+        }
+    )
+    return chosen
+
+
+def _hold_intervals(
+    inputs: HoldoutInputs, policy: HoldoutPolicy, components: GeneComponents, blocks: Sequence[HaplotypeBlock]
+) -> HeldIntervals:
+    """Return all held-out intervals."""
+    lengths = {contig.name: contig.length for contigs in (GRCH38, inputs.contigs) for contig in contigs}
+    before, larger = inputs.before, hold_contigs(policy, lengths)
+    larger += hold_genes(policy, components, lengths, inputs.profile.window_bp, before)
+    held = [*larger, *hold_blocks(policy, blocks, HeldIntervals(larger), before.of_units())]
+    return HeldIntervals([*held, *keep_intervals(held, before.intervals)])
+
+
+def _own_alleles(
+    inputs: HoldoutInputs, clinvar: Mapping[str, pa.Table], components: GeneComponents, policy: HoldoutPolicy
+) -> pa.Table:
+    """Return the alleles that the release would hold out if no earlier one had held out any."""
+    alone = replace(inputs, before=NOTHING_BEFORE)
+    intervals = _hold_intervals(alone, policy, components, _choose_blocks(alone, policy, Counter()))
+    return pa.concat_tables([HOLDOUT_ALLELES.empty(), *_list_alleles(alone, clinvar, intervals, components, policy)])
+
+
+def _list_alleles(
+    inputs: HoldoutInputs,
+    clinvar: Mapping[str, pa.Table],
+    intervals: HeldIntervals,
+    components: GeneComponents,
+    policy: HoldoutPolicy,
+) -> Iterator[pa.Table]:
+    """Yield the alleles of any source and class in held-out intervals, schema ``HOLDOUT_ALLELES``."""
+    for contig, table in inputs.on_windows(inputs.gnomad).items():
+        for holdout in (Holdout.CHR, Holdout.CLINVAR, Holdout.HAPLOTYPES):
+            yield list_in_intervals(table, VariantOrigin.GNOMAD, contig, holdout, intervals)
+    for contig, table in clinvar.items():
+        yield list_in_genes(table, contig, intervals, components, min_stars=policy.min_stars)
+        for holdout in (Holdout.CHR, Holdout.HAPLOTYPES):
+            yield list_in_intervals(table, VariantOrigin.CLINVAR, contig, holdout, intervals)
+
+
+def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, placed: pa.Table, counts: Counter[str]) -> pa.Table:
+    """List (``HOLDOUT_SIMILAR``) and count windows, not excluded by place, that are similar to held-out sequence."""
+    given, held = inputs.sequences, merge_intervals(intervals.to_table())
+
+    def queries(given: SequenceInputs) -> Iterator[Query]:
+        yield from reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
+        yield from corpus_queries(given.corpus(), placed)
+
+    found = iter(()) if given is None else given.search(held, lambda: queries(given))
+    similar, reasons = list_similar(found, intervals.merged())
+    counts.update(reasons)
+    return similar
+
+
+def _counted(corpus: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Table]:
+    for table in corpus:
+        counts["corpus_windows"] += table.num_rows
+        yield table
+
+
+def count_windows(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> Counter[str]:
+    """Count the windows that the intervals of each holdout, and of each of its roles, exclude from training."""
+    counts: Counter[str] = Counter()
+    for holdout in Holdout:
+        ours = intervals.filter(pc.equal(intervals["holdout"], holdout))
+        counts[f"windows.{holdout}"] = _count_overlapping(ours, footprints)
+        for role in EVALUATION:
+            with_role = ours.filter(pc.equal(ours["role"], role))
+            counts[f"windows.{holdout}.{role}"] = _count_overlapping(with_role, footprints)
+    counts["windows"] = sum(len(start) for start, _ in footprints.values())
+    counts["windows.held_out"] = _count_overlapping(intervals, footprints)
+    return counts
+
+
+def count_rows(intervals: pa.Table, alleles: pa.Table, corpus: pa.Table) -> Counter[str]:
+    """Count units, alleles and corpus windows by holdout and role or reason, zeros included."""
+    counts: Counter[str] = Counter()
+    for holdout in Holdout:
+        for role in EVALUATION:
+            ours = pc.and_(pc.equal(intervals["holdout"], holdout), pc.equal(intervals["role"], role))
+            counts[f"units.{holdout}.{role}"] = len(pc.unique(intervals["unit"].filter(ours)))
+        for noun, table, reasons in (("alleles", alleles, AlleleReason), ("corpus_windows", corpus, CorpusReason)):
+            found = Counter(table["reason"].filter(pc.equal(table["holdout"], holdout)).to_pylist())
+            counts.update({f"{noun}.{holdout}.{reason}": found[reason] for reason in reasons})
+    counts["corpus_windows.held_out"] = len(pc.unique(corpus_keys(corpus)))
+    return counts
+
+
+def _count_overlapping(intervals: pa.Table, footprints: Mapping[str, tuple[Int64s, Int64s]]) -> int:
+    merged = merge_intervals(intervals)
+    return sum(
+        int(np.count_nonzero(meets(merged.get(contig, NO_INTERVALS), start, end)))
+        for contig, (start, end) in footprints.items()
+    )

@@ -1,0 +1,249 @@
+"""Find blocks of nearby common alleles, choose the blocks to hold out, and list their haplotypes.
+
+Without genotypes a block has alleles that one haplotype may carry (proximity block); with phased genotypes, alleles
+that one haplotype does carry (phased block). An allele without a phased genotype is never in a phased block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.errors import InputError
+from genolewm_assets.genome import Interval, Split, connect
+from genolewm_assets.holdouts.phased import PhasedGenotypes
+from genolewm_assets.holdouts.schema import HOLDOUT_HAPLOTYPES
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
+
+_Cut: TypeAlias = Callable[[Int64s], Iterator[Int64s]]
+
+
+@dataclass(frozen=True, slots=True)
+class HaplotypeBlock:
+    """Nearby common alleles at two or more positions; ``span``, 0-based half-open, has all their reference bases."""
+
+    id: str
+    span: Interval
+    alleles: tuple[int, ...]
+    phased: bool = False
+
+
+def find_blocks(
+    table: pa.Table, *, link_bp: int, max_block_bp: int, carried: PhasedGenotypes | None = None
+) -> list[HaplotypeBlock]:
+    """Group the alleles of a contig, at most ``link_bp`` apart, by single linkage into blocks sorted by first allele.
+
+    Of alleles with a phased genotype (``carried``) those are linked that one haplotype carries; the others are linked
+    among themselves. An allele that would make a block longer than ``max_block_bp`` begins the next; a block has two or
+    more positions.
+    """
+    start, end = allele_spans(table)
+    _check_alleles(table, start, carried)
+    known = np.zeros(len(start), dtype=bool) if carried is None else carried.known
+    cut = partial(_cut, start=start, end=end, max_block_bp=max_block_bp)
+    groups = list(_groups_by_distance(np.flatnonzero(~known), start, link_bp, cut))
+    if carried is not None:
+        groups += _groups_by_haplotype(np.flatnonzero(known), start, link_bp, cut, carried)
+    spread = sorted((rows for rows in groups if start[rows[0]] != start[rows[-1]]), key=lambda rows: int(rows[0]))
+    first = table.take(pa.array([int(rows[0]) for rows in spread], pa.int64()))
+    ids = [":".join(map(str, row)) for row in zip(*(first[name].to_pylist() for name in ALLELE_KEY), strict=True)]
+    contigs = first["chrom"].to_pylist()
+    return [
+        HaplotypeBlock(
+            name,
+            Interval(contig, int(start[rows[0]]), int(end[rows].max())),
+            tuple(rows.tolist()),
+            bool(known[rows[0]]),
+        )
+        for name, contig, rows in zip(ids, contigs, spread, strict=True)
+    ]
+
+
+def choose_blocks(
+    blocks: Iterable[HaplotypeBlock],
+    draws: Mapping[str, int],
+    footprints: Mapping[str, tuple[Int64s, Int64s]],
+    *,
+    fraction: float,
+    tolerance: float,
+    max_blocks: float,
+    first: Collection[str] = (),
+) -> tuple[list[HaplotypeBlock], bool]:
+    """Choose blocks by hash until they exclude a given share of the windows; tell also whether too few are left.
+
+    A block that would raise the share above ``fraction + tolerance`` is skipped. Where the share ``max_blocks`` of all
+    blocks is not enough, as many are chosen by the windows that each excludes, phased blocks first, if that comes
+    nearer.
+    """
+    usable = (block for block in blocks if block.span.contig in footprints)
+    ranked = sorted(usable, key=lambda block: (block.id not in first, not block.phased, draws[block.id], block.id))
+    limit, windows = int(max_blocks * len(ranked)), _RemovedWindows(footprints, fraction, tolerance)
+    chosen: list[HaplotypeBlock] = []
+    for block in ranked:
+        if windows.are_enough or len(chosen) == limit:
+            break
+        if windows.remove(block):
+            chosen.append(block)
+    if windows.are_enough or len(chosen) < limit:
+        return chosen, not windows.are_enough
+    # So few blocks are not enough: as many that exclude more windows each come nearer to the target.
+    largest, more = _choose_largest(ranked, limit, _RemovedWindows(footprints, fraction, tolerance))
+    return (largest if more.count > windows.count else chosen), not max(windows.are_enough, more.are_enough)
+
+
+class _RemovedWindows:
+    """Windows that the chosen blocks exclude from training."""
+
+    def __init__(self, footprints: Mapping[str, tuple[Int64s, Int64s]], fraction: float, tolerance: float) -> None:
+        self._footprints = footprints
+        self._removed = {contig: np.zeros(len(start), dtype=bool) for contig, (start, _) in footprints.items()}
+        total = sum(map(len, self._removed.values()))
+        self._target, self._most = fraction * total, (fraction + tolerance) * total
+        self.count = 0
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether the target share is reached."""
+        return self.count >= self._target
+
+    def gain(self, block: HaplotypeBlock) -> int:
+        """Return how many more windows a block excludes."""
+        return int(np.count_nonzero(~self._met(block)))
+
+    def remove(self, block: HaplotypeBlock) -> bool:
+        """Exclude the windows of a block unless they are too many; return whether they are excluded."""
+        gain = self.gain(block)
+        if self.count + gain > self._most:
+            return False
+        self._met(block)[:] = True
+        self.count += gain
+        return True
+
+    def _met(self, block: HaplotypeBlock) -> Bools:
+        start, end = self._footprints[block.span.contig]
+        low = np.searchsorted(end, block.span.start, side="right")
+        high = np.searchsorted(start, block.span.end, side="left")
+        return self._removed[block.span.contig][low:high]
+
+
+def _choose_largest(
+    ranked: Sequence[HaplotypeBlock], limit: int, windows: _RemovedWindows
+) -> tuple[list[HaplotypeBlock], _RemovedWindows]:
+    """Choose at most ``limit`` blocks: phased ones first, then that with the most further windows, then by rank."""
+    chosen: list[HaplotypeBlock] = []
+    queue = [(not block.phased, -windows.gain(block), rank) for rank, block in enumerate(ranked)]
+    heapify(queue)
+    while queue and not windows.are_enough and len(chosen) < limit:
+        by_distance, stated, rank = heappop(queue)
+        gain = -windows.gain(ranked[rank])
+        if gain != stated:
+            # Blocks chosen since have taken some of its windows.
+            heappush(queue, (by_distance, gain, rank))
+        elif windows.remove(ranked[rank]):
+            chosen.append(ranked[rank])
+    return chosen, windows
+
+
+def _check_alleles(table: pa.Table, start: Int64s, carried: PhasedGenotypes | None) -> None:
+    if (start[1:] < start[:-1]).any() or len(pc.unique(table["chrom"])) > 1:
+        raise InputError(
+            "common alleles", "not sorted by position on one contig", remedy="Pass the shard of one contig"
+        )
+    if carried is not None and len(carried) != len(start):
+        expected, got = f"{len(start)} alleles", f"{len(carried)}"
+        raise InputError("phased genotypes", "shape does not match the alleles", expected=expected, got=got)
+
+
+def _groups_by_distance(rows: Int64s, start: Int64s, link_bp: int, cut: _Cut) -> Iterator[Int64s]:
+    """Yield the rows of each group; one begins where the previous allele is more than ``link_bp`` away, or at a cut."""
+    for chain in np.split(rows, np.flatnonzero(np.diff(start[rows]) > link_bp) + 1):
+        # Neighbours of a chain are linked, so every piece of it is linked without the others.
+        yield from cut(chain)
+
+
+def _groups_by_haplotype(
+    rows: Int64s, start: Int64s, link_bp: int, cut: _Cut, carried: PhasedGenotypes
+) -> Iterator[Int64s]:
+    """Yield the rows of each group; alleles at most ``link_bp`` apart that one haplotype carries are linked."""
+    links = _haplotype_links(rows, start, link_bp, carried)
+    pieces = [piece for group in _components(rows, links) for piece in cut(group)]
+    number = np.zeros(len(start), dtype=np.int64)
+    for index, piece in enumerate(pieces):
+        number[piece] = index
+    # A link between two pieces is cut, and with it whatever was linked through it alone.
+    yield from _components(rows, [(one, other) for one, other in links if number[one] == number[other]])
+
+
+def _haplotype_links(rows: Int64s, start: Int64s, link_bp: int, carried: PhasedGenotypes) -> list[tuple[int, int]]:
+    links: list[tuple[int, int]] = []
+    for step in range(1, len(rows)):
+        ones, others = rows[:-step], rows[step:]
+        near = np.flatnonzero(start[others] - start[ones] <= link_bp)
+        if not near.size:
+            break
+        together = near[carried.are_together(ones[near], others[near])]
+        links += zip(ones[together].tolist(), others[together].tolist(), strict=True)
+    return links
+
+
+def _components(rows: Int64s, links: Iterable[tuple[int, int]]) -> Iterator[Int64s]:
+    """Yield the rows of each connected component, ascending; a row without a link is a component of its own."""
+    if not rows.size:
+        return
+    group = connect(links)
+    label = np.array([group.get(row, row) for row in rows.tolist()], dtype=np.int64)
+    order = np.argsort(label, kind="stable")
+    yield from np.split(rows[order], np.flatnonzero(np.diff(label[order])) + 1)
+
+
+def _cut(rows: Int64s, start: Int64s, end: Int64s, max_block_bp: int) -> Iterator[Int64s]:
+    """Cut a group of alleles before each allele that would make the block longer than ``max_block_bp``."""
+    while rows.size:
+        beyond = np.flatnonzero(end[rows] > start[rows[0]] + max_block_bp)
+        # A single allele longer than max_block_bp forms a part of its own.
+        size = max(1, int(beyond[0])) if beyond.size else len(rows)
+        yield rows[:size]
+        rows = rows[size:]
+
+
+def list_haplotypes(
+    blocks: Iterable[HaplotypeBlock],
+    roles: Mapping[str, Split],
+    tables: Mapping[str, pa.Table],
+    phased: Mapping[str, PhasedGenotypes],
+) -> pa.Table:
+    """List the haplotypes of blocks: sets of two or more alleles that one carries, or all alleles of a block."""
+    rows: list[dict[str, object]] = []
+    for block in blocks:
+        contig = block.span.contig
+        held = np.array(block.alleles, dtype=np.int64)
+        sets = _carried_sets(phased[contig], held) if block.phased else iter([(held, None)])
+        found = [(_alleles(tables[contig], members), n) for members, n in sets]
+        found.sort(key=lambda each: (-(each[1] or 0), [tuple(allele.values()) for allele in each[0]]))
+        shared = {"role": str(roles[block.id]), "contig": contig, "unit": block.id, "phased": block.phased}
+        rows += [
+            {**shared, "number": number, "n_carriers": n, "alleles": alleles}
+            for number, (alleles, n) in enumerate(found)
+        ]
+    keys = [(name, "ascending") for name in HOLDOUT_HAPLOTYPES.key]
+    return pa.Table.from_pylist(rows, schema=HOLDOUT_HAPLOTYPES.arrow).sort_by(keys).combine_chunks()
+
+
+def _carried_sets(genotypes: PhasedGenotypes, rows: Int64s) -> Iterator[tuple[Int64s, int]]:
+    """Yield the distinct sets of two or more alleles that one haplotype carries, each with its number of haplotypes."""
+    patterns, n_carriers = np.unique(genotypes.carried(rows), axis=1, return_counts=True)
+    for pattern, n in zip(patterns.T, n_carriers.tolist(), strict=True):
+        if np.count_nonzero(pattern) > 1:
+            yield rows[pattern], n
+
+
+def _alleles(table: pa.Table, rows: Int64s) -> list[dict[str, object]]:
+    alleles: list[dict[str, object]] = table.select(ALLELE_KEY[1:]).take(pa.array(rows)).to_pylist()
+    return alleles

@@ -1,0 +1,221 @@
+"""Held-out intervals of contigs (whole contigs, gene components, haplotype blocks), each with its role.
+
+An interval takes the role of one of higher precedence (contig, gene, block) that it overlaps, so that validation never
+contains test data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.genome import NO_INTERVALS, Holdout, IntervalArray, Split, first_met
+from genolewm_assets.holdouts.gene_components import GeneComponent, GeneComponents
+from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock
+from genolewm_assets.holdouts.policy import HoldoutPolicy
+from genolewm_assets.holdouts.schema import HOLDOUT_INTERVALS, IntervalReason
+from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, strictest
+from genolewm_assets.variants import Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class HeldInterval:
+    """Row of the table ``HOLDOUT_INTERVALS``; ``start``, ``end`` are 0-based half-open."""
+
+    holdout: Holdout
+    role: Split
+    contig: str
+    start: int
+    end: int
+    unit: str
+    name: str
+    reason: IntervalReason
+
+
+class HeldIntervals:
+    """Held-out intervals by holdout and contig."""
+
+    def __init__(self, intervals: Iterable[HeldInterval] = ()) -> None:
+        self._rows: dict[tuple[Holdout, str], list[HeldInterval]] = {}
+        for row in sorted(intervals, key=lambda row: (row.holdout, row.contig, row.start, row.end, row.unit)):
+            self._rows.setdefault((row.holdout, row.contig), []).append(row)
+        self._intervals = {
+            key: IntervalArray.from_unsorted([row.start for row in rows], [row.end for row in rows])
+            for key, rows in self._rows.items()
+        }
+
+    def of(self, holdout: Holdout, contig: str) -> list[HeldInterval]:
+        """Return the intervals of one holdout on one contig, sorted by start."""
+        return self._rows.get((holdout, contig), [])
+
+    def find(self, holdout: Holdout, contig: str, start: Int64s, end: Int64s) -> Int64s:
+        """Return the index in :meth:`of` of the first interval that each query overlaps, or -1: int64, (n_queries,)."""
+        return first_met(self._intervals.get((holdout, contig), NO_INTERVALS), start, end)
+
+    def find_largest(self, contig: str, start: Int64s, end: Int64s) -> list[HeldInterval | None]:
+        """Return the interval of highest precedence (contig, gene, block) that each query overlaps, or None."""
+        found: list[HeldInterval | None] = [None] * len(start)
+        for holdout in (Holdout.HAPLOTYPES, Holdout.CLINVAR, Holdout.CHR):
+            met = self.find(holdout, contig, start, end)
+            for row in np.flatnonzero(met >= 0).tolist():
+                found[row] = self.of(holdout, contig)[met[row]]
+        return found
+
+    def merged(self) -> dict[Holdout, dict[str, IntervalArray]]:
+        """Return the union of the intervals by holdout and contig, as disjoint intervals sorted by start."""
+        union: dict[Holdout, dict[str, IntervalArray]] = {}
+        for (holdout, contig), intervals in self._intervals.items():
+            union.setdefault(holdout, {})[contig] = intervals.merge()
+        return union
+
+    def to_table(self) -> pa.Table:
+        """Return the rows in the schema ``HOLDOUT_INTERVALS``, sorted by its key."""
+        rows = [asdict(row) for held in self._rows.values() for row in held]
+        keys = [(name, "ascending") for name in HOLDOUT_INTERVALS.key]
+        return pa.Table.from_pylist(rows, schema=HOLDOUT_INTERVALS.arrow).sort_by(keys).combine_chunks()
+
+
+def merge_intervals(table: pa.Table) -> dict[str, IntervalArray]:
+    """Return the union, by contig, of a table's intervals (contig, start, end: 0-based half-open) in any order."""
+    merged: dict[str, IntervalArray] = {}
+    for contig in pc.unique(table["contig"]).to_pylist():
+        rows = table.filter(pc.equal(table["contig"], contig))
+        merged[contig] = IntervalArray.from_unsorted(rows["start"].to_numpy(), rows["end"].to_numpy()).merge()
+    return merged
+
+
+def hold_contigs(policy: HoldoutPolicy, lengths: Mapping[str, int]) -> list[HeldInterval]:
+    """Return one interval for each contig, of given length in bases, that the policy holds out as a whole."""
+    return [
+        HeldInterval(Holdout.CHR, role, contig, 0, lengths[contig], contig, contig, IntervalReason.CONTIG)
+        for contig, role in policy.contig_roles().items()
+    ]
+
+
+def hold_genes(
+    policy: HoldoutPolicy,
+    components: GeneComponents,
+    lengths: Mapping[str, int],
+    window_bp: int,
+    before: EarlierSides = NOTHING_BEFORE,
+) -> list[HeldInterval]:
+    """Return the intervals of held-out gene components: those with named genes or, by hash, a share of all.
+
+    Every span is extended by ``window_bp`` at both ends, because a gene extends beyond its outermost alleles. If the
+    share is above 0 and the hash selects no component, the one with the smallest hash is held out.
+    """
+    genes, units = before.of_genes(), before.of_units()
+    met = {component.id: [genes[gene] for gene in component.genes & genes.keys()] for component in components}
+    chosen = _choose_components(policy, components, {unit for unit, found in met.items() if found})
+    by_contig = policy.contig_roles()
+    roles: dict[str, Split] = {}
+    for component in chosen:
+        for span in component.spans:
+            if span.contig in by_contig:
+                roles.setdefault(component.id, by_contig[span.contig])
+    known = {c.id: [*met[c.id], *(units[unit] for unit in (c.id,) if unit in units)] for c in chosen}
+    kept = {unit: strictest(*found) for unit, found in known.items() if found}
+    roles = policy.divide(component.id for component in chosen if component.id not in roles) | kept | roles
+    return [
+        HeldInterval(
+            Holdout.CLINVAR,
+            roles[component.id],
+            span.contig,
+            max(0, span.start - window_bp),
+            min(lengths[span.contig], span.end + window_bp),
+            component.id,
+            ",".join(component.symbols),
+            IntervalReason.GENE_COMPONENT,
+        )
+        for component in chosen
+        for span in component.spans
+    ]
+
+
+def hold_blocks(
+    policy: HoldoutPolicy,
+    blocks: Sequence[HaplotypeBlock],
+    larger: HeldIntervals,
+    kept: Mapping[str, Split] = MappingProxyType({}),
+) -> list[HeldInterval]:
+    """Return the intervals of chosen blocks; overlapping ones have one role, ``test`` if one of them must have it."""
+    roles: dict[str, Split] = {}
+    free: dict[str, list[str]] = {}
+    for group in _overlapping(blocks):
+        found = (larger.find_largest(b.span.contig, np.array([b.span.start]), np.array([b.span.end]))[0] for b in group)
+        names = [block.id for block in group]
+        decided = [interval.role for interval in found if interval is not None]
+        if decided:
+            roles |= dict.fromkeys(names, strictest(*decided, *(kept[name] for name in names if name in kept)))
+        else:
+            free[names[0]] = names
+    for first, role in policy.divide(free).items():
+        before = [kept[name] for name in free[first] if name in kept]
+        roles |= dict.fromkeys(free[first], strictest(*before) if before else role)
+    return [
+        HeldInterval(
+            Holdout.HAPLOTYPES,
+            roles[block.id],
+            block.span.contig,
+            block.span.start,
+            block.span.end,
+            block.id,
+            block.id,
+            IntervalReason.PHASED_BLOCK if block.phased else IntervalReason.PROXIMITY_BLOCK,
+        )
+        for block in blocks
+    ]
+
+
+def _overlapping(blocks: Sequence[HaplotypeBlock]) -> Iterator[list[HaplotypeBlock]]:
+    """Yield the blocks of each run of overlapping blocks, sorted by span."""
+    run: list[HaplotypeBlock] = []
+    for block in sorted(blocks, key=lambda b: (b.span.contig, b.span.start, b.span.end, b.id)):
+        last = max((each.span.end for each in run), default=0)
+        if run and (block.span.contig != run[0].span.contig or block.span.start >= last):
+            yield run
+            run = []
+        run.append(block)
+    if run:
+        yield run
+
+
+def keep_intervals(own: Sequence[HeldInterval], earlier: pa.Table) -> list[HeldInterval]:
+    """Return the intervals (``HOLDOUT_INTERVALS``) of genes and blocks that no interval of their holdout covers."""
+    covering: dict[tuple[str, str], list[HeldInterval]] = {}
+    for each in own:
+        covering.setdefault((each.holdout, each.contig), []).append(each)
+    return [
+        HeldInterval(
+            Holdout(row["holdout"]),
+            Split(row["role"]),
+            row["contig"],
+            row["start"],
+            row["end"],
+            row["unit"],
+            row["name"],
+            IntervalReason.KEPT,
+        )
+        for row in earlier.to_pylist()
+        if row["holdout"] != Holdout.CHR
+        and not any(
+            each.start <= row["start"] and row["end"] <= each.end
+            for each in covering.get((row["holdout"], row["contig"]), ())
+        )
+    ]
+
+
+def _choose_components(policy: HoldoutPolicy, components: GeneComponents, kept: Collection[str]) -> list[GeneComponent]:
+    if policy.clinvar_genes is not None:
+        named = components.named(policy.clinvar_genes)
+        return [component for i, component in enumerate(components) if i in named or component.id in kept]
+    draws = {component.id: policy.draw("gene", component.id) for component in components}
+    limit = policy.clinvar_gene_fraction * 2**64
+    if draws and limit:
+        limit = max(limit, min(draws.values()) + 1)
+    return [component for component in components if draws[component.id] < limit or component.id in kept]

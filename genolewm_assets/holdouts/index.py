@@ -1,0 +1,128 @@
+"""``HoldoutIndex``: tell by binary search whether windows, alleles and corpus windows are held out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.errors import AlleleError
+from genolewm_assets.genome import GRCH38, NO_INTERVALS, ContigSet, IntervalArray, meets
+from genolewm_assets.holdouts.held_intervals import merge_intervals
+from genolewm_assets.holdouts.policy import canonical_name
+from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HOLDOUT_SIMILAR
+from genolewm_assets.holdouts.similar import REFERENCE, corpus_keys, is_excluded
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
+
+
+class HoldoutIndex:
+    """Index of the holdout tables, for queries by interval, allele, window and corpus record.
+
+    Parameters
+    ----------
+    intervals, alleles, corpus_rows
+        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES`` and ``HOLDOUT_CORPUS``.
+    similar
+        Schema ``HOLDOUT_SIMILAR``; None: no window is similar to held-out sequence.
+    contigs
+        Contigs of the genome. A query may use any of their names and aliases, or those of GRCh38.
+
+    Raises
+    ------
+    CorruptResourceError
+        If a table does not have its schema.
+
+    Notes
+    -----
+    Names are resolved to canonical ones, so a query for ``21`` finds what is held out on ``chr21``. A query with a
+    contig that neither the genome nor GRCh38 has raises :class:`UnknownContigError`.
+    """
+
+    def __init__(
+        self,
+        intervals: pa.Table,
+        alleles: pa.Table,
+        corpus_rows: pa.Table,
+        similar: pa.Table | None = None,
+        *,
+        contigs: ContigSet = GRCH38,
+    ) -> None:
+        similar = HOLDOUT_SIMILAR.empty() if similar is None else similar
+        HOLDOUT_INTERVALS.check(intervals.schema, where="holdouts/intervals")
+        HOLDOUT_ALLELES.check(alleles.schema, where="holdouts/alleles")
+        HOLDOUT_CORPUS.check(corpus_rows.schema, where="holdouts/corpus")
+        HOLDOUT_SIMILAR.check(similar.schema, where="holdouts/similar")
+        self._contigs = contigs
+        ours = similar.filter(pc.and_(is_excluded(similar), pc.equal(similar["origin"], REFERENCE)))
+        self._similar = {
+            contig: ours["start"].filter(pc.equal(ours["contig"], contig)).combine_chunks()
+            for contig in pc.unique(ours["contig"]).to_pylist()
+        }
+        self._merged = merge_intervals(intervals)
+        self._keys = pc.unique(allele_keys(alleles))
+        self._corpus_keys = pc.unique(corpus_keys(corpus_rows))
+
+    def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
+        """Tell which windows are excluded because their footprints overlap a held-out interval: bool, shape (n,).
+
+        Footprints are ``[start, end + margin_bp)`` on ``contig``, 0-based half-open.
+        """
+        held = self._merged.get(canonical_name(contig, self._contigs), NO_INTERVALS)
+        return meets(held, footprints.start, footprints.end)
+
+    def window_is_similar(self, contig: str, starts: Int64s) -> Bools:
+        """Tell which reference windows, by 0-based start, are similar to held-out sequence: bool, (n_windows,)."""
+        found = self._similar.get(canonical_name(contig, self._contigs))
+        return np.zeros(len(starts), dtype=bool) if found is None else np.isin(starts, found.to_numpy())
+
+    def allele_is_held_out(self, table: pa.Table) -> Bools:
+        """Tell which alleles are listed, or have a reference base in a held-out interval: bool, shape (n_rows,).
+
+        ``table`` has the columns chrom, pos (1-based), ref and alt. :class:`AlleleError` is raised for an allele that
+        is not in normal form, because another notation of a held-out allele would not be found.
+        """
+        _check_normal_form(table)
+        names = pc.unique(table["chrom"]).to_pylist()
+        canonical = {name: canonical_name(name, self._contigs) for name in names}
+        if any(name != spelling for spelling, name in canonical.items()):
+            renamed = pa.array([canonical[name] for name in table["chrom"].to_pylist()], pa.string())
+            table = table.set_column(table.column_names.index("chrom"), "chrom", renamed)
+        listed = pc.is_in(allele_keys(table), value_set=self._keys)
+        return self._in_intervals(table) | as_bools(listed)
+
+    def corpus_is_held_out(self, table: pa.Table) -> Bools:
+        """Tell which corpus windows, by source, record_id and window_index, are excluded: bool, shape (n_rows,)."""
+        return as_bools(pc.is_in(corpus_keys(table), value_set=self._corpus_keys))
+
+    def _in_intervals(self, table: pa.Table) -> Bools:
+        """Tell which alleles, with canonical contig names, have a reference base in a held-out interval."""
+        start, end = allele_spans(table)
+        found = np.zeros(table.num_rows, dtype=bool)
+        for contig, merged in self._merged.items():
+            rows = np.flatnonzero(as_bools(pc.equal(table["chrom"], contig)))
+            found[rows] = meets(merged, start[rows], end[rows])
+        return found
+
+
+def _check_normal_form(table: pa.Table) -> None:
+    """Raise AlleleError for the first allele not trimmed and left-aligned, as its end bases tell (Tan et al. 2015)."""
+    ref, alt = table["ref"], table["alt"]
+    both_long = pc.and_(*(pc.greater(pc.binary_length(column), 1) for column in (ref, alt)))
+    same_start = pc.equal(*(pc.utf8_slice_codeunits(column, 0, 1) for column in (ref, alt)))
+    same_end = pc.equal(*(pc.utf8_slice_codeunits(column, -1) for column in (ref, alt)))
+    # At position 1 no base precedes an indel, so its padding base is the one after it (VCF 4.3 §1.6.1).
+    movable = pc.and_(same_end, pc.or_(both_long, pc.greater(table["pos"], 1)))
+    wrong = pc.or_(movable, pc.and_(both_long, same_start))
+    rows = np.flatnonzero(as_bools(wrong))
+    if rows.size:
+        raise _not_normal(*(table[name][int(rows[0])].as_py() for name in ALLELE_KEY))
+
+
+def _not_normal(chrom: str, pos: int, ref: str, alt: str) -> AlleleError:
+    return AlleleError(
+        f"{chrom}:{pos} {ref}>{alt}",
+        "allele is not in normal form, so it cannot be looked up among the held-out alleles",
+        expected="trimmed and left-aligned",
+        got=f"{ref!r} to {alt!r}",
+        remedy="Normalise it against the reference first",
+    )

@@ -1,0 +1,82 @@
+"""Arrays in NumPy's file format: written part by part, and mapped. Not here: which ones there are (``layout``)."""
+
+from __future__ import annotations
+
+import math
+from io import BytesIO
+from pathlib import Path
+from tokenize import TokenError
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+
+#: What to do about a damaged array of a package.
+REBUILD: Final = "Rebuild the package, or copy it again"
+#: Bytes before the first number: NumPy leaves room for any number of rows in the header.
+HEADER_BYTES: Final = 128
+
+
+class ArrayWriter:
+    """Writes an array row by row; the header, with the number of rows, is written when the file is closed."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], row_shape: tuple[int, ...] = ()) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._dtype, self._row_shape, self.rows = dtype, row_shape, 0
+        self._file = path.open("xb")
+        self._file.write(self._header())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._file.seek(0)
+            self._file.write(self._header())
+        self._file.close()
+
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write rows: any type that casts without loss, shape (n, *row_shape)."""
+        cast = np.ascontiguousarray(rows.astype(self._dtype, casting="same_kind", copy=False))
+        if cast.shape[1:] != self._row_shape:
+            raise ValueError(f"rows have shape {cast.shape[1:]}, expected {self._row_shape}")
+        self._file.write(cast.data if cast.size else b"")
+        self.rows += len(cast)
+
+    def _header(self) -> bytes:
+        buffer = BytesIO()
+        shape, descr = (self.rows, *self._row_shape), np.lib.format.dtype_to_descr(self._dtype)
+        np.lib.format.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": shape})
+        header = buffer.getvalue()
+        if len(header) != HEADER_BYTES:
+            raise ValueError(f"the header of an array takes {len(header)} bytes, expected {HEADER_BYTES}")
+        return header
+
+
+def write_array(path: Path, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Write a whole array."""
+    with ArrayWriter(path, dtype, array.shape[1:]) as writer:
+        writer.append(array)
+
+
+def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Map an array, read-only; one that is missing, or has another type, shape or size, is an error."""
+    try:
+        mapped, size = np.lib.format.open_memmap(path, mode="r"), path.stat().st_size
+        found = f"{mapped.dtype.str} of shape {mapped.shape} in {size:,} bytes"
+    except FileNotFoundError as err:
+        raise MissingResourceError(str(path), "file is missing", remedy=REBUILD) from err
+    except (ValueError, TypeError, SyntaxError, TokenError) as err:
+        found = f"no array ({err})"
+    expected = f"{dtype.str} of shape {shape} in {HEADER_BYTES + math.prod(shape) * dtype.itemsize:,} bytes"
+    if found != expected or not mapped.flags.c_contiguous:
+        raise CorruptResourceError(
+            str(path), "is not the array that its index states", expected=expected, got=found, remedy=REBUILD
+        )
+    # Not numpy.memmap: slicing it takes ten times as long as slicing an ndarray.
+    return np.asarray(mapped)

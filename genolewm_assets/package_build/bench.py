@@ -1,0 +1,145 @@
+"""Find the bench alleles of each holdout, the windows that show them, and the reason where none does.
+
+A bench allele is a ClinVar allele of validation or test labelled P, LP, B or LB with the policy's review stars.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import groupby
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.edits import AlleleIndex, AlleleMaker, Redraw, SamplingRules, WindowRecord
+from genolewm_assets.genome import DECIDED, EVALUATION, Bases, Holdout, LengthPolicy, Split
+from genolewm_assets.holdouts import HoldoutIndex
+from genolewm_assets.package_build.sources import PackageSources
+from genolewm_assets.package_build.split import RoleRegions, WindowSplit, split_alleles
+from genolewm_assets.packages import REFERENCE_ORIGIN, SCORED, Unscored, most_central_windows
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans, as_bools
+
+#: Holdouts whose evaluation scores ClinVar alleles; that of haplotypes is about edits made together.
+BENCH_HOLDOUTS: tuple[str, ...] = tuple(str(name) for name in Holdout if name is not Holdout.HAPLOTYPES)
+
+_Key = tuple[str, Split]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchPlan:
+    """The bench of every holdout and split."""
+
+    #: By contig and (holdout, split): string, shape (n_rows of the contig's ClinVar table,): ``scored`` or the reason
+    #: why no window shows the allele; null if the row is not of the bench.
+    outcomes: Mapping[str, Mapping[_Key, pa.Array]] = field(default_factory=dict)
+    #: By (holdout, split) and contig: row numbers of the windows that show an allele, int64, ascending.
+    windows: Mapping[_Key, Mapping[str, Int64s]] = field(default_factory=dict)
+    #: Number of alleles by holdout, split and outcome, such as ``scoring.holdout-chr.test.scored``.
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def outcome(self, contig: str, holdout: str | None, split: Split, n_rows: int) -> pa.Array:
+        """Return the outcome of each row of a contig's ClinVar table: string, shape (n_rows,); all null without one."""
+        return self.outcomes.get(contig, {}).get((holdout or "", split), pa.nulls(n_rows, pa.string()))
+
+
+def plan_bench(
+    sources: PackageSources,
+    regions: Mapping[str, RoleRegions],
+    splits: Mapping[str, WindowSplit],
+    holdouts: HoldoutIndex,
+) -> BenchPlan:
+    """Place every bench allele in the window in which it is most central, and make its edit.
+
+    A window is used only for the holdout and split that it is a candidate of, so no window of validation overlaps a
+    test interval.
+    """
+    makers = {split: _EditMaker(sources.alleles, split) for split in EVALUATION}
+    outcomes: dict[str, dict[_Key, pa.Array]] = {}
+    windows: dict[_Key, dict[str, Int64s]] = {}
+    counts = Counter({f"scoring.{name}.{split}.{SCORED}": 0 for name in BENCH_HOLDOUTS for split in EVALUATION})
+    for contig, table in sources.clinvar.items():
+        if contig not in sources.windows:
+            continue
+        qualifies = _qualifies(table, sources.policy.min_stars)
+        # The bases are read at the contig's first placed allele, and forgotten with the contig.
+        ours = replace(sources, reference=cache(sources.reference))
+        masks = split_alleles(table, regions[contig], holdouts)
+        for key in ((name, split) for name in BENCH_HOLDOUTS for split in EVALUATION):
+            rows = np.flatnonzero(masks.get(key[0], {}).get(key[1], np.zeros(len(qualifies), bool)) & qualifies)
+            candidates = splits[contig].evaluation.get(key, np.zeros(0, np.int64))
+            placed = _place(table, rows, sources.windows[contig], candidates)
+            states = makers[key[1]].make(ours, contig, table, rows, placed)
+            counts.update(f"scoring.{key[0]}.{key[1]}.{state}" for state in states)
+            filled = np.full(len(qualifies), None, dtype=object)
+            filled[rows] = states
+            outcomes.setdefault(contig, {})[key] = pa.array(filled, pa.string())
+            shown = placed[np.array([state == SCORED for state in states], dtype=bool)]
+            if len(shown):
+                windows.setdefault(key, {})[contig] = np.unique(shown)
+    return BenchPlan(outcomes, windows, dict(counts))
+
+
+def _qualifies(clinvar: pa.Table, min_stars: int) -> Bools:
+    """Tell which alleles are labelled P, LP, B or LB with at least ``min_stars``: bool, shape (n_rows,)."""
+    labelled = pc.is_in(clinvar["label"], value_set=pa.array(DECIDED))
+    return as_bools(pc.and_(labelled, pc.greater_equal(clinvar["stars"], min_stars)))
+
+
+def _place(table: pa.Table, rows: Int64s, windows: pa.Table, candidates: Int64s) -> Int64s:
+    """Return the window row for each allele row, int64, shape (n_rows,); -1 if no candidate contains the allele."""
+    starts, ends = (windows[name].to_numpy()[candidates] for name in ("start", "end"))
+    first, last = allele_spans(table)
+    found = most_central_windows(starts, ends, first[rows], last[rows])
+    placed: Int64s = np.append(candidates, -1)[found]
+    return placed
+
+
+class _EditMaker:
+    """Makes single edits under every length policy, so that the bench does not depend on a trainer's choice of one."""
+
+    def __init__(self, held: pa.Table, split: Split) -> None:
+        # No edit of validation may make a test allele; in a test every allele is allowed.
+        never = held.filter(pc.and_(pc.equal(held["role"], Split.TEST), split is Split.VALIDATION))
+        index = AlleleIndex.of(never.select(ALLELE_KEY))
+        self._makers = [AlleleMaker(index, SamplingRules(policy=policy)) for policy in get_args(LengthPolicy)]
+
+    def make(self, sources: PackageSources, contig: str, table: pa.Table, rows: Int64s, placed: Int64s) -> list[str]:
+        """Return ``scored``, or the reason why not, for each allele row."""
+        states = [str(Unscored.IN_NO_WINDOW)] * len(rows)
+        alleles = table.select(["pos", "ref", "alt"]).take(pa.array(rows)).to_pylist()
+        order = [int(at) for at in np.argsort(placed, kind="stable") if placed[at] >= 0]
+        bases: Bases = sources.reference(contig) if order else b""
+        for window, group in groupby(order, key=placed.__getitem__):
+            record = _record(sources, contig, int(window), bases)
+            for at in group:
+                states[at] = self._outcome(record, alleles[at])
+        return states
+
+    def _outcome(self, record: WindowRecord, allele: Mapping[str, object]) -> str:
+        key = (int(str(allele["pos"])), str(allele["ref"]), str(allele["alt"]))
+        # The policy matters only to edits that change the length.
+        makers = self._makers[:1] if len(key[1]) == len(key[2]) else self._makers
+        made = (maker.make(record, key) for maker in makers)
+        refused = next((each for each in made if isinstance(each, Redraw)), None)
+        return SCORED if refused is None else str(Unscored(refused.value))
+
+
+def _record(sources: PackageSources, contig: str, row: int, bases: Bases) -> WindowRecord:
+    """Return one window of the index as the package's reader will."""
+    start, end = (sources.windows[contig][name][row].as_py() for name in ("start", "end"))
+    margin = sources.margin_bp
+    return WindowRecord(
+        window_id=f"{contig}:{start}",
+        origin=REFERENCE_ORIGIN,
+        sequence=bases[start:end].decode("ascii"),
+        left_flank=bases[max(0, start - margin) : start].decode("ascii"),
+        right_flank=bases[end : end + margin].decode("ascii"),
+        contig=contig,
+        start=start,
+        strand="+",
+    )

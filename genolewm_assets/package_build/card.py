@@ -1,0 +1,370 @@
+"""Render ``README.md`` of a package from ``package.json`` alone; the text is part of the published bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import yaml
+
+from genolewm_assets.genome import EVALUATION, Holdout, Split
+from genolewm_assets.holdouts import Buffer, describe_temporal
+from genolewm_assets.package_build.rows import HARMFUL_UNDER_STARS, UNDER_STARS
+from genolewm_assets.package_build.sharing import FLANKS, FLANKS_MOST_BP, SHARED_MOST_BP, SHARED_WINDOWS
+from genolewm_assets.packages import (
+    CONTEXTS_PATH,
+    HOLDOUT_PATHS,
+    NOT_STATED,
+    PRETRAINED_ON,
+    REFERENCE_ORIGIN,
+    SCORED,
+    SPECIFICATION,
+    Knowledge,
+    PackageInfo,
+    Shares,
+    VariantSource,
+    as_specified,
+    controls_path,
+    variants_path,
+    window_pattern,
+)
+from genolewm_assets.windows.corpus import CorpusSource
+
+#: Split name in the card for tables that are not divided into splits; ``all`` is reserved by Hugging Face datasets.
+_UNDIVIDED = "holdout"
+
+_DEFINITIONS = {
+    Holdout.CHR: "whole contigs",
+    Holdout.CLINVAR: "gene components: all their alleles, of any class and source, and every window that meets one",
+    Holdout.HAPLOTYPES: "blocks of neighbouring common alleles, with every window that meets one; no edit is single",
+    Holdout.TEMPORAL: "alleles without a P, LP, B or LB label at T0 that have one, with enough review stars, at the "
+    "package's release; alleles, not windows, leave training",
+}
+#: Distance of a share from the specification's that needs no remedy.
+_NEAR = 0.005
+_FOLDER = "path/to/this/folder"
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+_VERIFY = """\
+Datasets open a package that passed its audit: copy `audits/` of its root beside it, or pass `allow_unaudited=True`.
+`genolewm package verify DIR` verifies the files and the caches that they point into; without it, the files:
+`jq -r '.files[]|.sha256+"  "+.path' manifest.json | sha256sum -c`.
+`arrays/` repeats windows and alleles as NumPy files, which the data sets of `genolewm_assets` map; the tables are whole
+without it.
+Coordinates: `start`, `end` are 0-based half-open, `pos` is 1-based as in VCF."""
+
+_LIMITS = """\
+- What the encoder whose states a predictor learns from was itself pretrained on: {pretrained_on}. These holdouts bound
+  what the predictor has seen, not what the encoder has; `genolewm audit DIR --encoder MODEL --membership 200` measures
+  whether an encoder finds held-out windows easier than training windows like them.
+- `validation` is for watching training; `test` has its own files and its own digest, and is for the final figure.
+- Flagged windows touch a segmental duplication or an excluded region of the reference: report results on them apart
+  (columns `segmental_duplication`, `excluded_region`; null where the catalogue has no such track).
+- Indels change the 6-mer frame of everything behind them, which moves a causal encoder's states by itself. The
+  re-framed windows under `controls/` are unedited and moved by 1 to 5 bp: what that alone does."""
+
+_POSSIBLE = """\
+Origins have the wanted shares where they have windows; reference and `eukaryote_generator` windows take each other's
+share, other shares are divided in proportion. Only placed windows have real alleles. A visit gives at most half of
+its slots to ClinVar (P, LP) and the others to gnomAD, as far as its window has alleles; windows with alleles are
+visited more often, within the bound on visits. What is still lacking cannot be served from these windows: synthetic
+edits take its place, and the mix must declare it."""
+
+_TERMS = """\
+Those of the sources named above. Of the public ones: GRCh38 sequence is unrestricted; gnomAD is open, please cite it;
+ClinVar is in the public domain, and not for diagnosis; corpus windows follow the corpus they were taken from."""
+
+
+def render_card(info: PackageInfo) -> str:
+    """Return the text of ``README.md`` for a package."""
+    front = yaml.safe_dump(_front_matter(info), sort_keys=False, allow_unicode=True, width=10_000)
+    sections = [
+        f"# Windows and alleles for genomic world models, ClinVar {info.release}",
+        "Windows of the reference genome and of a pretraining corpus with their sequences, the normalised alleles that "
+        "edits are drawn from, and the holdouts that training never sees.",
+        f"## Splits\n\n{_splits(info)}{_empty_splits(info)}",
+        f"## Holdouts\n\n{_holdouts(info)}\n\n{_shortfalls(info)}{_haplotypes(info)}\n\n{_time(info)}",
+        f"## Bench\n\n{_bench(info)}",
+        f"## Training windows\n\n{_origins(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n{_training_alleles(info)}",
+        f"## Made from\n\n{_provenance(info)}",
+        f"## Use\n\n{_use(info)}\n\n{_VERIFY}",
+        f"## Limits\n\n{_LIMITS.replace('{pretrained_on}', info.sources.get(PRETRAINED_ON, NOT_STATED))}",
+        f"## Terms\n\n{_TERMS}",
+    ]
+    return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
+
+
+def _front_matter(info: PackageInfo) -> dict[str, object]:
+    rows = {entry.path: entry.rows or 0 for entry in info.files}
+    windows = {split: (window_pattern(split), info.splits[split].windows) for split in Split}
+    variants = {split: (variants_path(split), info.splits[split].variants) for split in Split}
+    controls = {split: (controls_path(split), info.splits[split].controls) for split in Split}
+    configs = [_config("windows", windows) | {"default": True}, _config("variants", variants)]
+    configs.append(_config("controls", controls))
+    undivided = {**HOLDOUT_PATHS, "contexts": CONTEXTS_PATH}
+    configs += [_config(f"holdout_{noun}", {_UNDIVIDED: (path, rows[path])}) for noun, path in undivided.items()]
+    total = sum(split.windows for split in info.splits.values())
+    return {
+        "pretty_name": f"GenoLeWM windows and alleles, ClinVar {info.release}",
+        "license": "other",
+        "tags": ["biology", "genomics", "dna", "variants"],
+        "size_categories": [next((name for limit, name in _SIZES if total < limit), "n>1M")],
+        "configs": [config for config in configs if config["data_files"]],
+    }
+
+
+def _config(name: str, files: dict[Split, tuple[str, int]] | dict[str, tuple[str, int]]) -> dict[str, object]:
+    # Hugging Face datasets refuses a split without rows; such a split is left out here and named in the text.
+    paths = [{"split": str(split), "path": path} for split, (path, n) in files.items() if n]
+    return {"config_name": name, "data_files": paths}
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    cells = ((f"{value:,}" if isinstance(value, int) else str(value) for value in line) for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def _splits(info: PackageInfo) -> str:
+    rows = [
+        (f"`{split}`", s.windows, s.variants, s.controls, f"`{s.sha256}`")
+        for split, s in ((split, info.splits[split]) for split in Split)
+    ]
+    return _table(("split", "windows", "alleles", "re-framed windows", "SHA-256 over its files"), rows)
+
+
+def _empty_splits(info: PackageInfo) -> str:
+    empty = [f"`{split}`" for split in Split if not info.splits[split].windows]
+    return f"\n\nWithout a window, and therefore not loadable by `datasets`: {', '.join(empty)}." if empty else ""
+
+
+def _holdouts(info: PackageInfo) -> str:
+    came, counts = info.counts.get(f"windows.{REFERENCE_ORIGIN}.in", 0), info.counts
+    rows = []
+    for name in Holdout:
+        removed = counts.get(f"removed.{name}.windows", 0)
+        share = f"{removed:,} ({removed / came:.2%})" if came else "0"
+        found = [f"{counts.get(f'validation.{name}.{what}', 0):,}" for what in ("windows", "available")]
+        alleles = [
+            sum(counts.get(f"{split}.{name}.{source}_alleles", 0) for source in ("gnomad", "clinvar"))
+            for split in (Split.VALIDATION, Split.TEST)
+        ]
+        test, flagged = (counts.get(f"test.{name}.{what}", 0) for what in ("windows", "flagged_windows"))
+        rows.append((f"`{name}`", _DEFINITIONS[name], share, " of ".join(found), test, flagged, *alleles))
+    header = ("holdout", "what is held out", "reference windows that leave training", "validation windows")
+    return _table((*header, "test windows", "of them flagged", "validation alleles", "test alleles"), rows)
+
+
+def _time(info: PackageInfo) -> str:
+    """Return T0 with its reason, and the release whose labels training has."""
+    said = describe_temporal(info.policy, info.release)
+    known = {
+        Knowledge.NEWEST: f"training has the labels of {info.release} of every allele outside the holdouts",
+        Knowledge.T0: "training has the alleles and labels of T0, as if nothing after it were known",
+    }
+    return f"Time: {said}. Knowledge `{info.knowledge}`: {known[info.knowledge]}."
+
+
+def _shortfalls(info: PackageInfo) -> str:
+    limit = info.policy.get("validation_windows")
+    short = {name: n for name in Holdout if (n := info.counts.get(f"validation.{name}.shortfall", 0))}
+    if not short:
+        return f"Every holdout has the {limit} validation windows that were asked for, chosen by hash."
+    listed = ", ".join(f"`{name}` {n:,}" for name, n in short.items())
+    return f"Shortfall: of the {limit} validation windows asked for there are no more; missing are {listed}."
+
+
+def _haplotypes(info: PackageInfo) -> str:
+    """Return the share of windows that haplotype blocks remove, and why it is less than the aim, if it is."""
+    counts, aim = info.counts, info.policy.get("haplotype_fraction")
+    blocks, total = counts.get("haplotype_blocks"), counts.get(f"windows.{REFERENCE_ORIGIN}.in", 0)
+    if blocks is None or not isinstance(aim, float) or not total:
+        return ""
+    removed, held = counts.get(f"removed.{Holdout.HAPLOTYPES}.windows", 0), counts["haplotype_blocks.held_out"]
+    text = (
+        f"\n\nHaplotype blocks: {held:,} of {blocks:,} are held out ({counts['haplotype_blocks.phased']:,} of all are "
+        f"phased); they remove {removed / total:.2%} of the reference windows, the aim is {aim:.2%}."
+    )
+    if counts["haplotype_blocks.used_up"]:
+        most = info.policy.get("haplotype_max_blocks")
+        limited = f"`haplotype_max_blocks` allows no more than {most:.0%} of the blocks to be held out"
+        too_large = "every further block would remove too many windows"
+        text += f" The aim is not reached: {limited if held == counts['haplotype_blocks.at_most'] else too_large}."
+    kept = {split: counts.get(f"{split}.{Holdout.HAPLOTYPES}.windows_without_haplotype", 0) for split in EVALUATION}
+    lost = sum(
+        counts.get(f"{split}.{Holdout.HAPLOTYPES}.{source}_alleles_in_no_window", 0)
+        for split in EVALUATION
+        for source in VariantSource
+    )
+    return text + (
+        f" Left out are {sum(kept.values()):,} windows in which no two alleles of one haplotype can be edits of one "
+        f"tuple, and {lost:,} alleles that stand in no window of this holdout."
+    )
+
+
+def _bench(info: PackageInfo) -> str:
+    """Return the number of alleles scored, and of those not shown by reason, of every holdout and split."""
+    stars, rows = info.policy.get("min_stars"), []
+    for holdout in Holdout:
+        for split in EVALUATION:
+            head = f"scoring.{holdout}.{split}."
+            found = {name[len(head) :]: n for name, n in info.counts.items() if name.startswith(head) and n}
+            if not found:
+                continue
+            reasons = ", ".join(f"{why} {n:,}" for why, n in sorted(found.items()) if why != SCORED)
+            extra = info.counts.get(f"{split}.{holdout}.scoring_windows", 0)
+            rows.append((f"`{holdout}`", f"`{split}`", found.get(SCORED, 0), reasons or "none", extra))
+    if not rows:
+        return f"No ClinVar allele labelled P, LP, B or LB with {stars} review stars is held out: there is no bench."
+    header = ("holdout", "split", "alleles scored", "not shown, by reason", "windows for scoring alone")
+    return (
+        f"The ClinVar alleles labelled P, LP, B or LB with at least {stars} review stars. A dataset with "
+        '`coverage="alleles"` shows each once, alone, in the window in which it is most central. Rows of '
+        "`variants` name them in the column `scoring`. Windows for scoring alone (`frozen` is false) are not in the "
+        f"stream of validation windows.\n\n{_table(header, rows)}"
+    )
+
+
+def _training_alleles(info: PackageInfo) -> str:
+    """Say how many alleles training has of each source; warn where there is none."""
+    inside = {s: info.counts.get(f"alleles.{s}.train", 0) for s in VariantSource}
+    text = f"Alleles in train: {', '.join(f'{source} {n:,}' for source, n in inside.items())}."
+    if stars := info.mix.min_training_stars:
+        out, harmful = (info.counts.get(f"alleles.clinvar.{name}", 0) for name in (UNDER_STARS, HARMFUL_UNDER_STARS))
+        text += (
+            f" `packages.min_training_stars: {stars}` leaves out {out:,} ClinVar alleles with fewer review stars, "
+            f"{harmful:,} of them P or LP."
+        )
+    absent = [source for source in VariantSource if not info.counts.get(f"alleles.{source}.in", 0)]
+    if absent:
+        text += f" The inputs have no allele of {' and '.join(absent)}."
+    if info.without_alleles:
+        text += (
+            " That training windows may contain no gnomAD allele or no P or LP ClinVar allele was accepted when the "
+            "package was made; synthetic edits take their place."
+        )
+    return text
+
+
+def _use(info: PackageInfo) -> str:
+    """Return snippets that run on this package: only splits with rows can be loaded."""
+    lines = ["import datasets", ""]
+    for noun, config, rows in (("windows", "", "windows"), ("alleles", '"variants", ', "variants")):
+        split = next((str(split) for split in Split if getattr(info.splits[split], rows)), None)
+        if split is not None:
+            lines.append(f'{noun} = datasets.load_dataset("{_FOLDER}", {config}split="{split}")')
+    options = "" if info.caches else ", with_states=False"
+    names = {Split.VALIDATION: "GenoLeWMValDataset", Split.TEST: "GenoLeWMTestDataset"}
+    opened = [("GenoLeWMDataset", f'train = GenoLeWMDataset("{_FOLDER}"{options})')]
+    for split, holdout in ((split, holdout) for split in EVALUATION for holdout in Holdout):
+        if len(opened) == 1 and info.counts.get(f"scoring.{holdout}.{split}.{SCORED}", 0):
+            call = f'{names[split]}("{_FOLDER}", "{holdout}", coverage="alleles"{options})'
+            opened.append((names[split], f"bench = {call}"))
+    imported = f"from genolewm_assets.lewm import {', '.join(name for name, _ in opened)}"
+    return "\n\n".join(
+        "\n".join(["```python", *block, "```"]) for block in (lines, [imported, "", *(call for _, call in opened)])
+    )
+
+
+def _origins(info: PackageInfo) -> str:
+    origins = sorted({name.split(".")[1] for name in info.counts if name.startswith("windows.")})
+    rows = [
+        (f"`{origin}`", *(info.counts.get(f"windows.{origin}.{outcome}", 0) for outcome in _OUTCOMES))
+        for origin in origins
+    ]
+    return _table(
+        ("origin", "windows", "held out", "copies of held-out windows", "removed beside them", "in train"), rows
+    )
+
+
+_OUTCOMES = ("in", "held_out", "equal_to_held_out", "beside_evaluation", "train")
+
+
+def _shared(info: PackageInfo) -> str:
+    """Say what training windows share with evaluation windows, and in their left flanks with held-out intervals."""
+    windows, most, flanks, flanks_most = (
+        info.counts.get(name, 0) for name in (SHARED_WINDOWS, SHARED_MOST_BP, FLANKS, FLANKS_MOST_BP)
+    )
+    text = (
+        "No training window with a place meets a held-out interval. Beside these intervals, and with right flanks, "
+        f"{windows:,} training windows share bases with an evaluation window of a holdout of intervals (one shares "
+        f"{most:,} bases, no other more). The left flanks of {flanks:,} have held-out bases (at most {flanks_most:,}); "
+        'trainers see them with `length_policy="left_flank"` or `"opposite"` only.'
+    )
+    if info.policy.get("buffer") != Buffer.WINDOWS:
+        return f"{text} `holdouts.buffer: windows` in the catalogue removes them from training."
+    removed = sum(n for name, n in info.counts.items() if name.endswith(".beside_evaluation"))
+    left = sum(n for name, n in info.counts.items() if name.startswith("windows.") and name.endswith(".train"))
+    lost = (f"{info.counts.get(f'alleles.{s}.train_beside_evaluation', 0):,} {s} alleles" for s in VariantSource)
+    share = removed / max(1, removed + left)
+    return (
+        f"{text} `holdouts.buffer: windows` removed {removed:,} windows that shared some, {share:.1%} of those that "
+        f"would train; {' and '.join(lost)} of train are in these windows alone, so no edit shows them."
+    )
+
+
+def _mix(info: PackageInfo) -> str:
+    epoch, wanted = info.epoch, info.mix.wanted
+    if epoch is None or not epoch.tuples:
+        return f"No epoch can be served: {epoch and epoch.error}"
+    declared = info.mix.declared if isinstance(info.mix.declared, Shares) else wanted
+    tables = []
+    for what, group in (("windows of", "windows"), ("edits from", "edits")):
+        shares = [getattr(each, group) for each in (wanted, declared, epoch.planned)]
+        names = sorted({name for each in shares for name in each})
+        rows = [(f"`{name}`", *(f"{each.get(name, 0):.1%}" for each in shares)) for name in names]
+        tables.append(_table((what, "wanted", "declared", "planned"), rows))
+    visits = [
+        (f"`{name}`", one.windows, one.visits, f"{one.median:g}", f"{one.high:g}", one.most, one.unseen)
+        for name, one in sorted(epoch.visits.items())
+    ]
+    header = ("stratum", "windows", "visits", "median", "99 %", "most", "not visited in this epoch")
+    made = f"An epoch has {epoch.tuples:,} tuples. `packages/audit` states the shares of those that it draws."
+    distance = _distance(epoch.planned, wanted)
+    return "\n\n".join((made, *tables, _POSSIBLE, distance, _table(header, visits)))
+
+
+def _distance(planned: Shares, wanted: Shares) -> str:
+    """Return how far every planned share is from the specification's, and what would close the distance."""
+    found, rows = as_specified(planned), []
+    for what, group in (("windows of", "windows"), ("edits from", "edits")):
+        stated, ours = getattr(SPECIFICATION, group), getattr(found, group)
+        for name in sorted({*stated, *ours}):
+            one, other = stated.get(name, 0.0), ours.get(name, 0.0)
+            rows.append((f"{what} `{name}`", f"{one:.1%}", f"{other:.1%}", f"{round(100 * (other - one), 1) + 0:+}"))
+    table = _table(("share", "specification", "planned", "percentage points"), rows)
+    head = "Distance from the shares of RFC-0006 (reference windows count as `eukaryote_generator`):"
+    return f"{head}\n\n{table}\n\n{_closing(found, wanted)}"
+
+
+def _closing(found: Shares, wanted: Shares) -> str:
+    """Say in one sentence what would bring the planned shares to the specification's."""
+    steps = []
+    if replace(SPECIFICATION, edits=found.edits).farthest(found) > _NEAR:
+        steps.append("windows of all four corpus sources and `packages.mix` without shares of its own")
+    if replace(SPECIFICATION, windows=wanted.windows).farthest(wanted):
+        shares = ", ".join(f"{name}: {share:g}" for name, share in SPECIFICATION.edits.items())
+        steps.append(f"`packages.edits: {{{shares}}}`")
+    if any(SPECIFICATION.edits[source] - found.edits.get(source, 0.0) > _NEAR for source in VariantSource):
+        if wanted.windows.get(CorpusSource.EUKARYOTE_GENERATOR):
+            steps.append("`packages.reference_share: 1.0`, as placed windows alone have real alleles")
+        else:
+            steps.append("a real allele for every slot of the reference windows, or more of these (`packages.mix`)")
+    if not steps:
+        return f"The farthest share is {100 * SPECIFICATION.farthest(found):.1f} points away."
+    return f"What would close it, as far as alleles allow: {'; '.join(steps)}."
+
+
+def _provenance(info: PackageInfo) -> str:
+    facts = [("ClinVar release", info.release), ("digest of the genome", f"`{info.genome_digest}`")]
+    facts += [("flanks", f"{info.margin_bp} bp on either side")]
+    facts += [(name, version) for name, version in sorted(info.sources.items())]
+    facts += [(f"holdouts: {name}", _setting(value)) for name, value in sorted(info.policy.items())]
+    facts += [(f"states of {ref.source}", f"`{ref.path}`, {ref.rows:,} rows") for ref in info.caches]
+    return _table(("what", "which"), facts)
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "not set" if value is None else str(value)

@@ -1,0 +1,376 @@
+"""Write a package into a folder. Not here: which row goes where (``plan``, ``split``), publication (``store``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from genolewm_assets.edits import SamplingRules
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.genome import EVALUATION, HARMFUL, Holdout, IntervalArray, Split, meets
+from genolewm_assets.holdouts import (
+    HOLDOUT_ALLELES,
+    HOLDOUT_CORPUS,
+    HOLDOUT_HAPLOTYPES,
+    HOLDOUT_INTERVALS,
+    HOLDOUT_SIMILAR,
+    HoldoutIndex,
+)
+from genolewm_assets.memory_mapped import MappedWindows, SplitWriter, open_mapped
+from genolewm_assets.package_build.card import render_card
+from genolewm_assets.package_build.checks import check_package
+from genolewm_assets.package_build.emitting import alleles_inside
+from genolewm_assets.package_build.plan import PackagePlan, plan_package
+from genolewm_assets.package_build.rows import (
+    HARMFUL_UNDER_STARS,
+    UNDER_STARS,
+    Membership,
+    context_tables,
+    control_rows,
+    corpus_rows,
+    reference_rows,
+    sort_variants,
+    variant_rows,
+)
+from genolewm_assets.package_build.sources import PackageSources
+from genolewm_assets.package_build.split import split_alleles
+from genolewm_assets.packages import (
+    ARRAYS,
+    CARD,
+    CONTEXTS_PATH,
+    GROUP_ROWS,
+    HOLDOUT_PATHS,
+    N_EDITS,
+    PACKAGE_CONTEXTS,
+    PACKAGE_CONTROLS,
+    PACKAGE_FILE,
+    PACKAGE_VARIANTS,
+    POSSIBLE,
+    EpochFigures,
+    Package,
+    PackageInfo,
+    PackageMix,
+    PackageTableWriter,
+    Shares,
+    SplitInfo,
+    VariantSource,
+    WindowAlleles,
+    WindowShardWriter,
+    arrays_path,
+    controls_path,
+    figures_of_visits,
+    measure_tables,
+    plan_epoch,
+    split_digest,
+    variants_path,
+    write_package_table,
+)
+from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
+from genolewm_assets.store.files import write_atomic
+from genolewm_assets.store.tables import memory_given_back
+from genolewm_assets.variants import Bools, Int64s, allele_spans, as_bools
+
+#: Counts of the holdouts that the package repeats, for its card.
+_CHOSEN = ("haplotype_blocks", "common_alleles", "haplotypes.")
+
+
+def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress = NO_PROGRESS) -> BuildReport:
+    """Write a package into an empty folder and check the written files.
+
+    Parameters
+    ----------
+    work_dir
+        Empty folder; the store publishes it later and adds ``manifest.json``.
+    progress
+        Receives the numbers of windows written, bytes hashed and windows checked.
+
+    Returns
+    -------
+    BuildReport
+        Counts, rows by file, and results of :data:`genolewm_assets.package_build.checks.PACKAGE_CHECKS`.
+
+    Raises
+    ------
+    CorruptResourceError
+        If the input tables do not match, for example if a window extends beyond its contig, or a holdout table does not
+        have its schema.
+    """
+    with memory_given_back():
+        rows, counts = _write_tables(work_dir, sources, progress)
+    arrays = [path for path in list_files(work_dir) if path.startswith(f"{ARRAYS}/")]
+    count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in (*rows, *arrays)))
+    with memory_given_back():
+        files = measure_tables(work_dir, {**rows, **dict.fromkeys(arrays)}, count)
+        info = _with_epoch(work_dir, _describe(sources, counts, rows, files))
+    write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
+    write_atomic(work_dir / CARD, render_card(info).encode())
+    with memory_given_back():
+        checks = check_package(work_dir, info, sources, progress=progress)
+    return BuildReport(counts=counts, rows=rows, checks=checks)
+
+
+def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -> tuple[dict[str, int], dict[str, int]]:
+    """Write all tables; return the number of rows by path, and the counts of the package."""
+    holdouts = HoldoutIndex(
+        sources.intervals, sources.alleles, sources.corpus_rows, sources.similar, contigs=sources.contigs
+    )
+    plan = plan_package(sources, holdouts)
+    contexts = context_tables(sources.alleles, sources.reference)
+    rows = {CONTEXTS_PATH: write_package_table(work_dir / CONTEXTS_PATH, contexts, PACKAGE_CONTEXTS)}
+    with ExitStack() as stack:
+        stars = sources.policy.min_stars
+        arrays = {s: stack.enter_context(SplitWriter(work_dir / arrays_path(s), s, min_stars=stars)) for s in Split}
+        rows |= _write_windows(work_dir, sources, plan, arrays, progress)
+        variants, variant_counts = _write_variants(work_dir, sources, plan, holdouts, arrays)
+        for writer in arrays.values():
+            writer.finish(sources.alleles, _context_batches(work_dir))
+    rows |= variants
+    for noun, table, schema in (
+        ("intervals", sources.intervals, HOLDOUT_INTERVALS),
+        ("alleles", sources.alleles, HOLDOUT_ALLELES),
+        ("corpus", sources.corpus_rows, HOLDOUT_CORPUS),
+        ("similar", sources.similar, HOLDOUT_SIMILAR),
+        ("haplotypes", sources.haplotypes, HOLDOUT_HAPLOTYPES),
+    ):
+        rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], [table], schema)
+    chosen = {name: n for name, n in sources.holdout_counts.items() if name.startswith(_CHOSEN)}
+    return rows, {**plan.counts, **variant_counts, **chosen}
+
+
+def _context_batches(work_dir: Path) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(work_dir / CONTEXTS_PATH) as file:
+        yield from file.iter_batches()
+
+
+def _describe(
+    sources: PackageSources, counts: Mapping[str, int], rows: Mapping[str, int], files: tuple[FileEntry, ...]
+) -> PackageInfo:
+    splits = {
+        str(split): SplitInfo(
+            windows=sum(n for path, n in rows.items() if path.startswith(f"data/{split}-")),
+            variants=rows[variants_path(split)],
+            controls=rows.get(controls_path(split), 0),
+            sha256=split_digest(files, split),
+        )
+        for split in Split
+    }
+    return PackageInfo(
+        release=sources.release,
+        genome_digest=sources.genome_digest,
+        margin_bp=sources.margin_bp,
+        caches=tuple(sources.caches),
+        policy=sources.policy.as_recipe(),
+        counts=counts,
+        splits=splits,
+        files=files,
+        mix=sources.mix,
+        knowledge=sources.knowledge,
+        without_alleles=sources.without_alleles,
+        sources=dict(sources.versions),
+    )
+
+
+def _with_epoch(work_dir: Path, info: PackageInfo) -> PackageInfo:
+    """Add the plan of an epoch; where the possible shares are declared, state them."""
+    epoch = plan_of_epoch(Package(work_dir, info, {}))
+    if info.mix.declared != POSSIBLE:
+        return replace(info, epoch=epoch)
+    declared = epoch.planned if epoch.tuples else info.mix.wanted
+    return replace(info, epoch=epoch, mix=replace(info.mix, declared=declared))
+
+
+def _write_windows(
+    work_dir: Path, sources: PackageSources, plan: PackagePlan, arrays: Mapping[Split, SplitWriter], progress: Progress
+) -> dict[str, int]:
+    """Write windows and controls, reading the genome once, then the corpus; return the number of rows by path."""
+    total, done = sum(plan.windows_in(split) for split in Split), 0
+    with ExitStack() as stack:
+        controls = {
+            split: stack.enter_context(PackageTableWriter(work_dir / controls_path(split), PACKAGE_CONTROLS))
+            for split in EVALUATION
+        }
+        writers = {s: stack.enter_context(WindowShardWriter(work_dir, s, plan.windows_in(s))) for s in Split}
+        for member, table in _reference_tables(sources, plan, controls):
+            writers[member.split].write(table)
+            arrays[member.split].add_windows(table)
+            progress.advance(done := done + table.num_rows, total, "windows")
+        for source, kept in plan.corpus.items():
+            for table in _corpus_tables(sources, source, kept):
+                writers[Split.TRAIN].write(table)
+                arrays[Split.TRAIN].add_windows(table)
+                progress.advance(done := done + table.num_rows, total, "windows")
+    rows = {path: n for writer in writers.values() for path, n in writer.rows.items()}
+    return rows | {controls_path(split): writer.rows for split, writer in controls.items()}
+
+
+def _reference_tables(
+    sources: PackageSources, plan: PackagePlan, controls: Mapping[Split, PackageTableWriter]
+) -> Iterator[tuple[Membership, pa.Table]]:
+    """Yield reference windows contig by contig, at most one row group at a time; write their controls."""
+    for contig, windows in sources.windows.items():
+        members = {Membership(Split.TRAIN): plan.train[contig]}
+        members |= {
+            Membership(split, holdout): by_contig[contig]
+            for (holdout, split), by_contig in plan.evaluation.items()
+            if contig in by_contig
+        }
+        if not any(len(rows) for rows in members.values()):
+            continue
+        sequence = sources.reference(contig)
+        for member, rows in members.items():
+            none, key = np.zeros(0, np.int64), (member.holdout or "", member.split)
+            shown = plan.controls.get(key, {}).get(contig, none)
+            frozen = rows if member.holdout is None else plan.frozen.get(key, {}).get(contig, none)
+            for some in np.array_split(rows, -(-len(rows) // GROUP_ROWS) or 1):
+                cache = sources.cache_of(contig)
+                table = reference_rows(
+                    windows,
+                    some,
+                    sequence,
+                    margin_bp=sources.margin_bp,
+                    member=member,
+                    cache=cache,
+                    frozen=np.isin(some, frozen),
+                )
+                if len(shown):
+                    controls[member.split].write(control_rows(table.filter(pa.array(np.isin(some, shown)))))
+                yield member, table
+
+
+def _corpus_tables(sources: PackageSources, source: str, kept: Int64s) -> Iterator[pa.Table]:
+    cache = sources.cache_of(source)
+    for first, batch in sources.corpus_batches(source):
+        rows = kept[slice(*np.searchsorted(kept, (first, first + batch.num_rows)))]
+        yield corpus_rows(batch.take(pa.array(rows - first)), rows, member=Membership(Split.TRAIN), cache=cache)
+
+
+def _write_variants(
+    work_dir: Path,
+    sources: PackageSources,
+    plan: PackagePlan,
+    holdouts: HoldoutIndex,
+    arrays: Mapping[Split, SplitWriter],
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Write the alleles of all splits; return rows by path, and numbers of alleles by source and outcome."""
+    counts: Counter[str] = Counter()
+    with ExitStack() as stack:
+        writers = {
+            split: stack.enter_context(PackageTableWriter(work_dir / variants_path(split), PACKAGE_VARIANTS))
+            for split in Split
+        }
+        for contig in sources.windows:
+            found = _variants_of(sources, plan, holdouts, contig, counts)
+            for split, writer in writers.items():
+                rows_of_contig = sort_variants(found.pop(split))
+                writer.write(rows_of_contig)
+                arrays[split].add_variants(rows_of_contig)
+    rows = {variants_path(split): writer.rows for split, writer in writers.items()}
+    return rows, dict(sorted(counts.items()))
+
+
+def _variants_of(
+    sources: PackageSources, plan: PackagePlan, holdouts: HoldoutIndex, contig: str, counts: Counter[str]
+) -> dict[Split, list[pa.Table]]:
+    """Return the alleles of one contig by split; count them by source and outcome in ``counts``."""
+    found: dict[Split, list[pa.Table]] = {split: [] for split in Split}
+    for source, table, splits in _shards(sources, contig):
+        masks = split_alleles(table, plan.regions[contig], holdouts)
+        if Split.TRAIN in splits:
+            counts[f"alleles.{source}.held_out"] += int(np.count_nonzero(~masks[None][Split.TRAIN]))
+            if source is VariantSource.CLINVAR:
+                masks[None][Split.TRAIN] &= ~_under_stars(table, masks[None][Split.TRAIN], sources.mix, counts)
+            rows = plan.train[contig], np.union1d(plan.train[contig], plan.beside[contig])
+            covered = [_union(sources.windows[contig], each) for each in rows]
+            counts.update(_count_alleles(source, table, masks[None][Split.TRAIN], *covered))
+        for holdout, by_split in masks.items():
+            for split in by_split.keys() & splits:
+                mask = by_split[split]
+                if holdout == Holdout.HAPLOTYPES:
+                    # Its streams emit what stands in its windows: an allele elsewhere would serve nothing.
+                    shown = plan.evaluation[holdout, split].get(contig, np.zeros(0, np.int64))
+                    inside = alleles_inside(table, sources.windows[contig], shown)
+                    counts[f"{split}.{holdout}.{source}_alleles_in_no_window"] += int(np.count_nonzero(mask & ~inside))
+                    mask = mask & inside
+                kept, scoring = pa.array(mask), None
+                if source is VariantSource.CLINVAR and split is not Split.TRAIN:
+                    scoring = plan.bench.outcome(contig, holdout, split, table.num_rows).filter(kept)
+                members = variant_rows(source, table.filter(kept), Membership(split, holdout), scoring)
+                found[split].append(members)
+                if holdout is not None:
+                    counts[f"{split}.{holdout}.{source}_alleles"] += members.num_rows
+    return found
+
+
+def _shards(sources: PackageSources, contig: str) -> Iterator[tuple[VariantSource, pa.Table, frozenset[Split]]]:
+    """Yield a contig's allele tables, each with its source and splits; T0 provides train if training knows no more."""
+    evaluation, everything = frozenset(EVALUATION), frozenset(Split)
+    if contig in sources.gnomad:
+        yield VariantSource.GNOMAD, sources.gnomad[contig], everything
+    earlier = sources.clinvar_t0
+    if contig in sources.clinvar:
+        yield VariantSource.CLINVAR, sources.clinvar[contig], everything if earlier is None else evaluation
+    if earlier is not None and contig in earlier:
+        yield VariantSource.CLINVAR, earlier[contig], frozenset({Split.TRAIN})
+
+
+def _count_alleles(
+    source: VariantSource, table: pa.Table, train: Bools, covered: IntervalArray, unbuffered: IntervalArray
+) -> dict[str, int]:
+    """Count all alleles, those in train, those of them in no training window, and those beside evaluation alone."""
+    start, end = allele_spans(table)
+    lost = train & ~meets(covered, start, end)
+    outcomes = {
+        "in": table.num_rows,
+        "train": int(np.count_nonzero(train)),
+        "train_in_no_window": int(np.count_nonzero(lost)),
+        "train_beside_evaluation": int(np.count_nonzero(lost & meets(unbuffered, start, end))),
+    }
+    return {f"alleles.{source}.{outcome}": n for outcome, n in outcomes.items()}
+
+
+def _under_stars(clinvar: pa.Table, train: Bools, mix: PackageMix, counts: Counter[str]) -> Bools:
+    """Tell which alleles have too few review stars for train, and count those that ``train`` has; null is no star."""
+    stars = pc.fill_null(clinvar["stars"], 0).to_numpy()
+    under: Bools = stars < mix.min_training_stars
+    harmful = as_bools(pc.is_in(clinvar["label"], value_set=pa.array(sorted(HARMFUL))))
+    for name, found in ((UNDER_STARS, under), (HARMFUL_UNDER_STARS, under & harmful)):
+        counts[f"alleles.{VariantSource.CLINVAR}.{name}"] += int(np.count_nonzero(train & found))
+    return under
+
+
+def _union(windows: pa.Table, rows: Int64s) -> IntervalArray:
+    return IntervalArray(windows["start"].to_numpy()[rows], windows["end"].to_numpy()[rows]).merge()
+
+
+def plan_of_epoch(package: Package) -> EpochFigures:
+    """Return the figures of epoch 0; without a training window that the mix asks for, ``error`` says why."""
+    rules, windows_with = SamplingRules(), dict[str, int]()
+    try:
+        mapped = open_mapped(package, Split.TRAIN)
+        real = {str(source): mapped.real_alleles(source, None) for source in VariantSource}
+        alleles = WindowAlleles.count(MappedWindows(mapped), real, rules.first_bp, rules.inset_bp)
+        windows_with = {name: int(np.count_nonzero(getattr(alleles, name))) for name in real}
+        plan = plan_epoch(alleles, package.info.mix, n_edits=N_EDITS)
+    except GenoLeWMError as err:
+        return EpochFigures(0, Shares({}, {}), {}, windows_with, error=str(err))
+    names, code = alleles.strata()
+    windows = dict(zip(names, np.bincount(code, minlength=len(names)).tolist(), strict=True))
+    return EpochFigures(
+        tuples=max(1, round(sum(plan.visits.values()))) * N_EDITS,
+        planned=Shares(_rounded(plan.shares.windows), _rounded(plan.shares.edits)),
+        visits=figures_of_visits(plan.visits, windows),
+        windows_with=windows_with,
+    )
+
+
+def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(float(share), 6) for name, share in shares.items()}

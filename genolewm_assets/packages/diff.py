@@ -1,0 +1,244 @@
+"""Compare two packages: windows, alleles, labels, holdouts, settings. What training gained is in ``label_diff``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import permutations
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.genome import Split
+from genolewm_assets.packages.label_diff import (
+    AlleleChange,
+    BenchDiff,
+    TrainDiff,
+    compare_benches,
+    count_in_train,
+    find_allele_changes,
+    row_texts,
+)
+from genolewm_assets.packages.reader import HoldoutNoun, Package, open_tables
+from genolewm_assets.packages.schema import VariantSource
+from genolewm_assets.variants import ALLELE_KEY
+
+_PLACE = ("origin", "contig", "start", "record_id", "window_index")
+_ALLELE = ("source", *ALLELE_KEY)
+#: Key and compared columns of each holdout table.
+_HOLDOUT_KEYS: Mapping[HoldoutNoun, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "intervals": (("holdout", "contig", "start", "unit"), ("end", "role")),
+    "alleles": (("holdout", "source", *ALLELE_KEY), ("role", "label", "stars")),
+    "corpus": (("source", "record_id", "window_index", "holdout"), ("reason",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableDiff:
+    """Number of rows of one table that only the second package has, only the first has, or that differ."""
+
+    table: str
+    added: int
+    removed: int
+    changed: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all three numbers are 0."""
+        return not (self.added or self.removed or self.changed)
+
+    def __add__(self, other: TableDiff) -> TableDiff:
+        """Return the sums for two parts of one table."""
+        numbers = (self.added + other.added, self.removed + other.removed, self.changed + other.changed)
+        return TableDiff(self.table, *numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class PackageDiff:
+    """Differences between a first and a second package.
+
+    Attributes
+    ----------
+    before, after
+        Release and folder name of the first and second package.
+    tables
+        Rows added, removed and changed, by table. Rows are matched by holdout and key: windows by placement or corpus
+        record, alleles by source and normal form.
+    moved
+        Number of windows and alleles that moved between splits, by a key such as ``windows, train -> test``.
+    relabelled
+        Number of ClinVar alleles in both packages whose label differs, by a key such as ``VUS -> P``.
+    train
+        ClinVar alleles that training gained, lost or has with another label.
+    benches
+        Comparison of each bench: the alleles to score of a holdout and split, for every holdout that has any.
+    settings
+        Other differences in ``package.json``: value before and after, by name.
+    alleles
+        Every ClinVar allele whose class, stars or places differ, sorted; empty if they were not to be listed.
+    """
+
+    before: str
+    after: str
+    tables: tuple[TableDiff, ...]
+    moved: Mapping[str, int]
+    relabelled: Mapping[str, int]
+    train: TrainDiff
+    benches: tuple[BenchDiff, ...]
+    settings: Mapping[str, tuple[str, str]]
+    alleles: tuple[AlleleChange, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the packages do not differ."""
+        differing = self.moved or self.relabelled or self.settings or self.alleles
+        return all(table.is_empty for table in self.tables) and not differing
+
+    def as_dict(self) -> dict[str, object]:
+        """Return all differences as JSON values."""
+        return asdict(self)
+
+    def to_text(self, *, alleles: bool = False) -> str:
+        """Return the differences as an aligned text table; ``alleles`` adds a line for each ClinVar allele."""
+        lines = [("", "added", "removed", "changed")]
+        lines += [(t.table, f"{t.added:,}", f"{t.removed:,}", f"{t.changed:,}") for t in self.tables]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        text = [f"{self.before} -> {self.after}", ""]
+        text += [
+            line[0].ljust(widths[0])
+            + "".join(f"  {cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True))
+            for line in lines
+        ]
+        for title, counts in (("moved", self.moved), ("relabelled", self.relabelled)):
+            text += ["", *(f"{title}: {name}  {n:,}" for name, n in counts.items())] if counts else []
+        text += ["", *self.train.lines()] if not self.train.is_empty else []
+        text += ["", *(bench.line() for bench in self.benches)]
+        text += (
+            ["", *(f"{name}: {old} -> {new}" for name, (old, new) in self.settings.items())] if self.settings else []
+        )
+        text += ["", *map(str, self.alleles)] if alleles and self.alleles else []
+        return "\n".join(text if not self.is_empty else [*text[:1], "", "no difference"]) + "\n"
+
+
+def diff_packages(before: Path | str, after: Path | str) -> PackageDiff:
+    """Verify two packages and compare them.
+
+    Their caches are not read; errors are those of :func:`genolewm_assets.packages.reader.open_tables`.
+    """
+    return compare_packages(
+        open_tables(before, allow_unaudited=True), open_tables(after, allow_unaudited=True), list_alleles=True
+    )
+
+
+def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) -> PackageDiff:
+    """Compare two open packages, one source and contig of their alleles at a time.
+
+    Their caches are not read. ``list_alleles`` fills ``PackageDiff.alleles``, which is empty otherwise.
+    """
+    names = [f"{noun}, {split}" for noun in ("windows", "alleles") for split in Split]
+    tables = {name: TableDiff(name, 0, 0, 0) for name in names}
+    moved = {f"{noun}, {a} -> {b}": 0 for noun in ("windows", "alleles") for a, b in permutations(Split, 2)}
+    for noun, key, value, rows in _parts(old, new):
+        for split, pair in rows.items():
+            found = _diff(f"{noun}, {split}", pair, ("holdout", *key), (value,))
+            tables[found.table] += found
+        keys = {(split, i): pc.unique(row_texts(pair[i], key)) for split, pair in rows.items() for i in (0, 1)}
+        for name, n in _moved(noun, keys):
+            moved[name] += n
+    for noun, (key, compared) in _HOLDOUT_KEYS.items():
+        pair = [package.holdouts(noun, [*key, *compared]) for package in (old, new)]
+        tables[noun] = _diff(f"holdouts, {noun}", pair, key, compared)
+    train, relabelled, listed = TrainDiff({}, {}, {}), Counter[str](), list[AlleleChange]()
+    for contig in sorted({contig for source, contig in _sources(old, new) if source == VariantSource.CLINVAR}):
+        changes = find_allele_changes(old, new, contig)
+        train += count_in_train(changes)
+        relabelled.update(_relabelled(changes))
+        listed += changes if list_alleles else ()
+    return PackageDiff(
+        before=f"{old.info.release} ({old.directory.name})",
+        after=f"{new.info.release} ({new.directory.name})",
+        tables=tuple(tables.values()),
+        moved={name: n for name, n in moved.items() if n},
+        relabelled=dict(sorted(relabelled.items())),
+        train=train,
+        benches=compare_benches(old, new),
+        settings=dict(_settings(old, new)),
+        alleles=tuple(listed),
+    )
+
+
+def _parts(
+    old: Package, new: Package
+) -> Iterator[tuple[str, tuple[str, ...], str, Mapping[Split, Sequence[pa.Table]]]]:
+    """Yield noun, key, compared column and, by split, the rows of both packages: all windows, then alleles in parts."""
+    columns = ["holdout", *_PLACE, "window_hash"]
+    windows = {split: [package.windows(split, columns) for package in (old, new)] for split in Split}
+    yield "windows", _PLACE, "window_hash", windows
+    for source, contig in _sources(old, new):
+        here = (pc.field("source") == source) & (pc.field("chrom") == contig)
+        rows = {
+            split: [package.variants(split, ["holdout", *_ALLELE, "label"], where=here) for package in (old, new)]
+            for split in Split
+        }
+        yield "alleles", _ALLELE, "label", rows
+
+
+def _sources(old: Package, new: Package) -> list[tuple[str, str]]:
+    """Return every pair of source and contig that has alleles in one of the packages."""
+    found: set[tuple[str, str]] = set()
+    for package in (old, new):
+        for split in Split:
+            pairs = package.variants(split, ["source", "chrom"]).group_by(["source", "chrom"]).aggregate([])
+            found.update(zip(pairs["source"].to_pylist(), pairs["chrom"].to_pylist(), strict=True))
+    return sorted(found)
+
+
+def _diff(name: str, pair: Sequence[pa.Table], key: Sequence[str], value: Sequence[str]) -> TableDiff:
+    old, new = (row_texts(table, key) for table in pair)
+    old_full, new_full = (row_texts(table, (*key, *value)) for table in pair)
+    kept = pc.is_in(new, value_set=old)
+    return TableDiff(
+        name,
+        added=_count(pc.invert(kept)),
+        removed=_count(pc.invert(pc.is_in(old, value_set=new))),
+        changed=_count(pc.and_not(kept, pc.is_in(new_full, value_set=old_full))),
+    )
+
+
+def _moved(noun: str, keys: Mapping[tuple[Split, int], pa.Array]) -> Iterator[tuple[str, int]]:
+    for source, target in permutations(Split, 2):
+        before, after = keys[source, 0], keys[source, 1]
+        left = before.filter(pc.invert(pc.is_in(before, value_set=after)))
+        # A window of both splits, as those that only show bench alleles may be, does not move by leaving one.
+        came = pc.and_not(pc.is_in(left, value_set=keys[target, 1]), pc.is_in(left, value_set=keys[target, 0]))
+        if n := _count(came):
+            yield f"{noun}, {source} -> {target}", n
+
+
+def _relabelled(changes: Iterable[AlleleChange]) -> Counter[str]:
+    pairs = ((change.before, change.after) for change in changes)
+    labels = ((old.label, new.label) for old, new in pairs if old is not None and new is not None)
+    return Counter(f"{old} -> {new}" for old, new in labels if old != new)
+
+
+def _settings(old: Package, new: Package) -> Iterator[tuple[str, tuple[str, str]]]:
+    for name in ("release", "genome_digest", "margin_bp", "mix", "knowledge", "without_alleles", "sources", "caches"):
+        pair = [getattr(package.info, name) for package in (old, new)]
+        if pair[0] != pair[1]:
+            yield name, (_short(pair[0]), _short(pair[1]))
+    for name in sorted({*old.info.policy, *new.info.policy}):
+        pair = [package.info.policy.get(name) for package in (old, new)]
+        if pair[0] != pair[1]:
+            yield f"policy.{name}", (_short(pair[0]), _short(pair[1]))
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"{len(value)} ({', '.join(f'{ref.source} {ref.key}' for ref in value)})" if value else "none"
+    return str(value)
+
+
+def _count(mask: pa.Array) -> int:
+    return int(pc.sum(mask).as_py() or 0)

@@ -1,0 +1,212 @@
+"""Compare the ClinVar alleles of two packages: what training gained or lost, and whether the benches are equal."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.errors import counted
+from genolewm_assets.genome import EVALUATION, Split
+from genolewm_assets.packages.reader import Package
+from genolewm_assets.packages.schema import VariantSource
+from genolewm_assets.variants import ALLELE_KEY, join_columns
+
+#: Columns compared of a ClinVar allele, beside its key.
+_SAID = ("label", "stars", "place")
+
+
+@dataclass(frozen=True, slots=True)
+class AlleleState:
+    """What a package says of a ClinVar allele: class, review stars, places (``train``, or holdout and split)."""
+
+    label: str
+    stars: int | None
+    places: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.stars}* ({', '.join(self.places)})"
+
+
+@dataclass(frozen=True, slots=True)
+class AlleleChange:
+    """One ClinVar allele that two packages have differently; a state is None where the package lacks the allele."""
+
+    chrom: str
+    pos: int
+    ref: str
+    alt: str
+    before: AlleleState | None
+    after: AlleleState | None
+
+    def __str__(self) -> str:
+        return f"{self.chrom}:{self.pos} {self.ref}>{self.alt}  {self.before or '-'} -> {self.after or '-'}"
+
+    def labels_in_train(self) -> tuple[str | None, str | None]:
+        """Return the class in training before and after; None where the allele is not in training."""
+        before, after = (
+            state.label if state is not None and Split.TRAIN in state.places else None
+            for state in (self.before, self.after)
+        )
+        return before, after
+
+
+@dataclass(frozen=True, slots=True)
+class TrainDiff:
+    """Numbers of ClinVar alleles that training gained and lost, by class, and of relabelled ones, by ``VUS -> P``."""
+
+    added: Mapping[str, int]
+    removed: Mapping[str, int]
+    relabelled: Mapping[str, int]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether training has the same ClinVar alleles with the same labels."""
+        return not (self.added or self.removed or self.relabelled)
+
+    def __add__(self, other: TrainDiff) -> TrainDiff:
+        """Return the sums for two parts of the alleles."""
+        pairs = ((self.added, other.added), (self.removed, other.removed), (self.relabelled, other.relabelled))
+        return TrainDiff(*(dict(sorted((Counter(a) + Counter(b)).items())) for a, b in pairs))
+
+    def lines(self) -> list[str]:
+        """Return one line of text per class and direction."""
+        return [
+            *(f"train: + {label}  {n:,}" for label, n in self.added.items()),
+            *(f"train: - {label}  {n:,}" for label, n in self.removed.items()),
+            *(f"relabelled in train: {change}  {n:,}" for change, n in self.relabelled.items()),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchDiff:
+    """Comparison of one bench: the labelled alleles of a holdout and split that are to be scored."""
+
+    holdout: str
+    split: str
+    alleles: int
+    added: int
+    removed: int
+    #: Alleles with another label, other stars, or another outcome in ``scoring``.
+    changed: int
+    relabelled: int
+    #: Gene components of these alleles, or contigs of those held out by their place alone; empty if nothing differs.
+    units: tuple[str, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both packages have the same alleles with the same labels, stars and outcomes."""
+        return not (self.added or self.removed or self.changed)
+
+    def line(self) -> str:
+        """Return the comparison as one line of text."""
+        name = f"bench {self.holdout}, {self.split}"
+        if self.is_equal:
+            return f"{name}: equal, {counted(self.alleles, 'allele')}"
+        units = ", ".join(self.units[:5]) + (f" and {len(self.units) - 5:,} more" if len(self.units) > 5 else "")
+        changes = f"{self.added:,} added, {self.removed:,} removed, {self.changed:,} changed"
+        return f"{name}: differs, {changes}, in {units}"
+
+
+def find_allele_changes(old: Package, new: Package, contig: str) -> tuple[AlleleChange, ...]:
+    """Return the ClinVar alleles of a contig whose class, stars or places differ, sorted by position and bases."""
+    pair = [pa.concat_tables(list(_placed(package, contig))) for package in (old, new)]
+    full = [row_texts(table, (*ALLELE_KEY, *_SAID)) for table in pair]
+    keys = [row_texts(table, ALLELE_KEY) for table in pair]
+    touched = pa.concat_arrays([keys[i].filter(pc.invert(pc.is_in(full[i], value_set=full[1 - i]))) for i in (0, 1)])
+    before, after = (
+        _states(table.filter(pc.is_in(key, value_set=touched))) for table, key in zip(pair, keys, strict=True)
+    )
+    return tuple(AlleleChange(*key, before.get(key), after.get(key)) for key in sorted({*before, *after}))
+
+
+def count_in_train(changes: Sequence[AlleleChange]) -> TrainDiff:
+    """Count the changes of training by class."""
+    added, removed, relabelled = Counter[str](), Counter[str](), Counter[str]()
+    for before, after in (change.labels_in_train() for change in changes):
+        if before is None and after is not None:
+            added[after] += 1
+        elif before is not None and after is None:
+            removed[before] += 1
+        elif before != after:
+            relabelled[f"{before} -> {after}"] += 1
+    return TrainDiff(*(dict(sorted(counts.items())) for counts in (added, removed, relabelled)))
+
+
+def compare_benches(old: Package, new: Package) -> tuple[BenchDiff, ...]:
+    """Compare every bench of a package, by split and holdout: the rows of ``variants`` with a ``scoring``."""
+    held = [package.holdouts("alleles") for package in (old, new)]
+    found: list[BenchDiff] = []
+    for split in EVALUATION:
+        columns = ["holdout", *ALLELE_KEY, "label", "stars", "scoring"]
+        has_outcome = pc.field("scoring").is_valid()
+        scored = [package.variants(split, columns, where=has_outcome) for package in (old, new)]
+        for holdout in sorted({name for table in scored for name in pc.unique(table["holdout"]).to_pylist()}):
+            pair = [table.filter(pc.equal(table["holdout"], holdout)) for table in scored]
+            here = (pc.field("holdout") == holdout) & (pc.field("role") == str(split))
+            ours = [table.filter(here) for table in held]
+            found.append(_compare_bench(pair, ours, holdout, split))
+    return tuple(found)
+
+
+def _compare_bench(pair: Sequence[pa.Table], held: Sequence[pa.Table], holdout: str, split: Split) -> BenchDiff:
+    (old, new), (old_label, new_label), (old_full, new_full) = (
+        [row_texts(table, (*ALLELE_KEY, *more)) for table in pair]
+        for more in ((), ("label",), ("label", "stars", "scoring"))
+    )
+    kept = pc.is_in(new, value_set=old)
+    masks = {
+        "added": pc.invert(kept),
+        "removed": pc.invert(pc.is_in(old, value_set=new)),
+        "changed": pc.and_not(kept, pc.is_in(new_full, value_set=old_full)),
+    }
+    units: set[str] = set()
+    for name, mask in masks.items():
+        at = name != "removed"
+        units.update(_units(pair[at].filter(mask), held[at]))
+    masks["relabelled"] = pc.and_not(kept, pc.is_in(new_label, value_set=old_label))
+    figures = {name: int(pc.sum(mask).as_py() or 0) for name, mask in masks.items()}
+    return BenchDiff(holdout, str(split), pair[1].num_rows, **figures, units=tuple(sorted(units)))
+
+
+def _units(alleles: pa.Table, held: pa.Table) -> Iterator[str]:
+    """Yield the unit of each allele that is held out by its key, and the contig of each that is not."""
+    keys, listed = row_texts(alleles, ALLELE_KEY), row_texts(held, ALLELE_KEY)
+    yield from held["unit"].filter(pc.is_in(listed, value_set=keys)).to_pylist()
+    yield from alleles["chrom"].filter(pc.invert(pc.is_in(keys, value_set=listed))).to_pylist()
+
+
+def _placed(package: Package, contig: str) -> Iterator[pa.Table]:
+    """Yield key, label, stars and place of a contig's ClinVar alleles by split; several rows for several holdouts."""
+    here = (pc.field("source") == VariantSource.CLINVAR.value) & (pc.field("chrom") == contig)
+    for split in Split:
+        table = package.variants(split, ["holdout", *ALLELE_KEY, "label", "stars"], where=here)
+        place = pa.array([str(split)] * table.num_rows, pa.string())
+        if split is not Split.TRAIN:
+            place = pc.binary_join_element_wise(table["holdout"], str(split), " ")
+        yield table.select([*ALLELE_KEY, "label", "stars"]).append_column("place", place)
+
+
+def _states(table: pa.Table) -> dict[tuple[str, int, str, str], AlleleState]:
+    places: defaultdict[tuple[str, int, str, str], list[str]] = defaultdict(list)
+    said: dict[tuple[str, int, str, str], tuple[str, int | None]] = {}
+    for row in table.to_pylist():
+        key = row["chrom"], row["pos"], row["ref"], row["alt"]
+        places[key].append(row["place"])
+        said[key] = row["label"], row["stars"]
+    return {key: AlleleState(*said[key], tuple(sorted(found))) for key, found in places.items()}
+
+
+def row_texts(table: pa.Table, names: Sequence[str]) -> pa.Array:
+    """Return one text per row, equal for rows with equal values; a null equals a null."""
+    joined = join_columns(*(_texts(table[name]) for name in names))
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_fixed_size_binary(column.type):
+        column = pa.chunked_array([[value.hex() for value in column.to_pylist()]], pa.string())
+    return pc.fill_null(pc.cast(column, pa.string()), "\0")

@@ -1,0 +1,102 @@
+"""The window table that the rows of a cache belong to: row i to row i of the table whose SHA-256 its recipe states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
+from genolewm_assets.progress import ByteCount
+from genolewm_assets.store.artefacts import ArtefactId, Manifest, generations, measure_file, read_manifest
+from genolewm_assets.store.files import reading
+from genolewm_assets.store.tables import reading_parquet
+
+#: Assets that publish window tables, and the top folder of a root in which each publishes.
+WINDOW_ASSETS: Mapping[str, str] = {"windows/index": "windows", "corpus/windows": "corpus"}
+
+_TABLE, _ROWS_READ = "windows.parquet", 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTable:
+    """A window table in a published generation."""
+
+    artefact: ArtefactId
+    path: Path
+    sha256: str
+    size_bytes: int
+
+    def check_bytes(self, count: ByteCount) -> None:
+        """Raise :class:`CorruptResourceError` unless the file has the SHA-256 that was published."""
+        try:
+            found = measure_file(self.path, count)[1]
+        except OSError as err:
+            raise self._damaged(f"cannot be read ({err.strerror})") from err
+        if found != self.sha256:
+            raise self._damaged("content differs", f"sha256 {self.sha256}", f"sha256 {found}")
+
+    def check_rows(self, n_rows: int) -> None:
+        """Raise :class:`CorruptResourceError` unless the table has ``n_rows`` rows and the column ``window_hash``."""
+        with reading(self.path), reading_parquet(self.path), pq.ParquetFile(self.path) as file:
+            found, schema = file.metadata.num_rows, file.schema_arrow
+        if found != n_rows:
+            raise self._damaged("does not have one row per row of the cache", f"{n_rows} rows", f"{found} rows")
+        if "window_hash" not in schema.names or schema.field("window_hash").type != pa.binary(32):
+            raise self._damaged("has no column window_hash of 32 bytes")
+
+    def _damaged(self, problem: str, expected: str | None = None, got: str | None = None) -> CorruptResourceError:
+        remedy = f"Rebuild {self.artefact}"
+        return CorruptResourceError(str(self.path), problem, expected=expected, got=got, remedy=remedy)
+
+    def read_batches(self, columns: list[str], batch_rows: int = _ROWS_READ) -> Iterator[pa.RecordBatch]:
+        """Yield batches of the given columns, in the order of the rows."""
+        with reading(self.path), reading_parquet(self.path):
+            yield from pq.ParquetFile(self.path).iter_batches(batch_rows, columns=columns)
+
+    def read_hashes(self) -> Iterator[npt.NDArray[np.uint8]]:
+        """Yield ``window_hash`` of all rows in batches: uint8, shape (n, 32)."""
+        for batch in self.read_batches(["window_hash"]):
+            hashes = batch.column(0)
+            size = hashes.type.byte_width
+            first, values = hashes.offset * size, np.frombuffer(hashes.buffers()[1], np.uint8)
+            yield values[first : first + len(hashes) * size].reshape(-1, size)
+
+
+def find_window_tables(root: Path) -> dict[str, WindowTable]:
+    """Return all window tables of a root by SHA-256, including those of superseded generations that still exist."""
+    found: dict[str, WindowTable] = {}
+    with reading(root):
+        for asset, folder in WINDOW_ASSETS.items():
+            for generation in generations(root / folder):
+                # A table with a damaged manifest is left out; `verify` reports the manifest.
+                with suppress(ResourceError):
+                    manifest = read_manifest(generation)
+                    for entry in manifest.files if manifest.asset == asset else ():
+                        if entry.path == _TABLE:
+                            artefact = ArtefactId(asset, manifest.partition)
+                            table = WindowTable(artefact, generation / _TABLE, entry.sha256, entry.size_bytes)
+                            found.setdefault(entry.sha256, table)
+    return found
+
+
+def window_table_of(cache: Manifest, tables: Mapping[str, WindowTable]) -> WindowTable:
+    """Return the window table that a cache's rows belong to."""
+    sha256 = cache.recipe.get("windows_sha256")
+    if not isinstance(sha256, str):
+        raise CorruptResourceError(cache.where, "names no window table", remedy="Rebuild it")
+    if sha256 not in tables:
+        raise MissingResourceError(
+            cache.where,
+            "its window table is not in the root",
+            expected=f"a {_TABLE} with sha256 {sha256[:12]}...",
+            got="none",
+            remedy="Rebuild it, or restore the table",
+        )
+    return tables[sha256]

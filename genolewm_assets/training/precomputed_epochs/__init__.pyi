@@ -1,0 +1,10 @@
+from .reader import FROZEN as FROZEN
+from .reader import FrozenEpochs as FrozenEpochs
+from .reader import frozen_config as frozen_config
+from .reader import frozen_location as frozen_location
+from .reader import open_frozen as open_frozen
+from .rows import FROZEN_ROWS as FROZEN_ROWS
+from .rows import RowSizes as RowSizes
+from .rows import Thawed as Thawed
+from .rows import measure_rows as measure_rows
+from .rows import pack_rows as pack_rows

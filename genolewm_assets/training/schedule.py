@@ -1,0 +1,148 @@
+"""Order of the windows of an epoch, and fixed cycles of edit sources. Not here: the mix of a package (``packages``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.edits import EDIT_SOURCE_CODES, EditSource, seed_words
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.packages import EpochPlan, epoch_quotas
+from genolewm_assets.training.sampler import find_visits
+
+Rows = NDArray[np.int64]
+
+
+class SlotPlan(Protocol):
+    """Source of every slot of a visit."""
+
+    def plans(self, ordinals: Rows, rows: Rows) -> NDArray[np.int8]:
+        """Return the source codes of the slots of visits, by number in the epoch and row: int8, (n_visits, n_slots)."""
+        ...
+
+
+class Schedule(Protocol):
+    """Order of the windows of an epoch, and the sources of their edits."""
+
+    @property
+    def slots(self) -> SlotPlan:
+        """Source of every slot of a visit."""
+        ...
+
+    def __len__(self) -> int:
+        """Return the number of window visits of an epoch."""
+        ...
+
+    def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:
+        """Return the rows of visits of an epoch, and how often each was visited before: int64, (n_visits,) each."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileOrder:
+    """Schedule that visits every window once in file order, in every epoch."""
+
+    n_windows: int
+    slots: SlotPlan
+
+    def __len__(self) -> int:
+        return self.n_windows
+
+    def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:  # noqa: ARG002 - all epochs are equal
+        """Return the numbers of the visits, which are their rows, and zeros."""
+        return ordinals, np.zeros_like(ordinals)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WindowSchedule:
+    """Schedule that visits the windows of each stratum in given numbers, in random order.
+
+    A visit's window is computed from its number. Within a stratum, a window is visited again only after all others
+    were, across epochs too.
+    """
+
+    #: Rows of the split, stratum after stratum: int32, shape (n_windows,).
+    rows_by_stratum: NDArray[np.int32]
+    #: Where each stratum begins in them, and the end: int64, shape (n_strata + 1,).
+    starts: Rows
+    #: Mean visits per epoch of each stratum, with an integer sum. An epoch has at most one visit of a stratum more or
+    #: less, so that small strata are visited in some epochs.
+    mean_visits: tuple[float, ...]
+    slots: SlotPlan
+    seed: int
+
+    @classmethod
+    def of(cls, plan: EpochPlan, slots: SlotPlan, *, seed: int) -> WindowSchedule:
+        """Return the schedule of a planned epoch; ``slots`` may be another plan of slots than its own."""
+        names, code = plan.slots.alleles.strata()
+        rows = [np.flatnonzero(code == names.index(name)).astype(np.int32) for name in sorted(plan.visits)]
+        total = sum(plan.visits.values())
+        visits = tuple(plan.visits[name] * max(1, round(total)) / total for name in sorted(plan.visits))
+        return cls(np.concatenate(rows), np.cumsum([0, *map(len, rows)]), visits, slots, seed)
+
+    def __len__(self) -> int:
+        return round(sum(self.mean_visits))
+
+    def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:
+        """Return the rows of visits, and how often each was visited in earlier rounds of its stratum in the epoch."""
+        firsts, ends = _spans(self.mean_visits, epoch)
+        strata = ends, firsts, self.starts, self.rows_by_stratum
+        return find_visits(seed_words(self.seed), epoch, strata, ordinals)
+
+    def rows(self, epoch: int) -> Rows:
+        """Return the rows of all visits of an epoch: int64, shape (n_visits,)."""
+        return self.visits(epoch, np.arange(len(self)))[0]
+
+
+@lru_cache(maxsize=8)
+def _spans(visits: tuple[float, ...], epoch: int) -> tuple[Rows, Rows]:
+    """Return the visits of each stratum in earlier epochs, and where its visits end in this one: int64, (n_strata,)."""
+    quotas = epoch_quotas(visits, epoch + 1)
+    return quotas[:-1].sum(axis=0), np.cumsum(quotas[-1])
+
+
+def count_visits(windows: Rows) -> Rows:
+    """Return, for every visit, how many earlier ones are of the same window number: int64, shape (n_visits,)."""
+    order = np.argsort(windows, kind="stable")
+    ordered = windows[order]
+    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else np.zeros(0, bool)
+    starts = np.maximum.accumulate(np.where(is_first, np.arange(len(ordered)), 0))
+    visits = np.empty(len(ordered), dtype=np.int64)
+    visits[order] = np.arange(len(ordered)) - starts
+    return visits
+
+
+@dataclass(frozen=True, slots=True)
+class EditCycle:
+    """The same cycle of sources for all windows, whatever alleles they have; ``n_edits`` slots per visit."""
+
+    cycle: tuple[EditSource, ...]
+    n_edits: int
+
+    @classmethod
+    def named(cls, mix: str, n_edits: int) -> EditCycle:
+        """Return the cycle of a built-in mix."""
+        if mix not in EDIT_MIXES:
+            raise ConfigurationError("mix", "unknown edit mix", expected=f"one of {sorted(EDIT_MIXES)}", got=repr(mix))
+        return cls(EDIT_MIXES[mix], n_edits)
+
+    def plans(self, ordinals: Rows, rows: Rows) -> NDArray[np.int8]:  # noqa: ARG002 - all windows are equal
+        """Return the source codes: int8, shape (n_visits, n_edits); the cycle continues from window to window."""
+        cycle = np.array([EDIT_SOURCE_CODES[source] for source in self.cycle], dtype=np.int8)
+        codes: NDArray[np.int8] = cycle[(ordinals[:, None] * self.n_edits + np.arange(self.n_edits)) % len(cycle)]
+        return codes
+
+
+_G, _S, _I, _C = EditSource.GNOMAD, EditSource.SYNTHETIC_SNV, EditSource.SYNTHETIC_INDEL, EditSource.CLINVAR
+
+#: Built-in mixes. ``exact``: with 8 edits per window, every window has 3 gnomAD alleles, 3 synthetic SNVs, 1 synthetic
+#: indel and 1 ClinVar allele (RFC-0006 §3.3). ``rotating``: 40 %, 30 %, 20 % and 10 %, which 8 slots cannot represent;
+#: any five successive windows of 8 edits have 16, 12, 8 and 4.
+EDIT_MIXES: dict[str, tuple[EditSource, ...]] = {
+    "exact": (_G, _S, _G, _I, _S, _G, _S, _C),
+    "rotating": (_G, _S, _G, _I, _S, _G, _C, _S, _G, _I),
+}

@@ -1,0 +1,126 @@
+"""Show every bench allele once, in its most central window. Not here: which alleles those are (``package_build``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from genolewm_assets.edits import AlleleIndex, AlleleMaker, Classification, Haplotype, WindowRecord
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError
+from genolewm_assets.genome import Split
+from genolewm_assets.memory_mapped import MappedWindows
+from genolewm_assets.packages import SCORED, Package, most_central_windows
+from genolewm_assets.store.arrays import ArrayStoreReader
+from genolewm_assets.training.haplotype_edits import edits_of
+from genolewm_assets.training.stream import Drawn, StreamSettings, TupleStream, Visits
+from genolewm_assets.training.window_states import LiveEncoder
+from genolewm_assets.variants import ALLELE_KEY, allele_spans
+
+Int64s = NDArray[np.int64]
+
+#: Columns of ``PACKAGE_VARIANTS`` that a bench has.
+_ALLELES = ["holdout", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids", "scoring"]
+
+
+class Bench:
+    """The bench alleles (``PACKAGE_VARIANTS``) that windows show, in the order of an epoch: by window, by position."""
+
+    def __init__(self, alleles: pa.Table, windows: pa.Table) -> None:
+        self.alleles = AlleleIndex.of(alleles)
+        self.window_rows = _place(alleles.sort_by([(name, "ascending") for name in ALLELE_KEY]), windows)
+        #: Rows of ``alleles`` in the order of an epoch: int64, shape (n_alleles,).
+        self.order = np.argsort(self.window_rows, kind="stable")
+
+    @classmethod
+    def read(cls, package: Package, split: Split, holdout: str) -> Bench:
+        """Read the bench of a holdout and split; an empty one is a ConfigurationError."""
+        variants = package.variants(split, _ALLELES)
+        ours = pc.and_(pc.equal(variants["holdout"], holdout), pc.equal(variants["scoring"], SCORED))
+        alleles = variants.filter(pc.fill_null(ours, False))
+        if not alleles.num_rows:
+            raise ConfigurationError(
+                f"{package.directory.name}: {split} alleles of holdout {holdout!r}",
+                "the bench is empty",
+                expected="ClinVar alleles labelled P, LP, B or LB with enough review stars",
+                remedy="Use coverage='windows', or another holdout",
+            )
+        windows = package.windows(split, ["holdout", "contig", "start", "end"])
+        return cls(alleles, windows.filter(pc.equal(windows["holdout"], holdout)))
+
+    def __len__(self) -> int:
+        """Return the number of alleles."""
+        return len(self.order)
+
+
+def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
+    """Return the row of the window that shows each allele: int64, shape (n_alleles,)."""
+    placed = np.full(alleles.num_rows, -1, dtype=np.int64)
+    contigs, chroms = windows["contig"].to_numpy(), alleles["chrom"].to_numpy()
+    starts, ends = windows["start"].to_numpy(), windows["end"].to_numpy()
+    spans = allele_spans(alleles)
+    for contig in pc.unique(alleles["chrom"]).to_pylist():
+        rows, ours = np.flatnonzero(contigs == contig), np.flatnonzero(chroms == contig)
+        found = most_central_windows(starts[rows], ends[rows], *(bounds[ours] for bounds in spans))
+        if (found < 0).any():
+            raise CorruptResourceError(
+                f"bench alleles of {contig}",
+                "an allele is stated as scored, but no window contains it",
+                expected="a window for each",
+                got=f"{int((found < 0).sum())} without one",
+                remedy="Rebuild the package",
+            )
+        placed[ours] = rows[found]
+    return placed
+
+
+class ScoringStream(TupleStream):
+    """Makes batches of bench alleles, by rules without left context; a row of a visit is a place in ``bench.order``."""
+
+    def __init__(
+        self,
+        windows: MappedWindows,
+        maker: AlleleMaker,
+        settings: StreamSettings,
+        readers: Mapping[str, ArrayStoreReader] | None = None,
+        encoder: LiveEncoder | None = None,
+        *,
+        bench: Bench,
+    ) -> None:
+        super().__init__(windows, settings, readers, encoder)
+        self._bench, self._maker = bench, maker
+
+    def __len__(self) -> int:
+        """Return the number of rows that an epoch visits: bench alleles."""
+        return len(self._bench)
+
+    def _draw(self, visits: Visits, epoch: int) -> Drawn:  # noqa: ARG002 - all epochs are equal
+        """Raise CorruptResourceError if a window cannot show an allele that the package states as scored."""
+        filled: list[tuple[WindowRecord, Sequence[Haplotype], Mapping[str, int]]] = []
+        rows: list[int] = []
+        alleles = self._bench.order[visits.rows].tolist()
+        for row, group in groupby(alleles, key=self._bench.window_rows.__getitem__):
+            record = self.windows.record(int(row))
+            rows.append(int(row))
+            filled.append((record, [self._show(record, allele) for allele in group], {}))
+        edits, facts = edits_of(filled, self.settings.pooling), self._bench.alleles.classification
+        stated = Classification.unknown(len(edits)) if facts is None else facts.take(edits.allele_row)
+        numbers = np.array(rows, dtype=np.int64)
+        return Drawn(len(visits.rows), numbers, self.windows.packed(numbers), edits, stated)
+
+    def _show(self, record: WindowRecord, row: int) -> Haplotype:
+        allele = self._bench.alleles.allele(row)
+        made = self._maker.make(record, allele, row)
+        if isinstance(made, Haplotype):
+            return made
+        raise CorruptResourceError(
+            f"bench allele {record.contig}:{allele}",
+            "is stated as scored, but its window does not show it",
+            expected="an edit",
+            got=str(made),
+            remedy="Rebuild the package",
+        )

@@ -1,0 +1,120 @@
+"""Check of a window's placement against the reference, by code that shares nothing with the placement rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from genolewm_assets.errors import UnknownContigError
+from genolewm_assets.genome import ContigSet
+from genolewm_assets.windows.corpus.records import CorpusRecord
+
+Row = dict[str, Any]
+_OTHER_STRAND = bytes.maketrans(b"ACGT", b"TGCA")
+#: Other symbols than ACGT become a number that differs between record and reference.
+_OF_RECORD, _OF_REFERENCE = (bytes(c if chr(c) in "ACGT" else other for c in range(256)) for other in (1, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementAudit:
+    """Contigs of the reference, and its bases by ``(contig, start, end)``, 0-based half-open."""
+
+    contigs: ContigSet
+    bases: Callable[[str, int, int], bytes]
+
+    def holds(self, row: Row, record: CorpusRecord) -> bool:
+        """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated.
+
+        The kind must be ``coordinates`` if, and only if, the bases of the reference agree with stated coordinates.
+        """
+        how, contig = row["placement_how"], row["placed_contig"]
+        if not _has_its_columns(row) or (how != "none" and not record.maybe_human):
+            return False
+        if record.maybe_human and (how == "coordinates") != self._bases_agree(row, record):
+            return False
+        if row["placed_start"] is None:
+            return not row["placement_exact"]
+        start, end, strand = row["placed_start"], row["placed_end"], row["strand"]
+        known = contig in self.contigs
+        if strand not in ("+", "-") or not 0 <= start < end or (known and end > self.contigs[contig].length):
+            return False
+        if how != "mappy" and (start, end) != self._stated(row, record):
+            return False
+        return (
+            self._is_exact(row, contig, start, end) == row["placement_exact"] if known else not row["placement_exact"]
+        )
+
+    def _stated(self, row: Row, record: CorpusRecord) -> tuple[int, int] | None:
+        """Return the place that a record states for a window, of a transcript the whole gene."""
+        if record.span is None or record.spliced:
+            return record.span
+        first, last = record.span
+        if record.strand == "-":
+            return last - row["end"], last - row["start"]
+        return first + row["start"], first + row["end"]
+
+    def _bases_agree(self, row: Row, record: CorpusRecord) -> bool:
+        """Return whether enough bases are known at the stated place, and 19 in 20 of them are those of the record."""
+        try:
+            contig = self.contigs.resolve(record.contig or "").name
+        except UnknownContigError:
+            return False
+        size, joints = len(record.sequence), record.junctions or ()
+        if record.span is None or record.span[1] > self.contigs[contig].length:
+            return False
+        first, last = record.span
+        if any(joint <= 0 or joint >= size for joint in joints) or last - first < size:
+            return False
+        if record.spliced:
+            # 5' exon and 3' exon, at the ends of the gene.
+            outer = [(0, joints[0]), (joints[-1], size)] if joints else []
+            pieces = [(a, b, first + a if a == 0 else last - (b - a)) for a, b in outer]
+            if record.strand == "-":
+                pieces = [(a, b, last - b if a == 0 else first) for a, b in outer]
+            needed = size / 2
+        elif last - first != size:
+            return False
+        else:
+            pieces = [(row["start"], row["end"], (self._stated(row, record) or (0, 0))[0])]
+            needed = 0.9 * (row["end"] - row["start"])
+        counts = [self._count_agreeing(record, contig, *piece) for piece in pieces]
+        known, equal = (sum(count[n] for count in counts) for n in (0, 1))
+        return known >= max(20, needed) and equal >= 0.95 * known
+
+    def _count_agreeing(self, record: CorpusRecord, contig: str, start: int, end: int, at: int) -> tuple[int, int]:
+        """Return how many bases ``[start, end)`` of a record are known on both sides from ``at`` on, how many equal."""
+        genomic = self.bases(contig, at, at + end - start)
+        if record.strand == "-":
+            genomic = genomic.translate(_OTHER_STRAND)[::-1]
+        one = np.frombuffer(record.sequence[start:end].translate(_OF_RECORD), dtype=np.uint8)
+        two = np.frombuffer(genomic.translate(_OF_REFERENCE), dtype=np.uint8)
+        return int(((one > 2) & (two > 2)).sum()), int((one == two).sum())
+
+    def _is_exact(self, row: Row, contig: str, start: int, end: int) -> bool:
+        genomic = self.bases(contig, start, end) if end - start == row["window_bp"] and not row["spliced"] else b""
+        if row["strand"] == "-":
+            genomic = genomic.translate(_OTHER_STRAND)[::-1]
+        return bool(genomic.decode() == row["sequence"])
+
+
+def _has_its_columns(row: Row) -> bool:
+    """Return whether exactly those columns are filled that a kind of placement has."""
+    how = row["placement_how"]
+    place = row["placed_start"], row["placed_end"], row["strand"]
+    stated = row["stated_contig"], row["stated_start"], row["stated_end"]
+    located = how in ("coordinates", "mappy", "stated")
+    return (
+        how in ("coordinates", "mappy", "stated", "contig_name", "none")
+        and (row["placed_contig"] is not None) == (how != "none")
+        and all((part is not None) == located for part in place)
+        and all(
+            (part is not None) == (how == "mappy") and 0 <= (part or 0) <= 1
+            for part in (row["identity"], row["coverage"])
+        )
+        and (how == "mappy" or stated == (None, None, None))
+        and (stated[0] is not None or stated[1] is None)
+        and (stated[1] is None) == (stated[2] is None)
+    )

@@ -1,0 +1,234 @@
+"""Windows that are similar to held-out sequence: which are asked for, and what is listed of them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import AlleleError, UnknownContigError
+from genolewm_assets.genome import Holdout, IntervalArray
+from genolewm_assets.holdouts import (
+    HOLDOUT_CORPUS,
+    HOLDOUT_SIMILAR,
+    Held,
+    HeldPlace,
+    HoldoutIndex,
+    HoldoutPolicy,
+    Query,
+    SequenceInputs,
+    Similarity,
+    SimilarReason,
+    build_holdouts,
+    check_holdouts,
+)
+from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_INTERVALS
+from genolewm_assets.holdouts.similar import (
+    REFERENCE,
+    WindowKey,
+    corpus_queries,
+    list_similar,
+    reference_queries,
+    similar_corpus_rows,
+)
+from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, corpus, corpus_row, gnomad, simulated_inputs
+
+Span = tuple[str, int, int]
+Key = tuple[str, int, str, str]
+
+
+def build(spans: list[Span] = [], alleles: list[Key] = [], corpus_rows: list[int] = []) -> HoldoutIndex:  # noqa: B006
+    side = {"holdout": "holdout-clinvar", "role": "test", "unit": "u", "name": "u", "reason": "gene_component"}
+    intervals = [{**side, "contig": contig, "start": start, "end": end} for contig, start, end in spans]
+    listed = [
+        {**side, "source": "clinvar", "gene_ids": [], **dict(zip(("chrom", "pos", "ref", "alt"), key, strict=True))}
+        for key in alleles
+    ]
+    rows = [{**corpus_row(number), "holdout": "holdout-chr", "reason": "placed"} for number in corpus_rows]
+    return HoldoutIndex(
+        pa.Table.from_pylist(intervals, schema=HOLDOUT_INTERVALS.arrow),
+        pa.Table.from_pylist(listed, schema=HOLDOUT_ALLELES.arrow),
+        pa.Table.from_pylist(rows, schema=HOLDOUT_CORPUS.arrow),
+        contigs=CONTIGS,
+    )
+
+
+def asked(*spans: tuple[int, int]) -> IntervalArray:
+    return IntervalArray(*np.array(spans, dtype=np.int64).T)
+
+
+@each_row("name", ["chr21", "21", "CHR21", "NC_000021.9"])
+def test_contig_by_any_name(name: str) -> None:
+    index = build([("chr21", 100, 200)])
+    assert index.window_is_held_out(name, asked((0, 100), (0, 101), (199, 300), (200, 300))).tolist() == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    table = gnomad([(100, "A", "C"), (101, "A", "C"), (200, "A", "C"), (201, "A", "C")], name)
+    assert index.allele_is_held_out(table).tolist() == [False, True, True, False]
+
+
+def test_unknown_contig_is_no_answer() -> None:
+    index = build([("chr21", 100, 200)])
+    with pytest.raises(UnknownContigError):
+        index.window_is_held_out("chr99", asked((0, 1)))
+    with pytest.raises(UnknownContigError):
+        index.allele_is_held_out(gnomad([(1, "A", "C")], "chr99"))
+
+
+def test_a_deletion_that_reaches_into_an_interval_is_held_out() -> None:
+    index = build([("chr17", 100, 200)])
+    table = gnomad([(98, "ACG", "A"), (99, "ACG", "A"), (200, "ACG", "A")])
+    assert index.allele_is_held_out(table).tolist() == [False, True, True]
+
+
+def test_listed_alleles_are_held_out_by_their_whole_key() -> None:
+    index = build(alleles=[("chr17", 50, "A", "C"), ("chr17", 60, "A", "AT")])
+    table = gnomad([(50, "A", "C"), (50, "A", "G"), (51, "A", "C"), (60, "A", "AT"), (60, "AT", "A")])
+    assert index.allele_is_held_out(table).tolist() == [True, False, False, True, False]
+    assert not index.allele_is_held_out(gnomad([(50, "A", "C")], "chr20")).any()
+    assert index.allele_is_held_out(gnomad([])).tolist() == []
+
+
+@each_row(("pos", "ref", "alt"), [(49, "GA", "GC"), (50, "AT", "CT"), (60, "TA", "A"), (60, "AAT", "AT")])
+def test_another_spelling_is_refused(pos: int, ref: str, alt: str) -> None:
+    with pytest.raises(AlleleError, match="normal form"):
+        build(alleles=[("chr17", 50, "A", "C")]).allele_is_held_out(gnomad([(10, "A", "C"), (pos, ref, alt)]))
+
+
+def test_corpus_rows_by_source_record_and_number() -> None:
+    index = build(corpus_rows=[1, 3])
+    rows = [corpus_row(1), corpus_row(1, window_index=1), corpus_row(3, source="mrna_evo2"), corpus_row(3)]
+    assert index.corpus_is_held_out(corpus(rows)).tolist() == [True, False, False, True]
+
+
+def test_survives_pickling() -> None:
+    index = pickle.loads(pickle.dumps(build([("chr21", 100, 200)], [("chr17", 50, "A", "C")], [1])))
+    assert index.window_is_held_out("21", asked((150, 160))).all()
+    assert index.allele_is_held_out(gnomad([(50, "A", "C")])).all()
+    assert index.corpus_is_held_out(corpus([corpus_row(1)])).all()
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 15)).map(lambda s: (s[0], sum(s))), max_size=8)
+
+
+@given(SPANS, SPANS)
+def test_windows_equal_a_referee_of_sets(held: list[tuple[int, int]], windows: list[tuple[int, int]]) -> None:
+    bases = {base for start, end in held for base in range(start, end)}
+    ordered = sorted(windows)
+    expected = [not bases.isdisjoint(range(start, end)) for start, end in ordered]
+    index = build([("chr17", start, end) for start, end in held])
+    footprints = IntervalArray.from_unsorted([s for s, _ in windows], [e for _, e in windows])
+    assert index.window_is_held_out("chr17", footprints).tolist() == expected
+
+
+POLICY = HoldoutPolicy(haplotype_fraction=0.05)
+HELD = {
+    Holdout.CHR: {"chr20": IntervalArray(np.array([0]), np.array([64_444_167]))},
+    Holdout.CLINVAR: {"chr17": IntervalArray(np.array([1_000]), np.array([2_000]))},
+}
+WINDOW = WindowKey(REFERENCE, "chr17", 5_000)
+RECORD = WindowKey("mrna_evo2", record_id="ENST1", window_index=2)
+
+
+def similar(key: WindowKey, reason: SimilarReason, *places: tuple[str, int, int], shared: int = 50) -> Similarity:
+    where = tuple(HeldPlace(*place, "+", 0.95, place[2] - place[1]) for place in places)
+    return Similarity(key, reason, where, 0.6, shared)
+
+
+def test_each_holdout_gets_the_best_place_in_it() -> None:
+    found = similar(RECORD, SimilarReason.ALIGNED, ("chr20", 10, 2_000), ("chr17", 1_900, 2_500), ("chr17", 1_000, 9))
+    table, counts = list_similar([found], HELD)
+    assert [(row["holdout"], row["held_contig"], row["held_start"]) for row in table.to_pylist()] == [
+        ("holdout-chr", "chr20", 10),
+        ("holdout-clinvar", "chr17", 1_900),
+    ]
+    assert counts["similar.corpus.aligned"] == 1
+    assert sum(counts.values()) == 1
+    HOLDOUT_SIMILAR.check(table.schema, where="similar")
+
+
+def test_a_window_found_twice_counts_once_by_its_strongest_reason() -> None:
+    weak = similar(WINDOW, SimilarReason.REPEATS, ("chr20", 10, 31), shared=400)
+    strong = similar(WINDOW, SimilarReason.CHAINED, ("chr20", 5_000, 9_000), shared=20)
+    for order in ([weak, strong], [strong, weak]):
+        table, counts = list_similar(order, HELD)
+        assert table["reason"].to_pylist() == ["chained"]
+        assert table["held_start"].to_pylist() == [5_000]
+        assert (counts["similar.reference.chained"], sum(counts.values())) == (1, 1)
+
+
+def test_repeats_exclude_no_window_and_other_reasons_do() -> None:
+    found = [
+        similar(RECORD, SimilarReason.REPEATS, ("chr20", 10, 31)),
+        similar(RECORD._replace(window_index=3), SimilarReason.SHARED_KMERS, ("chr20", 10, 31)),
+        similar(WINDOW, SimilarReason.ALIGNED, ("chr17", 1_100, 2_000)),
+        similar(WINDOW._replace(start=9_000), SimilarReason.REPEATS, ("chr17", 1_100, 2_000)),
+    ]
+    table, _ = list_similar(found, HELD)
+    assert similar_corpus_rows(table).to_pylist() == [
+        {"source": "mrna_evo2", "record_id": "ENST1", "window_index": 3, "holdout": "holdout-chr", "reason": "similar"}
+    ]
+    empty = build_holdouts(simulated_inputs(), POLICY)
+    index = HoldoutIndex(empty.intervals, empty.alleles, empty.corpus, table)
+    assert index.window_is_similar("17", np.array([5_000, 5_001, 9_000])).tolist() == [True, False, False]
+    assert not index.window_is_similar("chr20", np.array([5_000])).any()
+
+
+def test_what_trainers_can_see_of_a_window_is_asked_for() -> None:
+    windows = {"chr17": pa.table({"start": [0, 500, 1_990, 2_400], "end": [400, 901, 2_390, 2_800]})}
+    bases = bytes(np.random.default_rng(1).choice(np.frombuffer(b"ACGT", np.uint8), 3_000))
+    asked = list(reference_queries(windows, lambda _: bases, HELD[Holdout.CLINVAR], margin_bp=100))
+    # The second window meets the interval with its flank, the third with its bases.
+    assert [(query.key, query.bases) for query in asked] == [
+        (WindowKey(REFERENCE, "chr17", 0), bases[:500]),
+        (WindowKey(REFERENCE, "chr17", 2_400), bases[2_400:2_900]),
+    ]
+    columns = {"record_id": ["a", "b"], "window_index": [0, 1], "sequence": ["ACG", "GGT"], "right_flank": ["TT", ""]}
+    table = pa.table({"source": ["mrna_evo2", "prokaryote_evo2"], **columns})
+    both = [
+        Query(WindowKey("mrna_evo2", record_id="a"), b"ACGTT", transcribed=True),
+        Query(WindowKey("prokaryote_evo2", record_id="b", window_index=1), b"GGT"),
+    ]
+    assert list(corpus_queries([table], HOLDOUT_CORPUS.empty())) == both
+    placed = {"source": ["mrna_evo2"], "record_id": ["a"], "window_index": [0], "holdout": ["holdout-chr"]}
+    excluded = pa.table(placed | {"reason": ["placed"]}, schema=HOLDOUT_CORPUS.arrow)
+    assert list(corpus_queries([table], excluded)) == both[1:]
+
+
+def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> None:
+    inputs, policy = simulated_inputs(), POLICY
+    before = build_holdouts(inputs, policy)
+    place = before.intervals.to_pylist()[0]
+    key = WindowKey("mrna_evo2", record_id="somewhere else", window_index=7)
+
+    def find(held: Held, queries: Callable[[], Iterable[Query]]) -> Iterator[Similarity]:
+        assert {query.key.origin for query in queries()} == {REFERENCE}
+        assert place["contig"] in held
+        yield similar(key, SimilarReason.ALIGNED, (place["contig"], place["start"], place["start"] + 10))
+
+    given = replace(inputs, sequences=SequenceInputs(find, lambda _: b"A" * 1_000_000, lambda: []))
+    held = build_holdouts(given, policy)
+    rows = [row for row in held.corpus.to_pylist() if row["record_id"] == "somewhere else"]
+    assert {row["reason"] for row in rows} == {"similar"}
+    assert place["holdout"] in {row["holdout"] for row in rows}
+    assert held.counts["similar.corpus.aligned"] == 1
+
+    def outcome(tables: object) -> bool:
+        checks = check_holdouts(tables, given, policy)  # type: ignore[arg-type]
+        return next(check.passed for check in checks if check.name == "similar_windows_excluded")
+
+    assert outcome(held)
+    assert not outcome(replace(held, corpus=before.corpus))
+    column = held.similar.column_names.index("held_contig")
+    elsewhere = held.similar.set_column(column, held.similar.schema.field(column), [["chr5"] * held.similar.num_rows])
+    assert not outcome(replace(held, similar=elsewhere))

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import Split
+from genolewm_assets.packages import files as package_files
+from genolewm_assets.packages.files import WindowShardWriter, write_package_table
+from genolewm_assets.packages.info import PackageInfo, SplitInfo, parse_package_info, read_package_info, split_digest
+from genolewm_assets.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, CacheRef
+from genolewm_assets.store.artefacts.manifest import FileEntry
+from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.lewm.package_world import table
+
+FILES = tuple(
+    FileEntry(path, 10, f"{i:064x}", 1)
+    for i, path in enumerate(
+        (
+            "controls/test.parquet",
+            "data/test-00000-of-00001.parquet",
+            "data/train-00000-of-00002.parquet",
+            "data/train-00001-of-00002.parquet",
+            "variants/test.parquet",
+            "variants/train.parquet",
+        )
+    )
+)
+INFO = PackageInfo(
+    release="2025-01-05",
+    genome_digest="a" * 64,
+    margin_bp=256,
+    caches=(CacheRef("chr17", "k", 3, "b" * 64, "c" * 64, "embeddings/k"),),
+    policy={"contigs_test": ["chr21"], "clinvar_genes": None, "haplotype_fraction": 0.02},
+    counts={"windows.reference.in": 3},
+    splits={str(split): SplitInfo(1, 2, 3, "d" * 64) for split in Split},
+    files=FILES,
+)
+
+
+def test_what_is_written_is_what_is_read(tmp_path):
+    (tmp_path / "package.json").write_bytes(INFO.to_bytes())
+    found = read_package_info(tmp_path)
+    assert found == INFO
+    assert found.caches[0] == INFO.caches[0]
+    assert found.to_bytes() == INFO.to_bytes()
+
+
+@each_row(
+    ("change", "problem"),
+    [
+        ({"format_version": "1.0"}, r"expected genolewm\.package 3\.x, got genolewm\.package 1\.0"),
+        ({"format": "other"}, "cannot be read by this code"),
+        ({"margin_bp": "256"}, "margin_bp"),
+        ({"release": None}, "release"),
+        ({"caches": [{"source": "chr17"}]}, "caches"),
+        ({"surprise": 1}, "surprise|canonical"),
+    ],
+)
+def test_other_formats_and_wrong_types_are_refused(change, problem):
+    document = json.loads(INFO.to_bytes()) | change
+    with pytest.raises(CorruptResourceError, match=problem):
+        parse_package_info(canonical_json(document, "test"), "package.json")
+
+
+@each_row("raw", [b"", b"[]", b"{", b"\xff", json.dumps(json.loads(INFO.to_bytes())).encode()])
+def test_anything_but_canonical_json_is_refused(raw):
+    with pytest.raises(CorruptResourceError):
+        parse_package_info(raw, "package.json")
+
+
+def test_the_digest_of_a_split_depends_on_each_of_its_files_and_on_no_other():
+    before = {split: split_digest(FILES, split) for split in Split}
+    assert len(set(before.values())) == 3
+    for i, entry in enumerate(FILES):
+        changed = (*FILES[:i], replace(entry, sha256="f" * 64), *FILES[i + 1 :])
+        owner = next(split for split in Split if f"/{split}" in entry.path)
+        assert {split for split in Split if split_digest(changed, split) != before[split]} == {owner}
+
+
+def test_window_files_of_a_split_in_order():
+    assert [entry.path[-14:] for entry in INFO.split_files(Split.TRAIN)] == ["f-00002.parquet"[-14:]] * 2
+    assert [entry.path for entry in INFO.split_files(Split.TRAIN)] == sorted(
+        entry.path for entry in FILES if entry.path.startswith("data/train")
+    )
+
+
+def rows(n: int, first: int = 0) -> pa.Table:
+    made = [
+        {
+            "window_id": f"{i:032d}",
+            "window_hash": i.to_bytes(32, "big"),
+            "origin": "reference",
+            "placement_exact": True,
+            "window_bp": 6,
+            "frame": 0,
+            "gc": 0.5,
+            "sequence": "ACGTAC",
+            "left_flank": "A",
+            "right_flank": "C",
+            "role": "train",
+            "frozen": True,
+        }
+        for i in range(first, first + n)
+    ]
+    return table(made, PACKAGE_WINDOWS.arrow)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.integers(0, 9), max_size=8))
+def test_shards_hold_every_row_once_in_order_and_differ_by_one_at_most(tmp_path_factory, sizes):
+    folder = tmp_path_factory.mktemp("package")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(package_files, "SHARD_ROWS", 7)
+        patch.setattr(package_files, "GROUP_ROWS", 3)
+        total = sum(sizes)
+        with WindowShardWriter(folder, Split.TRAIN, total) as writer:
+            done = 0
+            for size in sizes:
+                writer.write(rows(size, done))
+                done += size
+    written = {path: pq.read_table(folder / path) for path in writer.rows}
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*.parquet")} == set(written)
+    assert list(written) == sorted(written)
+    assert len(written) == max(1, -(-total // 7))
+    assert [t.num_rows for t in written.values()] == list(writer.rows.values())
+    assert max(writer.rows.values()) - min(writer.rows.values()) <= 1
+    ids = [value for t in written.values() for value in t["window_id"].to_pylist()]
+    assert ids == [f"{i:032d}" for i in range(total)]
+    groups = [pq.ParquetFile(folder / path).metadata for path in written]
+    assert all(meta.row_group(g).num_rows <= 3 for meta in groups for g in range(meta.num_row_groups))
+
+
+@pytest.mark.parametrize("came", [2, 4])
+def test_another_number_of_rows_than_announced_is_an_error(tmp_path, came):
+    with (
+        pytest.raises(CorruptResourceError, match="number of windows written differs"),
+        WindowShardWriter(tmp_path, Split.TEST, 3) as writer,
+    ):
+        writer.write(rows(came))
+
+
+def test_the_bytes_do_not_depend_on_how_the_rows_came(tmp_path):
+    for name, pieces in (("one", [10]), ("many", [1, 4, 0, 5])):
+        with WindowShardWriter(tmp_path / name, Split.TRAIN, 10) as writer:
+            done = 0
+            for size in pieces:
+                writer.write(rows(size, done))
+                done += size
+    path = next(iter(writer.rows))
+    assert (tmp_path / "one" / path).read_bytes() == (tmp_path / "many" / path).read_bytes()
+
+
+def test_a_table_without_rows_has_its_schema_and_no_row_group(tmp_path):
+    assert write_package_table(tmp_path / "a" / "b.parquet", [PACKAGE_VARIANTS.empty()], PACKAGE_VARIANTS) == 0
+    file = pq.ParquetFile(tmp_path / "a" / "b.parquet")
+    PACKAGE_VARIANTS.check(file.schema_arrow, where="b.parquet")
+    assert file.metadata.num_row_groups == 0

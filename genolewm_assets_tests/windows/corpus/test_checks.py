@@ -1,0 +1,250 @@
+"""Each check passes on what the builder makes and finds what is planted for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from genolewm_assets.store.artefacts.check_result import CheckResult
+from genolewm_assets.windows.corpus.checks import CORPUS_CHECKS, check_corpus_windows
+from genolewm_assets.windows.corpus.placement import CorpusPlacer
+from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource, RecordFault, SkipReason
+from genolewm_assets.windows.corpus.windows import (
+    CORPUS_SKIPPED,
+    CORPUS_WINDOWS,
+    CorpusLedger,
+    CorpusParams,
+    build_corpus_windows,
+)
+from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.sources.corpus import (
+    BASES,
+    CONTIGS,
+    SMALL,
+    ExactAligner,
+    gene,
+    random_bases,
+    read_bases,
+)
+
+Row = dict[str, Any]
+SPLICED = {
+    "sequence": BASES["chr20"][1_000:2_500] + BASES["chr20"][4_000:5_000] + BASES["chr20"][7_600:9_000],
+    "junctions": (1_500, 2_500),
+}
+PARAMS = CorpusParams(SMALL, slice_fraction=0.9, seed=4, short_windows=True)
+RECORDS: list[CorpusRecord] = [
+    gene("chr20", 5_000, 9_000, record_id="plus"),
+    gene("chr20", 15_000, 19_000, "-", record_id="minus"),
+    gene("chr20", 25_000, 29_000, record_id="aligned", contig=None, span=None),
+    gene("chr20", 25_000, 29_000, record_id="aligned", contig=None, span=None),
+    gene("chr20", 25_000, 29_000, record_id="on N", contig="chr21", span=(4_000, 8_000)),
+    gene("chr21", 2_000, 6_000, record_id="stated", sequence=random_bases(6, 4_000)),
+    gene("chr20", 1_000, 9_000, record_id="spliced", **SPLICED),
+    gene("chr20", 1_000, 1_300, record_id="short"),
+    gene("chr21", 12_000, 16_000, record_id="plus"),
+    gene("chr20", 0, 1, record_id="split", sequence=random_bases(3, 2_000) + b"NN" + random_bases(4, 2_100), span=None),
+    gene(
+        "chr20",
+        0,
+        1,
+        record_id="yeast",
+        sequence=random_bases(5, 3_000),
+        taxonomy="Saccharomyces cerevisiae",
+        span=None,
+    ),
+    *(gene("chr20", at, at + 2_000, record_id=f"g{at}") for at in range(0, 20_000, 1_000)),
+]
+
+
+@pytest.fixture(scope="module")
+def built() -> tuple[list[Row], list[Row], dict[str, int]]:
+    ledger = CorpusLedger()
+    placer = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
+    batches = list(build_corpus_windows(RECORDS, PARAMS, placer, ledger))
+    windows = [row for batch in batches for row in batch.windows.to_pylist()]
+    return windows, [row for batch in batches for row in batch.skipped.to_pylist()], ledger.counts()
+
+
+def check(
+    windows: list[Row], skipped: list[Row], counts: dict[str, int], records: list[CorpusRecord] = RECORDS
+) -> dict[str, CheckResult]:
+    results = check_corpus_windows(
+        [pa.Table.from_pylist(windows[at : at + 7], CORPUS_WINDOWS.arrow) for at in range(0, len(windows) + 1, 7)],
+        [pa.Table.from_pylist(skipped, CORPUS_SKIPPED.arrow)],
+        records,
+        params=PARAMS,
+        counts=counts,
+        contigs=CONTIGS,
+        bases=read_bases,
+    )
+    assert tuple(result.name for result in results) == CORPUS_CHECKS
+    return {result.name: result for result in results}
+
+
+def failed(results: dict[str, CheckResult]) -> set[str]:
+    return {name for name, result in results.items() if not result.passed}
+
+
+def test_what_the_builder_makes_passes(built: tuple[list[Row], list[Row], dict[str, int]]) -> None:
+    windows, skipped, counts = built
+    results = check(windows, skipped, counts)
+    assert failed(results) == set()
+    assert {result.figures["rows"] for result in results.values()} == {len(windows)}
+    assert counts["skipped.sliced_out"] > 0
+    assert {row["placement_how"] for row in windows} == {"coordinates", "mappy", "stated", "contig_name", "none"}
+    assert {row["reason"] for row in skipped} == {"duplicate", "too_short"}
+
+
+def find(windows: list[Row], record_id: str) -> Row:
+    return next(row for row in windows if row["record_id"] == record_id)
+
+
+def _swap_base(row: Row) -> None:
+    text = row["sequence"]
+    row["sequence"] = ("C" if text[0] != "C" else "G") + text[1:]
+
+
+#: what is done to one row, and the checks that must see it (others may, too)
+TAMPERED: dict[str, tuple[str, Callable[[Row], None], set[str]]] = {
+    "base changed": ("plus", _swap_base, {"windows_cut_from_records", "window_hashes_right", "placements_hold"}),
+    "unknown base": (
+        "split",
+        lambda row: row.update(left_flank="N" + row["left_flank"][1:]),
+        {"windows_hold_only_acgt", "windows_cut_from_records"},
+    ),
+    "flank too short": (
+        "plus",
+        lambda row: row.update(right_flank=row["right_flank"][1:]),
+        {"windows_hold_only_acgt", "windows_cut_from_records"},
+    ),
+    "shifted": ("minus", lambda row: row.update(start=row["start"] + 1), {"windows_follow_tiling"}),
+    "other size": ("minus", lambda row: row.update(window_bp=6), {"windows_follow_tiling"}),
+    "hash of another": ("plus", lambda row: row.update(window_hash=b"x" * 32), {"window_hashes_right"}),
+    "id of another": ("plus", lambda row: row.update(window_id="0" * 32), {"window_hashes_right"}),
+    "wrong gc": ("plus", lambda row: row.update(gc=row["gc"] + 0.01), {"window_hashes_right"}),
+    "renamed": ("minus", lambda row: row.update(record_id="other"), {"windows_follow_tiling"}),
+    "called human": ("yeast", lambda row: row.update(maybe_human=True), {"windows_cut_from_records"}),
+    "other strand": ("plus", lambda row: row.update(strand="-"), {"placements_hold"}),
+    "placed one off": (
+        "minus",
+        lambda row: row.update(placed_start=row["placed_start"] + 1, placed_end=row["placed_end"] + 1),
+        {"placements_hold"},
+    ),
+    "beyond the contig": (
+        "plus",
+        lambda row: row.update(placed_start=39_990, placed_end=41_190, placement_exact=False),
+        {"placements_hold"},
+    ),
+    "not called exact": ("minus", lambda row: row.update(placement_exact=False), {"placements_hold"}),
+    "called exact": ("split", lambda row: row.update(placement_exact=True), {"placements_hold"}),
+    "half a place": ("plus", lambda row: row.update(placed_end=None), {"placements_hold"}),
+    "no contig": ("split", lambda row: row.update(placed_contig=None), {"placements_hold"}),
+    "unknown kind": ("split", lambda row: row.update(placement_how="guess"), {"placements_hold"}),
+    "identity above 1": ("aligned", lambda row: row.update(identity=1.5), {"placements_hold"}),
+    "no coverage": ("aligned", lambda row: row.update(coverage=None), {"placements_hold"}),
+    "stated as confirmed": ("stated", lambda row: row.update(placement_how="coordinates"), {"placements_hold"}),
+    "confirmed as stated": ("plus", lambda row: row.update(placement_how="stated"), {"placements_hold"}),
+    "spliced, not confirmed": ("spliced", lambda row: row.update(placement_how="stated"), {"placements_hold"}),
+    "stated elsewhere": (
+        "stated",
+        lambda row: row.update(placed_start=row["placed_start"] + 1, placed_end=row["placed_end"] + 1),
+        {"placements_hold"},
+    ),
+    "half a stated place": ("on N", lambda row: row.update(stated_end=None), {"placements_hold"}),
+    "stated place without a contig": ("on N", lambda row: row.update(stated_contig=None), {"placements_hold"}),
+    "stated twice": ("plus", lambda row: row.update(stated_contig="chr21"), {"placements_hold"}),
+    "yeast on our chr20": (
+        "yeast",
+        lambda row: row.update(placement_how="contig_name", placed_contig="chr20"),
+        {"placements_hold"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("record_id", "tamper", "expected"), TAMPERED.values(), ids=TAMPERED)
+def test_a_tampered_row_is_found(
+    built: tuple[list[Row], list[Row], dict[str, int]],
+    record_id: str,
+    tamper: Callable[[Row], None],
+    expected: set[str],
+) -> None:
+    windows, skipped, counts = [dict(row) for row in built[0]], *built[1:]
+    tamper(find(windows, record_id))
+    assert expected <= failed(check(windows, skipped, counts))
+
+
+@each_row("at", [0, 5, -1])
+def test_a_lost_or_repeated_row_is_found(built: tuple[list[Row], list[Row], dict[str, int]], at: int) -> None:
+    windows, skipped, counts = built
+    lost = [row for row in windows if row is not windows[at]]
+    assert "windows_follow_tiling" in failed(check(lost, skipped, counts))
+    assert "windows_follow_tiling" in failed(check([*windows, windows[at]], skipped, counts))
+
+
+def test_a_record_that_vanished_is_found(built: tuple[list[Row], list[Row], dict[str, int]]) -> None:
+    windows, skipped, counts = built
+    rest = [row for row in windows if row["record_id"] != "minus"]
+    assert "windows_follow_tiling" in failed(check(rest, skipped, counts))
+    assert failed(check(windows, skipped[:-1], counts)) == {"every_record_accounted_for"}
+    assert failed(check(windows, [*skipped, skipped[-1]], counts)) == {"every_record_accounted_for"}
+
+
+@each_row("name", ["records_in", "records_used", "windows", "bases_lost_non_acgt", "skipped.sliced_out"])
+def test_a_wrong_count_is_found(built: tuple[list[Row], list[Row], dict[str, int]], name: str) -> None:
+    windows, skipped, counts = built
+    assert failed(check(windows, skipped, {**counts, name: counts[name] + 1})) == {"every_record_accounted_for"}
+
+
+@pytest.mark.parametrize("taxonomy", [None, "unknown", "Homo sapiens", "Eukaryota; Metazoa; Mammalia", "Bacteria|9606"])
+def test_a_record_called_non_human_without_reason_is_found(
+    monkeypatch: pytest.MonkeyPatch, taxonomy: str | None
+) -> None:
+    monkeypatch.setattr(CorpusRecord, "maybe_human", property(lambda _: False))
+    records = [gene("chr20", 1_000 * at, 1_000 * at + 3_000, record_id=f"r{at}", taxonomy=taxonomy) for at in range(20)]
+    ledger = CorpusLedger()
+    batches = list(build_corpus_windows(records, PARAMS, CorpusPlacer(CONTIGS, read_bases, ExactAligner()), ledger))
+    windows, skipped = ([r for b in batches for r in getattr(b, name).to_pylist()] for name in ("windows", "skipped"))
+    assert failed(check(windows, skipped, ledger.counts(), records)) == {"windows_cut_from_records"}
+
+
+def test_rows_at_fault_are_listed_and_rare() -> None:
+    fault = RecordFault(SkipReason.UNKNOWN_STRAND, "'up'")
+    bad = CorpusRecord(CorpusSource.EUKARYOTE_GENERATOR, "plus", b"ACGT", fault=fault)
+    records = [bad, *RECORDS, *(gene("chr20", at, at + 300, record_id=f"h{at}") for at in range(70))]
+    ledger, placer = CorpusLedger(), CorpusPlacer(CONTIGS, read_bases, ExactAligner())
+    batches = list(build_corpus_windows(records, PARAMS, placer, ledger))
+    windows, skipped = ([r for b in batches for r in getattr(b, name).to_pylist()] for name in ("windows", "skipped"))
+    assert (skipped[0]["record_id"], skipped[0]["reason"], skipped[0]["length_bp"]) == ("plus", "unknown_strand", 4)
+    results = check(windows, skipped, ledger.counts(), records)
+    assert failed(results) == set()
+    figures = results["faulty_records_rare"].figures
+    assert (figures["wrong"], figures["unknown_strand"], figures["compared"]) == (1, 1, len(records))
+    other = [{**skipped[0], "reason": "no_id"}, *skipped[1:]]
+    assert failed(check(windows, other, ledger.counts(), records)) == {"every_record_accounted_for"}
+    assert failed(check(windows, skipped[1:], ledger.counts(), records)) == {"every_record_accounted_for"}
+    batches = list(build_corpus_windows(records[:9], PARAMS, placer, ledger := CorpusLedger()))
+    windows, skipped = ([r for b in batches for r in getattr(b, name).to_pylist()] for name in ("windows", "skipped"))
+    rare = check(windows, skipped, ledger.counts(), records[:9])["faulty_records_rare"]
+    expected = "'+', '-', '.', 1, -1 or 0"
+    assert (rare.passed, rare.figures["fraction"], rare.figures["max_fraction"]) == (False, 0.111111, 0.01)
+    assert rare.rows == ({"record": "plus", "problem": "unknown_strand", "expected": expected, "got": "'up'"},)
+
+
+def test_a_source_without_windows_compared_its_records_and_one_without_records_nothing() -> None:
+    short = [gene("chr20", 1_000 * at, 1_000 * at + 300, record_id=f"short{at}") for at in range(40)]
+    ledger = CorpusLedger()
+    placer = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
+    batches = list(build_corpus_windows(short, PARAMS, placer, ledger))
+    skipped = [row for batch in batches for row in batch.skipped.to_pylist()]
+    results = check([], skipped, ledger.counts(), short)
+    assert failed(results) == set()
+    assert results["every_record_accounted_for"].figures["compared"] == 40
+    said = results["placements_hold"].figures
+    assert (said["compared"], said["not_compared"]) == (0, "every record was skipped")
+    nothing = check([], [], CorpusLedger().counts(), [])
+    assert failed(nothing) == set(CORPUS_CHECKS[1:])
+    assert nothing["placements_hold"].figures["not_compared"] == "the source has no record"
