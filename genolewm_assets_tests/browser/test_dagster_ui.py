@@ -168,7 +168,7 @@ def test_every_check_of_an_asset_is_listed_with_what_it_guarantees(page: Page) -
     expect(page.get_by_text(f"Checks ({len(names)})")).to_be_visible()
     for name in names:
         expect(page.get_by_text(name, exact=True).first).to_be_visible()
-    expect(page.get_by_text("No allele is in two splits, no reference window is in both")).to_be_visible()
+    expect(page.get_by_text("No allele is in two splits, no window is in both")).to_be_visible()
 
 
 def partition_of(asset: str) -> str:
