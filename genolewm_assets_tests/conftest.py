@@ -127,7 +127,6 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Return the folder of real sample data that lies beside the repository, or skip."""
     if not SHARED_DATA.is_dir():
         pytest.skip("the real sample data (../shared/data beside the repository) is absent")
     return SHARED_DATA
@@ -135,20 +134,16 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def sliced_contigs() -> ContigSet:
-    """Return the contigs that the shared slices hold."""
     return ContigSet([GRCH38[name] for name in ("chr17", "chr20", "chr21", "chrM")])
 
 
 @pytest.fixture(scope="session")
 def sliced_fasta(shared_data: Path) -> Path:
-    """Return the FASTA of real slices."""
     return shared_data / "reference" / "GRCh38.slices.fa.gz"
 
 
 @pytest.fixture(scope="session")
 def sliced_reference(sliced_fasta: Path) -> Callable[[Contig], bytes]:
-    """Return what gives a contig's bases."""
-
     @lru_cache(maxsize=4)
     def read(name: str) -> bytes:
         import pysam

@@ -85,7 +85,6 @@ def is_nightly(path: Path) -> bool:
 
 
 def is_slow(path: Path) -> bool:
-    """Tell whether `make test-fast` runs no test of a module."""
     return path.relative_to(TESTS).as_posix().startswith(_SLOW_FOLDERS)
 
 
@@ -98,7 +97,6 @@ def tier_of(config: pytest.Config) -> str | None:
 
 
 def only_units(config: pytest.Config) -> bool:
-    """Tell whether a run asks for unit tests and nothing else."""
     return re.match(r"unit\b(?! or\b)", config.getoption("markexpr")) is not None
 
 

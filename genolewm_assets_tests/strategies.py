@@ -21,7 +21,6 @@ def sequences(min_size: int = 0, max_size: int = 200, alphabet: str = BASES) -> 
 
 @st.composite
 def contigs(draw: st.DrawFn, *, circular: bool | None = None, min_length: int = 1, max_length: int = 5_000) -> Contig:
-    """Contigs, linear and circular."""
     name = draw(st.from_regex(r"chr[1-9A-Z][0-9]?", fullmatch=True))
     topology = draw(st.booleans()) if circular is None else circular
     return Contig(name, draw(st.integers(min_length, max_length)), topology)

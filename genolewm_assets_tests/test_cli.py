@@ -122,7 +122,6 @@ def test_ui_refuses_what_is_no_address(
 
 
 def commands(group: TyperGroup | None = None, *above: str) -> Iterator[tuple[str, TyperCommand]]:
-    """Yield every command with its words."""
     for name, command in (group or typer.main.get_command(cli.app)).commands.items():
         if isinstance(command, TyperGroup):
             yield from commands(command, *above, name)

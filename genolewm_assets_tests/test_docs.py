@@ -128,7 +128,6 @@ class DocumentedWorld(MitoWorld):
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> DocumentedWorld:
-    """Return a world in which everything is built."""
     world = DocumentedWorld(tmp_path_factory.mktemp("documented") / "world")
     BuiltWorld.build(world)
     return world

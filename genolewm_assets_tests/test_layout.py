@@ -1,10 +1,4 @@
-"""The tree: sizes of files and folders, and imports that go through public faces.
-
-The public face of a room is its ``__init__``, whose names stand in ``__init__.pyi``. The layers of the rooms
-and the absence of circles are contracts in ``pyproject.toml``.
-
-Every run-time dependency is declared, and every declared one is used.
-"""
+"""The tree: sizes of files and folders, imports through public faces, and declared run-time dependencies."""
 
 from __future__ import annotations
 

@@ -9,5 +9,4 @@ from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_a
 
 @pytest.fixture(scope="session")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> AuditedWorld:
-    """Return a package in which nothing leaks."""
     return make_audited_world(tmp_path_factory.mktemp("audited"))

@@ -98,7 +98,6 @@ def clean_files() -> dict[str, tuple[str, Sequence[Row]]]:
 
 @pytest.fixture
 def holdouts(tmp_path: Path) -> Path:
-    """Return a folder with the holdout tables to audit by."""
     folder = tmp_path / "holdouts"
     folder.mkdir()
     tables = {"intervals": world.default_intervals(), "alleles": world.temporal_alleles()}

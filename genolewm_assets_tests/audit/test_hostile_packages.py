@@ -36,7 +36,6 @@ HELD = world.SEQUENCES["chr21"][8_000:9_200].decode()
 
 @pytest.fixture
 def package(audited: AuditedWorld, tmp_path: Path) -> Path:
-    """Return a copy of the clean package."""
     return Path(shutil.copytree(audited.package, tmp_path / "package"))
 
 

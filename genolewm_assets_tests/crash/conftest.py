@@ -15,13 +15,11 @@ from genolewm_assets_tests.worlds.store.plans import new_root
 
 @pytest.fixture
 def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forces nothing to the disk."""
     without_syncs(monkeypatch)
 
 
 @pytest.fixture
 def undisturbed(tmp_path: Path) -> dict[str, bytes]:
-    """Returns what a store of the crash tests holds when nothing happened to it."""
     return contents(finish(tmp_path / "undisturbed", ROWS))
 
 

@@ -1,8 +1,4 @@
-"""Array stores with damage that no disk makes: nonsense under valid checksums, pipes and links in place of files.
-
-Whatever is there, each question to it ends soon, in little memory, with the right answer or an error of the house; and
-nothing outside the directory is read, waited for or changed.
-"""
+"""Array stores with damage that no disk makes: each question ends soon with a right answer or an error of the house."""
 
 from __future__ import annotations
 

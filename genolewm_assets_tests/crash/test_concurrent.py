@@ -1,7 +1,4 @@
-"""Several processes at one location: builders exclude each other, readers see no mix, the killed block nobody.
-
-And one that was passed over while its machine was not heard of publishes nothing when it is back.
-"""
+"""Several processes at one location: builders exclude each other, readers see no mix, the killed block nobody."""
 
 from __future__ import annotations
 
@@ -185,7 +182,6 @@ class Sleeper:
         self._said.write_text(text)
 
     def wake(self) -> str:
-        """Let it finish, and return what came of it."""
         self._awake.touch()
         assert os.waitpid(self._child, 0)[1] == 0
         return self._said.read_text()

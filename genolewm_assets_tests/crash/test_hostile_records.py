@@ -71,7 +71,6 @@ def package_of(root: Path) -> Path:
 
 
 def contents(good: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield what may be in a record's place, by a name."""
     yield from {"nothing": b"", "half": good[: len(good) // 2], "no UTF-8": b"\xff\xfe\x00" + good}.items()
     yield from {"deep": DEEP.encode(), "null": b"null", "list": b"[]", "empty": b"{}", "huge": b"1e999"}.items()
     try:

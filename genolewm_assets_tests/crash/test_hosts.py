@@ -1,8 +1,4 @@
-"""Builders on two hosts in one root: each partition is built once, nothing is torn, and the check of the root passes.
-
-The hosts are namespaces of this machine. In one form they are containers on one kernel, which see each other's flocks
-but not each other's processes; in the other they also differ in boot and machine ids, as two machines do.
-"""
+"""Builders on two hosts in one root, as containers on one kernel and as machines: each partition is built once."""
 
 from __future__ import annotations
 

@@ -218,7 +218,6 @@ def test_a_full_disk(builder: Builder, undisturbed: dict[str, bytes | str], tmp_
 
 @pytest.fixture(params=["gnomad", "clinvar"])
 def prepare(world: TinyWorld, request: pytest.FixtureRequest) -> Callable[[Path], object]:
-    """Run a ``prepare-*`` command."""
     genome = world.folder / "genome.fa.gz"
     if request.param == "gnomad":
         vcf = world.folder / "gnomad.chr17.vcf.bgz"
@@ -228,7 +227,6 @@ def prepare(world: TinyWorld, request: pytest.FixtureRequest) -> Callable[[Path]
 
 
 def shown(folder: Path) -> dict[str, bytes | str]:
-    """Return everything in a folder, hidden files included."""
     return picture(Root(folder))
 
 

@@ -27,6 +27,7 @@ from genolewm_assets.ui_server import serving
 from genolewm_assets_tests.command_line import run
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.programs import free_port
@@ -176,29 +177,21 @@ def test_a_page_that_is_broken_inside_is_found(tmp_path: Path) -> None:
         check_databases(tmp_path, thorough=True)
 
 
-class Listener:
-    def __init__(self) -> None:
-        self.seen: list[tuple[int, int | None, str]] = []
-
-    def advance(self, done: int, total: int | None, unit: str) -> None:
-        self.seen.append((done, total, unit))
-
-
 def test_bytes_add_up_over_several_readers() -> None:
-    listener = Listener()
-    count = ByteCount(listener, 10)
+    seen = Heard()
+    count = ByteCount(seen, 10)
     for size_bytes in (3, 0, 7):
         count.add(size_bytes)
-    assert listener.seen == [(done, 10, "bytes hashed") for done in (3, 3, 10)]
+    assert seen == [(done, 10, "bytes hashed") for done in (3, 3, 10)]
 
 
 def test_readers_that_are_found_later_add_to_the_total() -> None:
-    listener = Listener()
-    count = ByteCount(listener, 10)
+    seen = Heard()
+    count = ByteCount(seen, 10)
     count.add(10)
     count.expect(5)
     count.add(5)
-    assert listener.seen == [(10, 10, "bytes hashed"), (15, 15, "bytes hashed")]
+    assert seen == [(10, 10, "bytes hashed"), (15, 15, "bytes hashed")]
 
 
 def test_damage_inside_a_value_is_told(home: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from genolewm_assets.errors import (
 )
 from genolewm_assets.store.arrays import compute_key
 from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.store.plans import flip
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -53,9 +54,7 @@ def test_settings_count_for_the_identity(name: str, model_copy: Path) -> None:
 def test_one_bit_of_the_weights_counts(model_copy: Path) -> None:
     files = locate_model(model_copy)
     before = files.weights_sha256()
-    data = bytearray((model_copy / "model.safetensors").read_bytes())
-    data[-1] ^= 1
-    (model_copy / "model.safetensors").write_bytes(data)
+    flip(model_copy / "model.safetensors", -1)
     assert files.weights_sha256() != before
 
 

@@ -1,7 +1,4 @@
-"""Every call by which Python code changes what is on disk, reported before it happens, so that it can be made to fail.
-
-What compiled code writes by itself (Arrow's Parquet writer) is seen only in the next call that is reported.
-"""
+"""Every call by which Python code changes what is on disk, reported before it happens; compiled code is not seen."""
 
 from __future__ import annotations
 
@@ -27,21 +24,7 @@ _CHANGING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call that is about to happen.
-
-    Attributes
-    ----------
-    name
-        As in `os`: ``write``, ``rename``.
-    target
-        First argument: a path or a descriptor.
-    other
-        The second one, of a call with two paths.
-    write_part
-        For a write: does the first so many bytes of it.
-    size_bytes
-        For a write: how many it is of.
-    """
+    """A call that is about to happen, by its name in `os`; of a write, ``write_part`` does so many bytes."""
 
     name: str
     target: Any

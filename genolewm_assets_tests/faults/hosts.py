@@ -41,14 +41,7 @@ def need_hosts() -> None:
 
 
 def on_host(name: str, code: str, *arguments: object, own_boot: bool = False) -> subprocess.Popen[str]:
-    """Start Python code on a host of that name.
-
-    Parameters
-    ----------
-    own_boot
-        Give the host a boot id and a machine id of its own, as far as locks read them; without it, the hosts are
-        containers on one kernel.
-    """
+    """Start Python code on a host of that name, one with its own boot and machine id or a container."""
     digit = f"{sum(name.encode()) % 10}"
     ids = [f"{digit * 8}-1111-2222-3333-444444444444", digit * 32] if own_boot else ["", ""]
     command = [*_unshare(), sys.executable, "-c", _PRELUDE + code, name, *ids, *map(str, arguments)]

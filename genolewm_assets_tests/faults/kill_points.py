@@ -1,8 +1,4 @@
-"""What a kill leaves at every call that changes the disk, from one run of an action.
-
-One child runs the action and keeps the state of the folder before each call; the parent puts the states back one by one
-after the child's end. Calls that leave the same state are one point. A share of the points are real kills all the same.
-"""
+"""What a kill leaves at every call that changes the disk, from the states of one run; every 16th is a real kill."""
 
 from __future__ import annotations
 
@@ -39,18 +35,7 @@ _seek, _truncate = os.lseek, os.ftruncate
 
 
 class KillPoints:
-    """Yields the number of each kill point, with the folder as a kill there leaves it.
-
-    Parameters
-    ----------
-    exhaustive
-        Kills at every call, in a run of its own each.
-
-    Attributes
-    ----------
-    last
-        Number of the last point yielded.
-    """
+    """Yields the number of each kill point, with the folder as a kill there leaves it; exhaustive: all real kills."""
 
     def __init__(self, *, exhaustive: bool) -> None:
         self._exhaustive = exhaustive
@@ -59,17 +44,7 @@ class KillPoints:
     def __call__(
         self, prepare: Prepare, folder: Callable[[], Path], *, further: Further = (), writes: bool = False
     ) -> Iterator[int]:
-        """Kill a prepared action at its calls.
-
-        Parameters
-        ----------
-        folder
-            Tells which folder the action prepared last changes.
-        further
-            Functions that count as calls too.
-        writes
-            Whether writes count, of which a kill leaves a part.
-        """
+        """Kill an action that changes ``folder()`` at its calls; ``further`` and (torn) ``writes`` count."""
 
         def install(patch: pytest.MonkeyPatch, at_call: Callable[[Call | None], bool]) -> None:
             if writes:
@@ -99,7 +74,6 @@ def _numbers() -> Iterator[int]:
 
 
 def _sample(states: list[tuple[int, State]]) -> list[tuple[int, State]]:
-    """Return the points to look at, in order."""
     step = max(1, (len(states) - FIRST - LAST) // SPREAD)
     return [*states[:FIRST], *states[FIRST:-LAST:step], *states[max(FIRST, len(states) - LAST) :]]
 

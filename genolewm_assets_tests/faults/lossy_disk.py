@@ -51,13 +51,7 @@ class Dead(BaseException):
 
 
 class LossyDisk:
-    """Follows what happens in a folder, and tells what a power cut would leave.
-
-    Parameters
-    ----------
-    folder
-        All that is in it at the beginning counts as synced.
-    """
+    """Follows a folder, all of which counts as synced at the beginning, and tells what a power cut leaves."""
 
     def __init__(self, folder: Path, draw: random.Random) -> None:
         self._folder, self._draw = folder, draw
@@ -79,20 +73,7 @@ class LossyDisk:
         before: Callable[[LossyDisk, int], object] = lambda *_: None,
         die_at: int | None = None,
     ) -> bool:
-        """Run an action that changes the folder.
-
-        Parameters
-        ----------
-        before
-            Called before each call of the action with its number, from 0, and at the end.
-        die_at
-            Number of the call at which the action is killed.
-
-        Returns
-        -------
-        bool
-            Whether it came to its end.
-        """
+        """Run an action, ``before`` each of its calls, killed at call ``die_at``; return whether it came to its end."""
         number = 0
 
         def at_call(call: Call) -> bool:
@@ -160,13 +141,7 @@ class LossyDisk:
             change.synced |= any(folder == inode for folder, _ in change.entries)
 
     def cut(self, *, losing: float) -> Tree:
-        """Return one of the trees that a power cut now may leave.
-
-        Parameters
-        ----------
-        losing
-            Share of the unsynced changes of entries that are lost.
-        """
+        """Return a tree that a power cut now may leave; ``losing`` is the share of unsynced changes that are lost."""
         entries: dict[tuple[int, str], int | None] = dict(self._base)
         for change in self._changes:
             if change.synced or self._draw.random() >= losing:
@@ -210,7 +185,6 @@ class LossyDisk:
         return bytes(left)
 
     def close(self) -> None:
-        """Let go of the files that were kept open."""
         for descriptor in self._open.values():
             os.close(descriptor)
         self._open = {}

@@ -1,8 +1,4 @@
-"""A file system that lacks what it is told to lack: FUSE, spoken to the kernel directly, over an ordinary folder.
-
-Layouts and numbers are those of Linux' ``include/uapi/linux/fuse.h``. It is served by a process of its own, because a
-page fault holds the interpreter's lock, and mounted where only the test's child process sees it.
-"""
+"""A file system that lacks what it is told to lack: FUSE (``include/uapi/linux/fuse.h``), spoken directly."""
 
 from __future__ import annotations
 
@@ -30,19 +26,7 @@ _REFUSED = "no file system can be mounted here"
 
 
 class Refusals:
-    """What a disk lacks.
-
-    Parameters
-    ----------
-    calls
-        Error numbers by operation.
-    over
-        What nothing can be renamed over: tells by the mode of the target.
-    no_mmap
-        Files are read and written past the page cache.
-    ignored
-        Of ``SETLK`` (with ``SETLKW``) and ``SETATTR``: reported as done, and not done.
-    """
+    """Error numbers by operation, modes that nothing can be renamed over, and what is reported as done and not done."""
 
     def __init__(
         self,

@@ -1,8 +1,4 @@
-"""``python -m genolewm_assets_tests.fuzz``: fuzz each target for a set time; the first failure ends it.
-
-With atheris (``pip install -e '.[fuzz]'``) inputs are guided by the branches they reach; without it they are mutated at
-random. Compiled loops check every index.
-"""
+"""Fuzz each target for a set time, guided if atheris (``.[fuzz]``) is installed; the first failure ends it."""
 
 from __future__ import annotations
 
@@ -33,7 +29,6 @@ _GUIDES = [
 
 
 def main() -> int:
-    """Run the targets, each in a process of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*", default=_TARGETS, metavar=f"{{{','.join(_TARGETS)}}}")
     parser.add_argument("--seconds", type=int, default=60, help="for each target")

@@ -17,7 +17,6 @@ def make_index_input(data: bytes, *, how: int) -> bytes:
 
 
 def check_index(data: bytes) -> None:
-    """Read an input as an index."""
     how, content = (data[0] % 2, data[1:]) if data else (AS_IT_IS, data)
     try:
         index = read_index(content if how == AS_IT_IS else bgzip(content), where="fuzz.tbi")

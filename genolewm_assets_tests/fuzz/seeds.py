@@ -1,7 +1,4 @@
-"""Where fuzzing begins: cut-down headers and records of real files, and indexes of every kind.
-
-The records are of gnomAD (CC0), ClinVar (public domain) and the 1000 Genomes Project.
-"""
+"""Cut-down headers and records of gnomAD (CC0), ClinVar (public domain) and the 1000 Genomes Project, and indexes."""
 
 from __future__ import annotations
 
@@ -46,7 +43,6 @@ WORDS = (
 
 
 def vcf_seeds() -> Iterator[bytes]:
-    """Yield inputs of :func:`vcf_check.check_vcf`."""
     texts = [path.read_bytes() for path in sorted(_FOLDER.glob("*.vcf"))]
     values = [
         ("1", 5, "7", "A", "C,G", "PASS", "AF=0.25,1e-3;AC=1,2;AN=8;flag;s=a%3Bb%2c,%25"),
@@ -66,7 +62,6 @@ def vcf_seeds() -> Iterator[bytes]:
 
 
 def index_seeds() -> Iterator[bytes]:
-    """Yield inputs of :func:`index_check.check_index`."""
     bins = [(0, [(60, 70)]), (4681, [(70 << 16, 80 << 16), (90 << 16, 95 << 16)])]
     whole = (60, 95 << 16)
     contents = [

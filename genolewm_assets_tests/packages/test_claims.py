@@ -20,6 +20,7 @@ from genolewm_assets.packages.damage import find_package_damage
 from genolewm_assets.packages.reader import open_tables, verify_package
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
 from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets_tests.worlds.store.plans import flip
 
 TABLE = "variants/train.parquet"
 MANY = 10**18
@@ -170,12 +171,6 @@ def alone(manifest: bytes, at: int) -> str | None:
 
 def digests(directory: Path) -> dict[str, str]:
     return {entry.path: entry.sha256 for entry in read_manifest(directory).files}
-
-
-def flip(path: Path, at: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[at] ^= 0x01
-    path.write_bytes(bytes(data))
 
 
 def test_the_digests_of_the_manifest_are_those_of_sha256sum(package):

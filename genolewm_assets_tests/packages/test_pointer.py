@@ -37,6 +37,7 @@ from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
+from genolewm_assets_tests.worlds.store.plans import flip
 
 OLD, NEW = "2024-01-07", "2025-01-05"
 
@@ -267,9 +268,7 @@ def test_a_byte_changed_in_a_package_or_its_cache_holds_the_pointer_back(root: P
     older_than_its_manifest(root)
     move_current(root)
     path = some_files(root)[which]
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    flip(path, path.stat().st_size // 2)
     with pytest.raises(MissingResourceError, match="no package verifies"):
         move_current(root)
     os.utime(path, ns=(0, 0))

@@ -26,6 +26,7 @@ from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.windows.corpus.records import CorpusSource
 from genolewm_assets.windows.reference.schema import WINDOWS
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, RELEASE, make_sources, publish
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
@@ -91,17 +92,10 @@ def test_what_is_no_package_is_said_so(tmp_path):
 
 
 def test_verify_tells_how_far_it_is(package):
-    class Steps:
-        def __init__(self) -> None:
-            self.seen: list[tuple[int, int | None]] = []
-
-        def advance(self, done: int, total: int | None, unit: str) -> None:
-            self.seen.append((done, total))
-
-    steps = Steps()
+    steps = Heard()
     assert verify_package(package.directory, progress=steps) == []
-    assert all(total is not None and done <= total for done, total in steps.seen)
-    done, total = steps.seen[-1]
+    assert all(total is not None and done <= total for done, total, _ in steps)
+    done, total, _ = steps[-1]
     assert done == total
 
 

@@ -27,6 +27,7 @@ from genolewm_assets_tests.worlds.lewm.package_world import (
     make_sources,
     publish,
 )
+from genolewm_assets_tests.worlds.store.plans import flip
 
 TABLE = "variants/test.parquet"
 HOUR_NS = 3_600 * 10**9
@@ -56,9 +57,8 @@ def copy(package, tmp_path) -> Path:
 
 def flip_byte(path: Path) -> None:
     """Flip one byte of a file, and restore its modification time."""
-    before, data = path.stat(), bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
+    before = path.stat()
+    flip(path, before.st_size // 2)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 

@@ -24,7 +24,6 @@ def read_alleles(vcf: Path) -> Iterator[Allele]:
 
 
 def write_fasta(path: Path, contigs: Mapping[str, str]) -> Path:
-    """Write and index a FASTA file."""
     path.write_text("".join(f">{name}\n{sequence}\n" for name, sequence in contigs.items()))
     pysam.faidx(str(path))
     return path

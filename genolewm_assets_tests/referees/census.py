@@ -212,7 +212,6 @@ def count_changes(first: dict[Key, dict[str, str]], second: dict[Key, dict[str, 
 
 
 def corpus_rows(path: Path) -> list[tuple[str, str]]:
-    """Id and upper-case sequence of each record."""
     rows = pq.read_table(path).to_pylist()
     return [(row.get("record_id") or row["record"], (row.get("sequence") or row["text"]).upper()) for row in rows]
 

@@ -1,7 +1,4 @@
-"""What DNANet publishes of its pre-processing, written plainly: size standard, grid, and baseline.
-
-Source: the documentation and code of DNANet (Netherlands Forensic Institute, Apache-2.0), read as a specification.
-"""
+"""What DNANet (Netherlands Forensic Institute, Apache-2.0) documents of its size standard, grid and baseline."""
 
 from __future__ import annotations
 

@@ -41,12 +41,10 @@ class PlainRecord:
         return key in [item.partition("=")[0] for item in self.info]
 
     def value(self, key: str) -> str | None:
-        """Return a value as written, None where there is none."""
         found = dict(item.partition("=")[::2] for item in self.info if item)
         return missing_as_none(found.get(key, ""))
 
     def own_values(self, key: str) -> list[str | None]:
-        """Return one value per ALT allele."""
         value = self.value(key)
         return own_values(value, len(self.alts))
 

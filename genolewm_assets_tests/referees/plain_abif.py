@@ -1,7 +1,4 @@
-"""A second reader of scrambled ABIF files, written for the NIST runs alone: bytes by ``struct``, no checks.
-
-The plaintext directories are found by the entry of the trace ``DATA 1`` with its true type; the last one counts.
-"""
+"""A second reader of scrambled ABIF files, written for the NIST runs alone: bytes by ``struct``, no checks."""
 
 from __future__ import annotations
 
@@ -14,8 +11,6 @@ _SCALARS = {1: ">B", 3: ">H", 4: ">h", 5: ">i", 7: ">f", 13: ">?"}
 
 
 class PlainEntry(NamedTuple):
-    """One entry of a directory."""
-
     name: str
     number: int
     kind: int
@@ -26,18 +21,15 @@ class PlainEntry(NamedTuple):
     handle: int
 
     def stored(self, data: bytes) -> bytes:
-        """Return the bytes of the value."""
         at = int.from_bytes(self.place, "big")
         return self.place[: self.size] if self.size <= 4 else data[at : at + self.size]
 
     def inline_scalar(self) -> float:
-        """Return the one number that stands in the entry."""
         code = _SCALARS[self.kind]
         return struct.unpack(code, self.place[: struct.calcsize(code)])[0]
 
     @property
     def is_inline_scalar(self) -> bool:
-        """Whether the entry has one number in itself."""
         return self.kind in _SCALARS and self.count == 1
 
 

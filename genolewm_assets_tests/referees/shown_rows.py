@@ -1,8 +1,4 @@
-"""What a failed check must show: rows at fault with plain values, or why it has none.
-
-``watched_checks`` looks at every result that the product makes while tests run, so each planted fault of the suite
-shows that its check names the rows.
-"""
+"""What a failed check must show, wherever the product makes one in a test: plain rows at fault, or why it has none."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from genolewm_assets.genome import WindowProfile
 
 
 def expected_window_count(run_lengths: Iterable[int], profile: WindowProfile) -> int:
-    """Return the number of windows in runs of these lengths, in bases."""
     return sum(windows_in_run(length, profile) for length in run_lengths)
 
 
@@ -23,7 +22,6 @@ def expected_covered_bases(run_lengths: Iterable[int], profile: WindowProfile) -
 
 
 def windows_in_run(length: int, profile: WindowProfile) -> int:
-    """Return the number of windows in one run of this length, in bases."""
     room = length - 2 * profile.margin_bp - profile.window_bp
     if room < 0:
         return 0

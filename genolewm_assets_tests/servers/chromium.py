@@ -15,7 +15,6 @@ _SWITCHES = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 def find_chromium() -> str | None:
-    """Return the path of Chromium: ``CHROMIUM``, or the first that is installed."""
     names = (os.environ.get("CHROMIUM"), "chromium", "chromium-browser", "google-chrome")
     return next((path for name in names if name and (path := shutil.which(name))), None)
 
@@ -33,7 +32,6 @@ def require_chromium() -> str:
 
 @contextmanager
 def chromium(path: str) -> Iterator[Browser]:
-    """Run the browser until the block ends."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=_SWITCHES)
         try:

@@ -31,15 +31,7 @@ _SETTINGS = {
 
 @dataclass
 class PostgresServer:
-    """A running server.
-
-    Attributes
-    ----------
-    folder
-        Where ``postgres.log`` is.
-    user, password, database
-        A superuser and its empty database; the password is asked for on every connection.
-    """
+    """A running server with a superuser, who needs the password, and an empty database; its log is in ``folder``."""
 
     folder: Path
     data: Path
@@ -59,7 +51,6 @@ class PostgresServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What ``psql``, ``pg_dump`` and the other programs of PostgreSQL connect with."""
         return {
             "PGHOST": self.host,
             "PGPORT": str(self.port),
@@ -69,7 +60,6 @@ class PostgresServer:
         }
 
     def start(self) -> None:
-        """Start the server on its port and wait until it takes connections."""
         settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
         command = [str(postgres_programs() / "postgres"), "-D", str(self.data), "-p", str(self.port), *settings]
         with (self.folder / "postgres.log").open("ab") as log:
@@ -92,32 +82,22 @@ class PostgresServer:
             self._process = None
 
     def restart(self, *, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop and start again, on the same port with the same data."""
         self.stop(how=how)
         self.start()
 
     def query(self, statement: str, *, database: str | None = None) -> str:
-        """Run SQL through ``psql`` and return what it prints, without headers."""
         command = [str(postgres_programs() / "psql"), "-XqtA", "-v", "ON_ERROR_STOP=1", "-c", statement]
         environment = {**os.environ, **self.environment, "PGDATABASE": database or self.database}
         return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
     def create_database(self, name: str) -> str:
-        """Create an empty database beside the first and return its name."""
         self.query(f'CREATE DATABASE "{name}"')
         return name
 
 
 @contextmanager
 def postgres_server(folder: Path) -> Iterator[PostgresServer]:
-    """Run a fresh PostgreSQL server until the block ends.
-
-    Parameters
-    ----------
-    folder
-        Where its log goes. The data lie in a temporary folder of their own: the server refuses to run as root, and the
-        user that it runs as then cannot reach a folder of pytest's.
-    """
+    """Run a fresh server until the block ends; data lie apart from pytest's folders, which its user cannot reach."""
     folder.mkdir(parents=True, exist_ok=True)
     home = Path(tempfile.mkdtemp(prefix="genolewm-postgres-"))
     server = PostgresServer(folder, home / "data", free_port(), secrets.token_hex(16))

@@ -38,7 +38,6 @@ def watching(note: Callable[[int, list[bytes]], None]) -> Iterator[None]:
 
 
 def running_commands() -> Iterator[tuple[int, list[bytes]]]:
-    """Yield every process with the words of its command."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
@@ -46,7 +45,6 @@ def running_commands() -> Iterator[tuple[int, list[bytes]]]:
 
 
 def command_of(pid: int) -> list[bytes]:
-    """Return the words of the command of a process; raises if it does not exist."""
     return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 
@@ -69,7 +67,6 @@ def nearest_above(pid: int, told: Callable[[list[bytes]], FoundT | None]) -> Fou
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process exists and has not ended."""
     return status_of(pid)[0] not in "ZX"
 
 

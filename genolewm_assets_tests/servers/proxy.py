@@ -84,8 +84,6 @@ class Ear:
 
 @dataclass(frozen=True)
 class Proxy:
-    """A running nginx."""
-
     folder: Path
     http_port: int
     https_port: int
@@ -148,7 +146,6 @@ def _make_users(path: Path) -> None:
 
 @contextmanager
 def proxy_before(web_port: int, folder: Path) -> Iterator[Proxy]:
-    """Run nginx in front of a web server until the block ends."""
     with Ear(web_port).listening() as ear:
         proxy = Proxy(folder, free_port(), free_port(), ear)
         write_site(folder, proxy.http_port, proxy.https_port, ear.port)

@@ -1,8 +1,4 @@
-"""A Ray cluster on loopback, started with the commands of ``deploy/ray/systemd``; gone when the test ends.
-
-Each node is a raylet of its own with an address of its own. Which raylet executes a step is read from the kernel's
-process tree, not from the step.
-"""
+"""A Ray cluster on loopback, started with the commands of ``deploy/ray/systemd``: a raylet and an address per node."""
 
 from __future__ import annotations
 
@@ -57,17 +53,7 @@ def _free_addresses() -> dict[str, str]:
 
 @dataclass
 class RayCluster:
-    """Nodes by the names of their units: ``head``, ``cpu``, ``h100``.
-
-    Attributes
-    ----------
-    folder
-        A short path: Ray's sockets lie below it.
-    addresses
-        Address of each node on loopback.
-    environment
-        Environment of the nodes besides what Ray itself needs: what each has in its ``genolewm.env``.
-    """
+    """Nodes by the names of their units: ``head``, ``cpu``, ``h100``; ``folder`` is short, for Ray's sockets."""
 
     folder: Path
     environment: Mapping[str, str]
@@ -81,12 +67,10 @@ class RayCluster:
 
     @property
     def jobs_url(self) -> str:
-        """Address of the job server."""
         return f"http://{self.addresses['head']}:{self.jobs_port}"
 
     @property
     def client_environment(self) -> dict[str, str]:
-        """What a client of the cluster needs."""
         return {
             "GENOLEWM_RAY_ADDRESS": self.jobs_url,
             "RAY_AUTH_MODE": "token",
@@ -133,7 +117,6 @@ class RayCluster:
         return [*shlex.split(line), *_PORTS, *further.get(node, ())]
 
     def alive(self) -> set[str]:
-        """Return the addresses of the nodes that the head takes for alive."""
         request = Request(f"{self.jobs_url}/nodes?view=summary", headers={"Authorization": f"Bearer {self.token}"})
         with suppress(OSError), urlopen(request, timeout=10) as answer:
             summaries = json.load(answer)["data"]["summary"]
@@ -202,7 +185,6 @@ class Witness:
 
 
 def raylet_above(pid: int) -> str | None:
-    """Return the address of the raylet that is the nearest ancestor of a process; None if none is."""
     return nearest_above(pid, _raylet_address)
 
 

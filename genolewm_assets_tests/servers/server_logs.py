@@ -21,7 +21,6 @@ def showing_log(name: str, path: Path) -> Iterator[None]:
 
 
 def log_tails() -> list[tuple[str, str]]:
-    """Return name and last lines of each log that is shown now."""
     return [(f"{name} ({path})", _tail(path)) for path, name in _shown.items() if path.is_file()]
 
 

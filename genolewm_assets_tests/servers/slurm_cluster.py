@@ -1,8 +1,4 @@
-"""Slurm on loopback: one controller and three ``slurmd`` on this machine, one of them with an H100; gone with the test.
-
-The card is a character device that is none. On which node a process runs is read from the kernel: the ``slurmstepd``
-above it, and the log of its ``slurmd`` that this one has open.
-"""
+"""Slurm on loopback: one controller and three ``slurmd`` on this machine, one of them with an H100 that is no card."""
 
 from __future__ import annotations
 
@@ -73,7 +69,6 @@ class SlurmCluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client of the cluster needs."""
         return {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def log(self, name: str) -> Path:
@@ -109,12 +104,10 @@ class SlurmCluster:
         self.run("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=lost")
 
     def states(self) -> dict[str, str]:
-        """Return the state of every node; empty while the controller does not answer."""
         done = self.run("sinfo", "--noheader", "--Node", "--format=%N %t", check=False)
         return dict(line.split() for line in done.splitlines())
 
     def run(self, name: str, *arguments: str, check: bool = True) -> str:
-        """Run a command of Slurm and return what it prints."""
         environment = {**os.environ, **self.environment}
         return subprocess.run(
             [program(name), *arguments], env=environment, check=check, capture_output=True, text=True
@@ -150,7 +143,6 @@ class SlurmCluster:
         return None
 
     def node_above(self, pid: int) -> str | None:
-        """Return the node of the ``slurmstepd`` above a process; None if there is none."""
         return next((node for above in _above(pid) if (node := self.node_of_stepd(above)) is not None), None)
 
     def _start(self, name: str, command: list[str]) -> None:
@@ -197,17 +189,7 @@ class SeenJob:
 
 
 class Witness:
-    """Notes of the processes on a root, among those that it is shown, which computes what, and on which node.
-
-    Attributes
-    ----------
-    jobs
-        The process of each job, by its number.
-    builders
-        Nodes of the processes that had a file of a work directory of states open; None is this machine outside Slurm.
-    nodes
-        Node of every Python process that was seen.
-    """
+    """Notes of processes: jobs by number, nodes of all, and of those that build states; None is outside Slurm."""
 
     def __init__(self, cluster: SlurmCluster, root: Path) -> None:
         self._cluster, self._root = cluster, root
@@ -237,7 +219,6 @@ class Witness:
 
 @contextmanager
 def slurm_cluster() -> Iterator[SlurmCluster]:
-    """Run a cluster of three nodes until the block ends."""
     cluster = SlurmCluster(Path(tempfile.mkdtemp(prefix="genolewm-slurm-", dir="/tmp")))
     cluster.folder.chmod(0o755)
     try:
@@ -261,7 +242,6 @@ def _pids() -> list[int]:
 
 
 def _above(pid: int) -> Iterator[int]:
-    """Yield the ancestors of a process, the nearest first."""
     while pid > 1:
         pid = status_of(pid)[1]
         yield pid

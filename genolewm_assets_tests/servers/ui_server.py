@@ -20,12 +20,7 @@ _START_S, _STOP_S = 240.0, 20.0
 
 @contextmanager
 def ui_server(root: Path, catalog: str | Path) -> Iterator[str]:
-    """Serve a root until the block ends; gives the server's URL.
-
-    Notes
-    -----
-    Its log is ``ui_server.log`` beside the root, and is quoted where the server does not start.
-    """
+    """Serve a root until the block ends; gives the server's URL. The log is ``ui_server.log`` beside the root."""
     port = free_port()
     arguments = ["-m", "genolewm_assets.definitions", "-h", "127.0.0.1", "-p", str(port)]
     log = root.parent / "ui_server.log"

@@ -21,15 +21,7 @@ _HELD_S = 600.0
 
 @dataclass
 class WebDirectory:
-    """What is served, and what was asked for.
-
-    Attributes
-    ----------
-    folder
-        Read anew for every request; files may appear, change and go while it is served.
-    requests
-        Method and path of every request.
-    """
+    """A folder, read anew for every request, and method and path of every request."""
 
     folder: Path
     port: int = 0
@@ -38,7 +30,6 @@ class WebDirectory:
 
     @property
     def url(self) -> str:
-        """Address of the page, with a slash at its end."""
         return f"http://127.0.0.1:{self.port}/"
 
     def publish(self, source: Path, name: str | None = None) -> Path:
@@ -48,7 +39,6 @@ class WebDirectory:
         return self.publish_checksum(file)
 
     def publish_checksum(self, file: Path) -> Path:
-        """Write the ``.md5`` of a file as it is now."""
         digest = hashlib.md5(file.read_bytes()).hexdigest()
         file.with_name(f"{file.name}.md5").write_text(f"{digest}  {file.name}\n")
         return file
@@ -64,7 +54,6 @@ class WebDirectory:
         self._held.clear()
 
     def wait_while_held(self, path: str) -> None:
-        """Block for as long as a path is held."""
         if event := self._held.get(path):
             event.wait(_HELD_S)
 
@@ -136,7 +125,6 @@ def _page(folder: Path, path: str) -> bytes:
 
 @contextmanager
 def web_directory(folder: Path) -> Iterator[WebDirectory]:
-    """Serve a folder on a free port until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     site = WebDirectory(folder)
     with serving(type("Handler", (_Handler,), {"site": site})) as site.port:

@@ -13,15 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Webhook:
-    """What was posted, and what is answered.
-
-    Attributes
-    ----------
-    status
-        Status of every answer after those of ``statuses``.
-    statuses
-        Statuses of the next answers, in order.
-    """
+    """What was posted; answers have the next of ``statuses``, then ``status``."""
 
     url: str = ""
     status: int = 200
@@ -31,7 +23,6 @@ class Webhook:
 
 @contextmanager
 def webhook_server() -> Iterator[Webhook]:
-    """Serve a webhook whose URL holds a secret."""
     site = Webhook()
 
     class Handler(BaseHTTPRequestHandler):
@@ -59,7 +50,6 @@ def webhook_server() -> Iterator[Webhook]:
 
 @contextmanager
 def mute_server() -> Iterator[str]:
-    """Accept connections and never answer."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
 

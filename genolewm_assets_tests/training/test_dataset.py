@@ -26,6 +26,7 @@ from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package, states_of
 from genolewm_assets_tests.worlds.lewm.package_world import SEQUENCES, held_alleles
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
+from genolewm_assets_tests.worlds.store.plans import flip
 
 torch = Late("torch")
 torch_data = Late("torch.utils.data")
@@ -322,10 +323,8 @@ def test_a_package_without_caches_is_read_without_states(tmp_path):
 def test_a_flipped_bit_in_a_cache_is_found_and_a_missing_cache_named(tmp_path):
     folder = publish_package(tmp_path)
     states = next((tmp_path / "root" / "embeddings").glob(".gen/*/states.bin"))
-    raw = bytearray(states.read_bytes())
-    raw[100] ^= 4
     states.chmod(0o644)
-    states.write_bytes(raw)
+    flip(states, 100, bit=2)
     # The cache of chr20, chr21, or of what is trained on.
     datasets = (
         lewm.GenoLeWMDataset(folder, windows_per_epoch=400),

@@ -31,6 +31,7 @@ from genolewm_assets_tests.worlds.lewm.frozen_world import (
     differing,
     frozen_world,
 )
+from genolewm_assets_tests.worlds.store.plans import flip
 
 torch = Late("torch")
 torch_data = Late("torch.utils.data")
@@ -225,10 +226,7 @@ def test_frozen_states_cannot_be_left_out(world: FrozenWorld) -> None:
 @pytest.mark.parametrize("name", ["target_states", "source_states", "target_tokens", "facts", "alts", "window_id"])
 def test_a_flipped_byte_is_found_by_the_batch_that_reads_it(world: FrozenWorld, tmp_path: Path, name: str) -> None:
     store = Path(shutil.copytree(world.store, tmp_path / "store"))
-    path = store / f"{name}.bin"
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1  # of the last row of the last epoch
-    path.write_bytes(data)
+    flip(store / f"{name}.bin", -1)  # of the last row of the last epoch
     first = world.frozen(frozen=store, windows_per_batch=4)
     assert_same(list(first), list(world.live(windows_per_batch=4)))
     with pytest.raises(CorruptResourceError, match=rf"{name}\.bin: rows 64 to 81 differ from what was written"):

@@ -123,66 +123,26 @@ def unchanged_row(change: str) -> dict[str, object]:
 
 SAID: dict[str, object] = {"clinvar_id": 1, "label": "P", "clnsig": "Pathogenic", "stars": 1, "genes": "4"}
 
+FLAGS, SUM = "flags_agree_with_columns", "changes_add_up"
+LEAD, ORDER = "changes_lead_to_the_release", "alleles_sorted_and_unique"
 FAULTS: dict[str, tuple[Callable[[list[dict[str, object]]], None], set[str]]] = {
-    "an added allele is missing": (
-        lambda rows: rows.remove(row_of(rows, 11, "T")),
-        {"changes_lead_to_the_release", "changes_add_up"},
-    ),
-    "a removed allele is missing": (
-        lambda rows: rows.remove(row_of(rows, 9, "G")),
-        {"changes_lead_to_the_release", "changes_add_up"},
-    ),
-    "a row stands twice": (
-        lambda rows: rows.insert(0, dict(rows[0])),
-        {"alleles_sorted_and_unique", "changes_lead_to_the_release", "changes_add_up"},
-    ),
-    "rows are out of order": (lambda rows: rows.reverse(), {"alleles_sorted_and_unique"}),
-    "a row of another contig": (
-        lambda rows: rows[0].update(chrom="chr20"),
-        {"alleles_sorted_and_unique", "changes_lead_to_the_release"},
-    ),
-    "another allele": (lambda rows: row_of(rows, 11, "T").update(pos=12), {"changes_lead_to_the_release"}),
-    "a flag lacks": (
-        lambda rows: row_of(rows, 10, "T").update(stars_changed=False),
-        {"flags_agree_with_columns", "changes_add_up"},
-    ),
-    "a flag too many": (
-        lambda rows: row_of(rows, 11, "T").update(id_changed=True),
-        {"flags_agree_with_columns", "changes_add_up"},
-    ),
-    "a wrong kind of change": (
-        lambda rows: row_of(rows, 9, "G").update(change="changed"),
-        {"flags_agree_with_columns", "changes_add_up"},
-    ),
-    "an unknown kind of change": (
-        lambda rows: row_of(rows, 9, "G").update(change="moved"),
-        {"flags_agree_with_columns", "changes_add_up"},
-    ),
-    "a text on the side that is not there": (
-        lambda rows: row_of(rows, 11, "T").update(clnsig_from="Benign"),
-        {"flags_agree_with_columns"},
-    ),
-    "stars on the side that is not there": (
-        lambda rows: row_of(rows, 11, "T").update(stars_from=1),
-        {"flags_agree_with_columns"},
-    ),
-    "a change of nothing": (
-        lambda rows: rows.insert(0, unchanged_row("changed")),
-        {"flags_agree_with_columns", "changes_add_up"},
-    ),
-    "an unknown kind of nothing": (
-        lambda rows: rows.insert(0, unchanged_row("moved")),
-        {"flags_agree_with_columns", "changes_add_up"},
-    ),
-    "a wrong class": (
-        lambda rows: row_of(rows, 9, "C").update(label_to="P"),
-        {"flags_agree_with_columns", "changes_lead_to_the_release", "changes_add_up"},
-    ),
-    "a wrong identifier of the earlier release": (
-        lambda rows: row_of(rows, 9, "G").update(clinvar_id_from=77),
-        {"changes_lead_to_the_release"},
-    ),
-    "wrong stars": (lambda rows: row_of(rows, 10, "T").update(stars_to=4), {"changes_lead_to_the_release"}),
+    "an added allele is missing": (lambda rows: rows.remove(row_of(rows, 11, "T")), {LEAD, SUM}),
+    "a removed allele is missing": (lambda rows: rows.remove(row_of(rows, 9, "G")), {LEAD, SUM}),
+    "a row stands twice": (lambda rows: rows.insert(0, dict(rows[0])), {ORDER, LEAD, SUM}),
+    "rows are out of order": (lambda rows: rows.reverse(), {ORDER}),
+    "a row of another contig": (lambda rows: rows[0].update(chrom="chr20"), {ORDER, LEAD}),
+    "another allele": (lambda rows: row_of(rows, 11, "T").update(pos=12), {LEAD}),
+    "a flag lacks": (lambda rows: row_of(rows, 10, "T").update(stars_changed=False), {FLAGS, SUM}),
+    "a flag too many": (lambda rows: row_of(rows, 11, "T").update(id_changed=True), {FLAGS, SUM}),
+    "a wrong kind of change": (lambda rows: row_of(rows, 9, "G").update(change="changed"), {FLAGS, SUM}),
+    "an unknown kind of change": (lambda rows: row_of(rows, 9, "G").update(change="moved"), {FLAGS, SUM}),
+    "a text on the side that is not there": (lambda rows: row_of(rows, 11, "T").update(clnsig_from="Benign"), {FLAGS}),
+    "stars on the side that is not there": (lambda rows: row_of(rows, 11, "T").update(stars_from=1), {FLAGS}),
+    "a change of nothing": (lambda rows: rows.insert(0, unchanged_row("changed")), {FLAGS, SUM}),
+    "an unknown kind of nothing": (lambda rows: rows.insert(0, unchanged_row("moved")), {FLAGS, SUM}),
+    "a wrong class": (lambda rows: row_of(rows, 9, "C").update(label_to="P"), {FLAGS, LEAD, SUM}),
+    "a wrong identifier of the earlier release": (lambda rows: row_of(rows, 9, "G").update(clinvar_id_from=77), {LEAD}),
+    "wrong stars": (lambda rows: row_of(rows, 10, "T").update(stars_to=4), {LEAD}),
 }
 
 

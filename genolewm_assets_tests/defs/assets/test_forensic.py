@@ -123,16 +123,10 @@ def edit_panel(world: ForensicWorld) -> None:
     bins.write_bytes(bins.read_bytes().replace(b"0.45\t0.45", b"0.5\t0.5"))
 
 
-def add_file(world: ForensicWorld) -> None:
-    shutil.copy(world.run / "A04_S1_1.hid", world.run / "B01_S1_3.hid")
-
-
-def raise_threshold(world: ForensicWorld) -> None:
-    world.edit_catalog(analytical_rfu=300.0)
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize("edit", [edit_annotation, edit_ladder, edit_panel, raise_threshold])
+@pytest.mark.parametrize(
+    "edit", [edit_annotation, edit_ladder, edit_panel, lambda world: world.edit_catalog(analytical_rfu=300.0)]
+)
 def test_an_edit_ages_the_run_and_rebuilds_it(world: ForensicWorld, edit: Callable[[ForensicWorld], None]) -> None:
     def state() -> str:
         return GATED[PROFILES].currency(world.workspace(), NAME).state
@@ -149,7 +143,7 @@ def test_an_edit_ages_the_run_and_rebuilds_it(world: ForensicWorld, edit: Callab
 
 
 def test_a_new_file_is_taken_up(world: ForensicWorld) -> None:
-    add_file(world)
+    shutil.copy(world.run / "A04_S1_1.hid", world.run / "B01_S1_3.hid")
     assert world.make().metadata["dagster/partition_row_count"].value == 8
 
 

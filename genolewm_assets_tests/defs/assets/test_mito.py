@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from genolewm_assets_tests.worlds.graph.mito_world import (
     mito_files,
 )
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, blocking_checks, failed_checks
+from genolewm_assets_tests.worlds.store.plans import flip
 
 FACTS = SAMPLE_FACTS.mito_genomes
 CHECKSUM = "checksum_matches_published"
@@ -210,26 +211,21 @@ def test_samples_that_are_named_otherwise_publish_nothing(world: MitoWorld) -> N
     assert (world.root / TOKENS).resolve() == before
 
 
-def damage_bytes(world: MitoWorld) -> None:
-    file = world.folder / FASTA
-    content = bytearray(file.read_bytes())
-    content[5_000] ^= 1
-    file.write_bytes(content)
-
-
-def cut_short(world: MitoWorld) -> None:
-    file = world.folder / GENBANK
-    write_bgzip(file, mito_files()[1][GENBANK][:30_000])
-
-
 @pytest.mark.parametrize(
     ("damage", "said"),
-    [(damage_bytes, r"genomes\.fa\.gz"), (cut_short, r"genomes\.gb\.gz: record 'SIMMT\d+' is truncated")],
+    [
+        (lambda folder: flip(folder / FASTA, 5_000), r"genomes\.fa\.gz"),
+        (
+            lambda folder: write_bgzip(folder / GENBANK, mito_files()[1][GENBANK][:30_000]),
+            r"genomes\.gb\.gz: record 'SIMMT\d+' is truncated",
+        ),
+    ],
 )
-def test_a_damaged_collection_publishes_nothing_and_says_so(world: MitoWorld, damage: object, said: str) -> None:
+def test_a_damaged_collection_publishes_nothing_and_says_so(
+    world: MitoWorld, damage: Callable[[Path], object], said: str
+) -> None:
     before = world.open(GENOMES).directory
-    assert callable(damage)
-    damage(world)
+    damage(world.folder)
     result = world.materialize(GENOMES)
     assert not result.success
     assert failed_checks(result) == {INPUTS_ACCEPTED}

@@ -20,6 +20,7 @@ from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.verify import Finding, FindingKind, Verified
 from genolewm_assets_tests.worlds.graph.built_world import STEPS, BuiltWorld
+from genolewm_assets_tests.worlds.store import plans
 
 GNOMAD, RELEASE = "gnomad/shard", "2024-01-07"
 
@@ -41,9 +42,7 @@ def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
 
 def flip(world: BuiltWorld, asset: str, partition: str | None, file: str) -> None:
     path = world.open(asset, partition).file(file)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    plans.flip(path, path.stat().st_size // 2)
 
 
 def spoken_of(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str | None], dg.AssetCheckEvaluation]:

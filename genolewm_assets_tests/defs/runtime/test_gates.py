@@ -27,6 +27,7 @@ from genolewm_assets_tests.worlds.graph.tiny_world import (
     failed_checks,
     warned_checks,
 )
+from genolewm_assets_tests.worlds.store.plans import flip
 
 GENOME, GNOMAD, WINDOWS = "reference/genome", "gnomad/shard", "windows/index"
 RELEASE, SHARD = "clinvar/release", "clinvar/shard"
@@ -34,12 +35,6 @@ RELEASE, SHARD = "clinvar/release", "clinvar/shard"
 
 def published_digest(world: TinyWorld, asset: str, partition: str | None) -> str:
     return world.open(asset, partition).manifest.sha256
-
-
-def flip_byte(path: Path, at: int = 100) -> None:
-    content = bytearray(path.read_bytes())
-    content[at] ^= 1
-    path.write_bytes(content)
 
 
 def test_a_good_run_records_every_check_for_its_partition(world: TinyWorld) -> None:
@@ -80,7 +75,7 @@ def test_rebuilding_keeps_an_intact_version_and_replaces_a_flipped_one(world: Ti
     assert next(iter(again[0].metadata)) == "kept", "the first row"
     assert str(again[0].metadata["kept"].value).startswith("nothing to build")
     assert world.instance.get_run_by_id(kept.run_id).tags[KEPT_TAG] == GNOMAD
-    flip_byte(world.open(GNOMAD, "chr17").file("variants.parquet"))
+    flip(world.open(GNOMAD, "chr17").file("variants.parquet"), 100)
     rebuilt = world.materialize(GNOMAD, partition="chr17").asset_materializations_for_node("gnomad__shard")
     assert rebuilt[0].metadata["reused"].value is False
     assert "kept" not in rebuilt[0].metadata
@@ -90,7 +85,7 @@ def test_rebuilding_keeps_an_intact_version_and_replaces_a_flipped_one(world: Ti
 def test_flipped_byte_upstream_is_refused_in_the_same_and_in_another_run(world: TinyWorld) -> None:
     world.materialize(GENOME)
     world.materialize(RELEASE, partition="2024-01-07")
-    flip_byte(next(world.open(RELEASE, "2024-01-07").directory.glob("*.vcf.gz")))
+    flip(next(world.open(RELEASE, "2024-01-07").directory.glob("*.vcf.gz")), 100)
     result = world.materialize(SHARD, partition="2024-01-07")
     assert not result.success
     assert failed_checks(result) == {INPUTS_ACCEPTED}

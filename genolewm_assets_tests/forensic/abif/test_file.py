@@ -21,7 +21,6 @@ TAGS = run_tags(SIGNAL)
 
 
 def with_tags(*tags: TagBytes) -> list[TagBytes]:
-    """Return the run's tags with some replaced or added."""
     new = {(tag.name, tag.number): tag for tag in tags}
     return [*(tag for tag in TAGS if (tag.name, tag.number) not in new), *new.values()]
 
@@ -107,7 +106,6 @@ def test_analysed_traces_of_a_part_of_the_run_are_left_out() -> None:
 
 
 def six_dyes(*more: TagBytes) -> list[TagBytes]:
-    """Return the tags of a run of six dyes."""
     changed = {(tag.name, tag.number): tag for tag in (*run_tags(np.vstack([SIGNAL, SIGNAL[:1]])), *more)}
     return list(changed.values())
 

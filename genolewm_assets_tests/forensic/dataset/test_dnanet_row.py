@@ -1,7 +1,4 @@
-"""DNANet's own row of one profile, and its published pre-processing, compared with ours.
-
-What cannot be reproduced, and why, is in ``docs/decisions/0088-profiles-like-dnanet-s.md``.
-"""
+"""DNANet's own row of one profile, and its pre-processing, compared with ours (``docs/decisions/0088``)."""
 
 from __future__ import annotations
 
@@ -48,7 +45,6 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def row() -> tuple[np.ndarray, np.ndarray]:
-    """DNANet's data and mask of the profile ``1A2_A01_01``."""
     data, mask = (np.load(FOLDER / f"1A2_A01_01{end}.npy")[..., 0] for end in ("", "_annotation"))
     return data.astype(np.int16), mask.astype(np.int8)
 

@@ -43,8 +43,6 @@ NAMES = [f"run 1/{name}.hid" for name in SAMPLES]
 
 
 class Folder:
-    """A folder of runs, the kit's panel files, and a folder of caches."""
-
     def __init__(self, place: Path) -> None:
         self.root, self.caches = write_folder(place / "data"), place / "caches"
         self.panel_paths = write_kit(place / "kit")
@@ -55,7 +53,6 @@ class Folder:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Folder:
-    """A folder that no test changes."""
     return Folder(tmp_path_factory.mktemp("shared"))
 
 

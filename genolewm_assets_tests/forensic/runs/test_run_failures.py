@@ -1,7 +1,4 @@
-"""Files that cannot be used, and what of it stops a run: each has a reason, and each check can fail.
-
-The NIST run of PowerPlex Fusion 6C as a run folder: rows, controls, the account of its files.
-"""
+"""Files that cannot be used, and what of it stops a run: each has a reason, and each check can fail."""
 
 from __future__ import annotations
 
@@ -44,8 +41,6 @@ CONTAMINATION = [Signal(1, 178.0, 900.0)]
 
 
 class Folder:
-    """A run folder that a test may change."""
-
     def __init__(self, place: Path) -> None:
         self.run, self.panels = write_run(place)
         self.place = place

@@ -203,8 +203,6 @@ SCHEMA, ACCOUNT, SOURCES, SPELLING, SIDES = GENOME_CHECKS
 
 @dataclass(frozen=True)
 class Built:
-    """What the checks are given; a test changes one part of it."""
-
     table: pa.Table
     rejects: pa.Table
     counts: Mapping[str, int]
@@ -219,7 +217,6 @@ class Built:
         return {name for name, check in self.check().items() if not check.passed}
 
     def with_value(self, name: str, column: str, value: object) -> Built:
-        """Change one value of the genome of a name."""
         values = self.table[column].to_pylist()
         values[self.table["name"].to_pylist().index(name)] = value
         at = self.table.schema.get_field_index(column)

@@ -20,13 +20,11 @@ LAST = len(REFERENCE)
 
 
 def snv(pos: int) -> Allele:
-    """Return a substitution at a 1-based position."""
     ref = REFERENCE[pos - 1]
     return pos, ref, "ACGT"["ACGT".index(ref) ^ 2]
 
 
 def deleted(pos: int, size: int) -> Allele:
-    """Return a deletion of the bases behind a 1-based position."""
     return pos, REFERENCE[pos - 1 : pos + size], REFERENCE[pos - 1]
 
 
@@ -36,8 +34,6 @@ def inserted(pos: int, bases: str) -> Allele:
 
 @dataclass(frozen=True)
 class Joined:
-    """What the checks are given; a test changes one part of it."""
-
     variants: pa.Table
     sites: pa.Table
     gnomad: pa.Table

@@ -33,7 +33,6 @@ class PlainBatchSampler:
     def sample(
         self, windows: WindowArrays, plan: NDArray[np.int8], *, seed: int, epoch: int, again: NDArray[np.int64]
     ) -> EditBatch:
-        """Sample one haplotype for every slot of every window."""
         filled: list[tuple[WindowRecord, list[Haplotype], Mapping[str, int]]] = []
         for row, sources in enumerate(plan.tolist()):
             record = _record(windows, row)

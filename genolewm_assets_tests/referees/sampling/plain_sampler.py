@@ -1,8 +1,4 @@
-"""Sample the edits of a window: real alleles inside the window, synthetic SNVs and indels, one to three per haplotype.
-
-Not here: the rules that every haplotype keeps (``rules``), haplotypes of real alleles only (``haplotypes``), the order
-of sources (``schedule``), synthetic proposals (``synthetic``), tuples made from haplotypes (``tuples``).
-"""
+"""Sample the edits of a window: real alleles, synthetic SNVs and indels, one to three per haplotype."""
 
 from __future__ import annotations
 
@@ -27,23 +23,7 @@ _ATTEMPTS = 64
 
 @dataclass(frozen=True, slots=True)
 class SampledHaplotype:
-    """One slot of a window: the edits and the edited window.
-
-    Attributes
-    ----------
-    planned, source
-        Source that the mix planned, and source that the first edit came from.
-    edited
-        The edited window; its edits are sorted and in the window's normal form.
-    locus_bp
-        Base of the unedited window at which the two haplotypes first differ, 0-based.
-    alleles
-        The edits as reference alleles in the reference's normal form; empty if the window has no exact placement.
-    phased
-        Whether phased genotypes show all the edits on one haplotype.
-    allele_row
-        Row of a single real allele in the index of its source, else -1.
-    """
+    """One slot of a window; ``allele_row`` is the row of a single real allele in the index of its source, else -1."""
 
     planned: EditSource
     source: EditSource
@@ -56,8 +36,6 @@ class SampledHaplotype:
 
 @dataclass(frozen=True, slots=True)
 class _Proposal:
-    """One proposed edit, its source, and the row of a real allele."""
-
     edit: RelEdit
     source: EditSource
     allele_row: int = -1
@@ -77,19 +55,7 @@ class _Site:
 
 
 class EditSampler:
-    """Samples the edits of windows; keeps no state between windows.
-
-    Parameters
-    ----------
-    real
-        Alleles to draw from, by source.
-    held_out
-        Alleles that no edit of any source may make.
-    rules
-        Limits and shares; None: the defaults.
-    held_sequences
-        What tells these alleles in windows without an exact placement; None: nothing does.
-    """
+    """Samples the edits of windows; keeps no state between windows."""
 
     def __init__(
         self,
@@ -103,27 +69,7 @@ class EditSampler:
     def sample(
         self, window: WindowRecord, plan: Sequence[EditSource], key: DrawKey
     ) -> tuple[tuple[SampledHaplotype, ...], Counter[str]]:
-        """Sample one haplotype for every slot of a window.
-
-        Parameters
-        ----------
-        plan
-            Source of every slot.
-        key
-            Key of the window's random numbers.
-
-        Returns
-        -------
-        tuple[SampledHaplotype, ...]
-            One per slot. If the planned source has no allowed edit (left), the slot holds a synthetic SNV.
-        Counter
-            Rejected proposals by value of :class:`Redraw`.
-
-        Raises
-        ------
-        EditError
-            If no allowed edit is found for a slot.
-        """
+        """Sample a haplotype for every slot; where the planned source has no allowed edit left, a synthetic SNV."""
         site = _Site(EditPlace(window), {window.sequence})
         # One iterator per source and window, so that a real allele is the first edit of at most one slot.
         real_proposals = {

@@ -1,7 +1,4 @@
-"""Propose synthetic edits: uniform SNVs, and insertions or deletions with geometric length.
-
-Not here: the rules that decide whether a proposal is allowed in its window (``sampling``).
-"""
+"""Propose synthetic edits: uniform SNVs, and insertions or deletions with geometric length."""
 
 from __future__ import annotations
 

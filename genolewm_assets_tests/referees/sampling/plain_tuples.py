@@ -41,18 +41,11 @@ from genolewm_assets_tests.referees.sampling.plain_windows import SplitWindows
 
 
 def plan_codes(plans: Sequence[Sequence[EditSource]]) -> NDArray[np.int8]:
-    """Return the sources of slots as codes: int8, shape (n_windows, n_slots)."""
     return np.array([[EDIT_SOURCE_CODES[source] for source in plan] for plan in plans], dtype=np.int8)
 
 
 class Samplers:
-    """The plain sampler and the product's stream, over the same windows and alleles.
-
-    Attributes
-    ----------
-    seen
-        Redraws by reason, tuples by number of edits (``edits_2``), and windows without a further edit (``full``).
-    """
+    """The plain sampler and the product's stream on the same windows; ``seen`` counts redraws and sizes."""
 
     def __init__(
         self,
@@ -113,7 +106,6 @@ class Samplers:
 
 
 def assert_arrays(batch: TrainingBatch) -> None:
-    """Assert that the arrays of a batch say what its tuples say."""
     expected, found = plain_arrays(batch.tuples), edit_arrays(batch)
     assert set(found) == set(expected)
     for name, values in expected.items():
@@ -132,33 +124,7 @@ def build_tuples(
     position: int,
     clinvar: AlleleIndex | None = None,
 ) -> tuple[tuple[TrainingTuple, ...], Tokens]:
-    """Make the tuples of a window, one per haplotype.
-
-    Parameters
-    ----------
-    window
-        The unedited window.
-    haplotypes
-        Sampled haplotypes of the window, by slot.
-    pooling
-        Blocks over which states are averaged.
-    epoch, position
-        Epoch, and number of the batch in it; copied to the tuples.
-    clinvar
-        Alleles that haplotypes of ClinVar state the row of.
-
-    Returns
-    -------
-    tuple[TrainingTuple, ...]
-        One per haplotype.
-    ndarray
-        int16, shape (n_haplotypes, n_tokens): 6-mer indices of every edited window.
-
-    Raises
-    ------
-    EditError
-        If the pooled tokens of a haplotype equal those of the unedited window, or an edit lies outside of them.
-    """
+    """Make the tuples of a window, one per haplotype, and the 6-mers of every edited window."""
     source = encode_tokens(window.sequence)
     targets = np.repeat(source[None], len(haplotypes), axis=0)
     tuples = []
@@ -249,7 +215,6 @@ def _encode_changes(tokens: Tokens, haplotype: SampledHaplotype) -> None:
 
 
 def _stated(clinvar: AlleleIndex | None, haplotype: SampledHaplotype) -> dict[str, Any]:
-    """Return what ClinVar states of a single ClinVar allele."""
     row, nothing = haplotype.allele_row, {"label": None, "stars": None, "clinvar_id": None, "gene_ids": ()}
     if row < 0 or haplotype.source != EditSource.CLINVAR or clinvar is None or clinvar.classification is None:
         return nothing
@@ -264,7 +229,6 @@ def _stated(clinvar: AlleleIndex | None, haplotype: SampledHaplotype) -> dict[st
 
 
 def plain_arrays(tuples: Sequence[TrainingTuple]) -> dict[str, NDArray[np.generic]]:
-    """Return what ``edit_arrays`` returns for a batch of these tuples."""
     n, places = len(tuples), max([EDIT_PLACES, *(len(one.rel_edits) for one in tuples)])
     arrays = _empty_arrays(n, places)
     for row, one in enumerate(tuples):
@@ -296,7 +260,6 @@ _PER_TUPLE: tuple[tuple[str, type[np.generic], Callable[[TrainingTuple], int]], 
 
 
 def _empty_arrays(n: int, places: int) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of edits without an edit."""
     flags = ("edit_mask", "edit_truncated")
     empty: dict[str, NDArray[np.generic]] = {name: np.zeros((n, places), dtype=np.bool_) for name in flags}
     empty["edit_type"] = np.full((n, places), MISSING, dtype=np.int8)

@@ -1,7 +1,4 @@
-"""The windows of one split, read from Parquet batches by plain Python and held in memory.
-
-They stand in for the mapped ones in tests of what reads windows.
-"""
+"""The windows of one split, read from Parquet batches by plain Python, in place of the mapped ones."""
 
 from __future__ import annotations
 
@@ -28,25 +25,7 @@ _PLACES = np.array([1, 4, 16, 64], dtype=np.uint8)
 
 
 class SplitWindows:
-    """The windows of one split, accessed by row number.
-
-    Parameters
-    ----------
-    batches
-        Record batches with the columns of ``packages.PACKAGE_WINDOWS``.
-    held_sequences
-        What tells held-out alleles by their bases; None: any window may spell one.
-
-    Attributes
-    ----------
-    window_ids
-        Bytes (S32), shape (n_windows,): first 32 hex digits of the SHA-256 of each window.
-
-    Raises
-    ------
-    CorruptResourceError
-        If a sequence contains a symbol other than A, C, G and T.
-    """
+    """The windows of one split, accessed by row number; ``window_ids`` are the first 32 hex digits of digests."""
 
     _COLUMNS = ("window_id", "origin", "contig", "start", "strand", "placement_exact", "cache_key", "cache_row")
 
@@ -77,22 +56,18 @@ class SplitWindows:
         self._origin, self._cache_key = _Dictionary(table["origin"]), _Dictionary(table["cache_key"])
 
     def __len__(self) -> int:
-        """Return the number of windows."""
         return len(self.window_ids)
 
     @property
     def shortest_bp(self) -> int:
-        """Bases of the shortest window; 0 if there is no window."""
         return int(self._sizes[:, 1].min()) if len(self) else 0
 
     @property
     def all_placed(self) -> bool:
-        """Whether every window has an exact place on the reference."""
         return None not in self._contig.values
 
     @property
     def contigs(self) -> tuple[str, ...]:
-        """Contigs on which windows have an exact place."""
         return tuple(value for value in self._contig.values if value is not None)
 
     @property
@@ -102,7 +77,6 @@ class SplitWindows:
         return np.array([first[name] for name in self.window_ids.tolist()], dtype=np.int64)
 
     def packed(self, rows: Rows) -> PackedWindows:
-        """Return the windows of some rows as arrays."""
         code_of = {name: code for code, name in enumerate(self.contigs)}
         codes = np.array([code_of.get(value or "", -1) for value in self._contig.values], dtype=np.int32)
         reverse = np.array([value == "-" for value in self._strand.values], dtype=np.bool_)
@@ -123,7 +97,6 @@ class SplitWindows:
 
     @property
     def origins(self) -> NDArray[np.str_]:
-        """Origin of every window: str, shape (n_windows,)."""
         return np.array(self._origin.values, dtype=np.str_)[self._origin.code]
 
     def origin_codes(self) -> tuple[tuple[str, ...], NDArray[np.int16]]:
@@ -131,7 +104,6 @@ class SplitWindows:
         return tuple(map(str, self._origin.values)), self._origin.code.astype(np.int16)
 
     def origins_of(self, rows: Rows) -> NDArray[np.str_]:
-        """Return the origin of the window of each row: str, shape (n_rows,)."""
         return np.array(self._origin.values, dtype=np.str_)[self._origin.code[rows]]
 
     def cached(self, rows: Rows) -> tuple[tuple[str | None, ...], NDArray[np.int32], Rows]:
@@ -139,18 +111,7 @@ class SplitWindows:
         return tuple(self._cache_key.values), self._cache_key.code[rows], self._cache_row[rows]
 
     def spans(self, first_bp: int, last_bp: int) -> Iterator[tuple[str, NDArray[np.int64], NDArray[np.int64], Rows]]:
-        """Yield where the inner bases of the placed windows lie on the reference, contig by contig.
-
-        Parameters
-        ----------
-        first_bp, last_bp
-            Bases at the beginning and at the end of each window, on its own strand, that are left out.
-
-        Yields
-        ------
-        tuple
-            Contig; starts and ends of the inner bases, 0-based half-open; rows of the windows. Each int64, shape (n,).
-        """
+        """Yield contig, starts, ends and rows of the placed windows without bases at either end."""
         size = self._sizes[:, 1].astype(np.int64)
         reverse = np.array([value == "-" for value in self._strand.values])[self._strand.code]
         start = self._start + np.where(reverse, last_bp, first_bp)
@@ -161,7 +122,6 @@ class SplitWindows:
                 yield contig, start[rows], end[rows], rows
 
     def record(self, row: int) -> WindowRecord:
-        """Return the window of a row, with its sequences unpacked."""
         left, size, right = self._sizes[row].tolist()
         bases = unpack_bases(self._bases[self._first[row] : self._first[row + 1]], left + size + right)
         contig, cache_key = self._contig[row], self._cache_key[row]
@@ -194,15 +154,7 @@ class _Dictionary:
 
 
 def pack_bases(sequence: str) -> NDArray[np.uint8]:
-    """Pack upper-case ACGT, four bases per byte: uint8, shape (ceil(n_bases / 4),).
-
-    The first base of a byte is in the lowest two bits; unused bits of the last byte are 0.
-
-    Raises
-    ------
-    CorruptResourceError
-        If the sequence contains another symbol.
-    """
+    """Pack upper-case ACGT, four bases per byte, the first in the lowest two bits; unused bits of the last are 0."""
     codes = encode_sequence(sequence)
     if codes.max(initial=0) >= AMBIGUOUS:
         raise CorruptResourceError(

@@ -73,7 +73,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _allows(account: str, verb: str, group: str, resource: str) -> bool:
-    """Tell whether the Role of a service account, which has its name, allows something."""
     rules = [rule for each in manifests("Role") if each["metadata"]["name"] == account for rule in each["rules"]]
     return any(verb in r["verbs"] and group in r["apiGroups"] and resource in r["resources"] for r in rules)
 
@@ -144,8 +143,6 @@ LISTENS = ["sleep", "600"]
 
 @dataclass(frozen=True, slots=True)
 class Kube:
-    """The cluster, and clients of its API as a service account."""
-
     cluster: Cluster
     url: str
 
@@ -175,7 +172,6 @@ class Kube:
 
 
 def eventually(ask: Callable[[], Any]) -> Any:
-    """Ask until the answer is true, and return it."""
     for _ in range(1_500):
         if found := ask():
             return found

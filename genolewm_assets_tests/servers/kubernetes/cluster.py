@@ -25,8 +25,6 @@ def timestamp() -> str:
 
 @dataclass
 class Node:
-    """A name, and what decides which pods are placed here."""
-
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[str] = ()
@@ -124,7 +122,6 @@ class Cluster:
             pod.end(signal.SIGTERM)
 
     def pods_of_run(self, run_id: str) -> list[Pod]:
-        """Return the pods of a run and of its steps that are still there."""
         with self.lock:
             return [pod for pod in self.pods.values() if pod.labels.get("dagster/run-id") == run_id]
 

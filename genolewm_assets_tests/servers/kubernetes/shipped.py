@@ -25,7 +25,6 @@ def some_nodes() -> list[Node]:
 
 
 def some_tokens() -> dict[str, str]:
-    """Return a token of each service account of the manifests."""
     return {each["metadata"]["name"]: secrets.token_hex(32) for each in manifests("ServiceAccount")}
 
 

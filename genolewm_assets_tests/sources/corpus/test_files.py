@@ -20,6 +20,7 @@ from genolewm_assets.variants import ShardReport
 from genolewm_assets.windows.corpus.placement import CorpusPlacer
 from genolewm_assets.windows.corpus.records import FAULTS, CorpusSource
 from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, CorpusParams
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
 from genolewm_assets_tests.worlds.sources.corpus_files import gene_row, text_row, write_rows
 
@@ -47,13 +48,8 @@ class TestReading:
     def test_files_and_rows_in_their_order_with_progress(self, tmp_path: Path) -> None:
         first = write_rows(tmp_path / "a.parquet", *(gene_row(record_id=f"a{n}") for n in range(70)))
         second = write_rows(tmp_path / "b.parquet", text_row(record="b0"))
-        seen: list[tuple[int, int | None, str]] = []
-
-        class Steps:
-            def advance(self, done: int, total: int | None, unit: str) -> None:
-                seen.append((done, total, unit))
-
-        records = list(read_records([first, second], GENES, progress=Steps()))
+        seen = Heard()
+        records = list(read_records([first, second], GENES, progress=seen))
         assert [record.record_id for record in records] == [*(f"a{n}" for n in range(70)), "b0"]
         assert seen == [(64, 71, "records"), (70, 71, "records"), (71, 71, "records")]
 

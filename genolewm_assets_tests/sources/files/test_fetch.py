@@ -15,6 +15,7 @@ import tenacity
 
 from genolewm_assets.errors import BusyError, ChecksumError, FetchError
 from genolewm_assets.sources.files.fetch import fetch, published_md5
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.servers.served_file import AT_ONCE, CONTENT, MD5, leftovers
 from genolewm_assets_tests.servers.web_server import WebServer
 
@@ -30,20 +31,12 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "downloads" / "data.bin"
 
 
-class Bar:
-    def __init__(self) -> None:
-        self.seen: list[tuple[int, int | None, str]] = []
-
-    def advance(self, done: int, total: int | None, unit: str) -> None:
-        self.seen.append((done, total, unit))
-
-
 def test_http_download_is_complete_and_its_md5_true(site: WebServer, target: Path) -> None:
-    bar = Bar()
-    assert fetch(site.url("data.bin"), target, md5=MD5.upper(), progress=bar) == MD5
+    seen = Heard()
+    assert fetch(site.url("data.bin"), target, md5=MD5.upper(), progress=seen) == MD5
     assert target.read_bytes() == CONTENT
     assert leftovers(target) == ["data.bin"]
-    assert bar.seen[-1] == (len(CONTENT), len(CONTENT), "bytes downloaded")
+    assert seen[-1] == (len(CONTENT), len(CONTENT), "bytes downloaded")
     assert len(site.requests) == 1
 
 

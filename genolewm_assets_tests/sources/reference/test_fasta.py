@@ -26,6 +26,7 @@ from genolewm_assets.sources.reference.fasta import (
     prepare_genome,
 )
 from genolewm_assets.windows.reference.schema import GENOME_CONTIGS
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.places import CATALOGS
 
 RANDOM = random.Random(3)
@@ -137,14 +138,9 @@ def test_differences_from_the_pinned_genome_are_named(tmp_path: Path) -> None:
 
 
 def test_progress_counts_bases_to_the_end(tmp_path: Path) -> None:
-    seen: list[tuple[int, int | None, str]] = []
-
-    class Bar:
-        def advance(self, done: int, total: int | None, unit: str) -> None:
-            seen.append((done, total, unit))
-
+    seen = Heard()
     source = write_bgzip(tmp_path / "source.fa.gz", fasta_text({**SEQUENCES, "other": "ACGT"}))
-    prepare_genome(source, tmp_path, CONTIGS, progress=Bar())
+    prepare_genome(source, tmp_path, CONTIGS, progress=seen)
     total = len(CHR1) + len(CHR2) + len(CHRM)
     bases = [call for call in seen if call[2] == "bp checked"]
     assert bases == [

@@ -15,6 +15,7 @@ from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.sources.vcf.source import LocalVcf
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
 from genolewm_assets_tests.worlds.sources.scanned_vcf import Record, scan, scan_with_info
 from genolewm_assets_tests.worlds.sources.vcf_files import COLUMNS, vcf_text, write_text
@@ -165,21 +166,14 @@ def test_missing_file_and_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["plain", "gzip", "bgzip"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_progress_ends_at_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, threads: int) -> None:
-    class Listener:
-        def __init__(self) -> None:
-            self.calls: list[tuple[int, int | None, str]] = []
-
-        def advance(self, done: int, total: int | None, unit: str) -> None:
-            self.calls.append((done, total, unit))
-
     cut_small(monkeypatch, 100)
-    listener = Listener()
+    seen = Heard()
     path = write_text(tmp_path / "a.vcf", TEXT, how)
-    scan(path, progress=listener, threads=threads)
+    scan(path, progress=seen, threads=threads)
     size = path.stat().st_size
-    done = [call[0] for call in listener.calls]
+    done = [call[0] for call in seen]
     assert done == sorted(done)
-    assert listener.calls[-1] == (size, size, "bytes of VCF read")
+    assert seen[-1] == (size, size, "bytes of VCF read")
 
 
 def readers() -> list[str]:

@@ -23,6 +23,7 @@ from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets.store.tables.export import TableFormat
 from genolewm_assets_tests.faults.kill_points import KillPoints
 from genolewm_assets_tests.faults.small_disk import SmallDisk, on_small_disk
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.store.array_stores import (
     FINGERPRINT,
     finish,
@@ -157,13 +158,8 @@ def test_pieces_make_the_same_table_and_each_export_the_same_bytes(
     assert (tmp_path / f"one.{form}").read_bytes() == (tmp_path / f"again.{form}").read_bytes()
     # 41 bytes a row: pieces of 5 rows, which are not the batches of 8 that have a checksum each.
     monkeypatch.setattr(array_export, "_BATCH_BYTES", 5 * 41)
-    seen: list[tuple[int, int | None, str]] = []
-
-    class Listener:
-        def advance(self, done: int, total: int | None, unit: str) -> None:
-            seen.append((done, total, unit))
-
-    export_array_store(store, tmp_path / f"pieces.{form}", form, progress=Listener())
+    seen = Heard()
+    export_array_store(store, tmp_path / f"pieces.{form}", form, progress=seen)
     assert seen == [(done, ROWS, "rows") for done in (5, 10, 15, 20, 21)]
     assert read(tmp_path / f"pieces.{form}").equals(read(tmp_path / f"one.{form}"))
 

@@ -19,6 +19,7 @@ from genolewm_assets.store.arrays.memory import MemoryLimitError
 from genolewm_assets.store.arrays.reader import Access
 from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets_tests.faults.killing import outcome
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.store.array_stores import FINGERPRINT, finish, key, meta, values
 from genolewm_assets_tests.worlds.store.plans import flip
 
@@ -353,13 +354,8 @@ def test_an_empty_store(tmp_path: Path) -> None:
 
 def test_verify_reads_ahead_in_several_threads(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_checksums, "_READ_BYTES", 1)
-    seen: list[tuple[int, int | None, str]] = []
-
-    class Listener:
-        def advance(self, done: int, total: int | None, unit: str) -> None:
-            seen.append((done, total, unit))
-
-    verify_array_store(store, progress=Listener())
+    seen = Heard()
+    verify_array_store(store, progress=seen)
     assert seen[-1] == (861, 861, "bytes hashed")
     assert len(seen) == 9
     for row in (20, 9):

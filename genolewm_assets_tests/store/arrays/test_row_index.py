@@ -191,19 +191,10 @@ def test_a_folder_that_cannot_be_written_to_is_enough(root: Root) -> None:
     assert [entry.name for entry in root.path.iterdir() if entry.name.startswith("rows")] == ["rows.sqlite"]
 
 
-def damage_cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size - 4_096)
-
-
 def damage_other_database(path: Path) -> None:
     path.unlink()
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
         file.execute("CREATE TABLE addresses (hash BLOB)")
-
-
-def damage_pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
 
 
 def damage_link(path: Path) -> None:
@@ -213,12 +204,12 @@ def damage_link(path: Path) -> None:
 
 
 DAMAGES = {
-    "cut": (damage_cut, r"size differs: expected (\d+) bytes, got \d+ bytes\."),
+    "cut": (lambda p: os.truncate(p, p.stat().st_size - 4_096), r"size differs: expected (\d+) bytes, got \d+ bytes\."),
     "emptied": (lambda path: os.truncate(path, 0), "is not a row index"),
     "half a page": (lambda path: os.truncate(path, 5000), "size differs"),
     "grown": (lambda path: os.truncate(path, 1 << 20), "size differs"),
     "text": (lambda path: path.write_text("hash,row\n" * 100), "is not a row index"),
-    "a pipe": (damage_pipe, "is not a regular file"),
+    "a pipe": (lambda path: (path.unlink(), os.mkfifo(path)), "is not a regular file"),
     "a link": (damage_link, "is a symlink"),
     "another database": (damage_other_database, "cannot be read by this code: expected version 2, got version 0"),
     "a folder": (lambda path: (path.unlink(), path.mkdir()), "is not a regular file"),

@@ -16,6 +16,7 @@ from genolewm_assets.store.artefacts.build import BuildPlan, BuildRejectedError,
 from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.store.artefacts.inputs import open_input
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, flip, make_plan
 
 
@@ -161,12 +162,7 @@ def test_by_size_an_input_is_opened_without_reading_it_and_what_sizes_tell_is_fo
 
 
 def test_by_size_no_byte_is_read(root: Root) -> None:
-    seen: list[int] = []
-
-    class Listener:
-        def advance(self, done: int, total: int | None, unit: str) -> None:
-            seen.append(done)
-
+    seen = Heard()
     build(root, make_plan(CONTENT))
-    open_input(root, ARTEFACT, LOCATION, contents="sizes", progress=Listener())
+    open_input(root, ARTEFACT, LOCATION, contents="sizes", progress=seen)
     assert seen == []

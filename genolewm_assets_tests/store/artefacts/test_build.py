@@ -26,6 +26,7 @@ from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.atomic import remove_tree
 from genolewm_assets.store.files.generations import resolve_generation
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.store import plans
 from genolewm_assets_tests.worlds.store.plans import CONTENT, LOCATION, failing_plan, flip, make_plan
 
@@ -280,23 +281,10 @@ def test_the_reason_of_the_failure_survives_when_it_cannot_be_kept(root: Root, m
     assert no_work_left(root)
 
 
-def _link(directory: Path) -> None:
-    (directory / "x").symlink_to("/etc/hostname")
-
-
-def _folder_link(directory: Path) -> None:
-    (directory / "x").symlink_to("/etc")
-
-
-def _pipe(directory: Path) -> None:
-    os.mkfifo(directory / "x")
-
-
-@pytest.mark.parametrize("leave", [_link, _folder_link, _pipe])
-def test_a_build_may_leave_regular_files_only(root: Root, leave: object) -> None:
-    assert callable(leave)
+@pytest.mark.parametrize("make", [lambda x: x.symlink_to("/etc/hostname"), lambda x: x.symlink_to("/etc"), os.mkfifo])
+def test_a_build_may_leave_regular_files_only(root: Root, make: Callable[[Path], object]) -> None:
     with pytest.raises(CorruptResourceError, match="not a regular file"):
-        build(root, make_plan(before_write=leave))
+        build(root, make_plan(before_write=lambda directory: make(directory / "x")))
     assert not (root.path / LOCATION).exists()
 
 
@@ -369,11 +357,7 @@ def test_leftovers_of_a_killed_build_are_swept(root: Root) -> None:
 
 def test_a_build_inside_a_build_of_the_same_location_is_busy_not_deadlocked(root: Root) -> None:
     with pytest.raises(BusyError, match=LOCATION):
-        build(root, make_plan(before_write=lambda _: _build_again(root)))
-
-
-def _build_again(root: Root) -> None:
-    build(root, make_plan(), lock_wait_s=0.1)
+        build(root, make_plan(before_write=lambda _: build(root, make_plan(), lock_wait_s=0.1)))
 
 
 def test_an_empty_artefact_is_an_artefact(root: Root) -> None:
@@ -385,12 +369,7 @@ def test_an_empty_artefact_is_an_artefact(root: Root) -> None:
 
 
 def test_progress_counts_the_bytes_hashed(root: Root) -> None:
-    seen: list[tuple[int, int | None, str]] = []
-
-    class Listener:
-        def advance(self, done: int, total: int | None, unit: str) -> None:
-            seen.append((done, total, unit))
-
-    build(root, make_plan(), progress=Listener())
-    build(root, make_plan(), progress=Listener())
+    seen = Heard()
+    build(root, make_plan(), progress=seen)
+    build(root, make_plan(), progress=seen)
     assert [s for s in seen if s[0] == s[1]] == [(10246, 10246, "bytes hashed")] * 2

@@ -24,6 +24,7 @@ from genolewm_assets.store.files.generations import publish_generation
 from genolewm_assets.store.locks import record as lock_record
 from genolewm_assets.store.locks.lease import WriterLease
 from genolewm_assets.store.locks.record import RECORD, LeaseOwner
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.store.leases import foreign_owner, silence, write_record
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan
 
@@ -147,15 +148,10 @@ def test_an_unreadable_provenance_changes_nothing(root: Root) -> None:
 
 
 def test_progress_reaches_the_total(root: Root) -> None:
-    seen: list[tuple[int, int | None]] = []
-
-    class Listener:
-        def advance(self, done: int, total: int | None, unit: str) -> None:
-            seen.append((done, total))
-
+    seen = Heard()
     build(root, make_plan({"big.bin": b"x" * (2 << 20)}))
-    open_input(root, ARTEFACT, LOCATION, progress=Listener())
-    assert seen == [(1 << 20, 2 << 20), (2 << 20, 2 << 20)]
+    open_input(root, ARTEFACT, LOCATION, progress=seen)
+    assert [told[:2] for told in seen] == [(1 << 20, 2 << 20), (2 << 20, 2 << 20)]
 
 
 NAME = "resume.0123456789ab"

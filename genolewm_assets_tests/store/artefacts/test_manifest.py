@@ -123,19 +123,11 @@ def test_paths_that_escape_or_collide_are_refused(tmp_path: Path, path: str) -> 
         read_manifest(write(tmp_path, lambda m: m["files"][0].update(path=path)))
 
 
-def _symlink_file(directory: Path) -> None:
-    (directory / "variants.parquet").symlink_to("/etc/hostname")
-
-
-def _symlink_inside(directory: Path) -> None:
-    (directory / "real").write_bytes(b"")
-    (directory / "variants.parquet").symlink_to("real")
-
-
-@pytest.mark.parametrize("link", [_symlink_file, _symlink_inside])
-def test_a_listed_file_that_is_a_symlink_is_refused(tmp_path: Path, link: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("target", ["/etc/hostname", "real"])
+def test_a_listed_file_that_is_a_symlink_is_refused(tmp_path: Path, target: str) -> None:
     write(tmp_path)
-    link(tmp_path)
+    (tmp_path / "real").write_bytes(b"")
+    (tmp_path / "variants.parquet").symlink_to(target)
     with pytest.raises(CorruptResourceError, match=r"through the symlink 'variants\.parquet'"):
         read_manifest(tmp_path)
 

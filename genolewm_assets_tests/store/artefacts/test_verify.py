@@ -18,6 +18,7 @@ from genolewm_assets.store.artefacts.inputs import open_input
 from genolewm_assets.store.artefacts.published import ArtefactId, Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import Finding, FindingKind, verify_root
+from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, failing_plan, flip, make_plan, picture
 
 WINDOWS = ArtefactId("windows/index", "chr21")
@@ -145,26 +146,14 @@ def test_a_link_that_readers_refuse_is_found(root: Root, target: str) -> None:
     assert (finding.kind, finding.location) == (FindingKind.CORRUPT, LOCATION)
 
 
-def _nothing(path: Path) -> None:
-    assert not path.exists()
-
-
-def _other_release(path: Path) -> None:
-    path.symlink_to("../Q/shard/variants.bin")
-
-
-def _other_file(path: Path) -> None:
-    path.symlink_to("shard/rejects.bin")
-
-
 @pytest.mark.parametrize(
     ("put", "kind"),
     [
-        (_nothing, FindingKind.MISSING),
+        (lambda path: None, FindingKind.MISSING),
         (Path.touch, FindingKind.CORRUPT),
         (Path.mkdir, FindingKind.CORRUPT),
-        (_other_release, FindingKind.CORRUPT),
-        (_other_file, FindingKind.CORRUPT),
+        (lambda path: path.symlink_to("../Q/shard/variants.bin"), FindingKind.CORRUPT),
+        (lambda path: path.symlink_to("shard/rejects.bin"), FindingKind.CORRUPT),
     ],
 )
 def test_what_does_not_show_its_file_is_found(root: Root, put: Callable[[Path], object], kind: FindingKind) -> None:
@@ -210,14 +199,9 @@ def test_a_build_rejected_for_its_checks_names_them(root: Root) -> None:
 
 
 def test_progress_covers_the_whole_root(root: Root) -> None:
-    seen: list[tuple[int, int | None]] = []
-
-    class Listener:
-        def advance(self, done: int, total: int | None, unit: str) -> None:
-            seen.append((done, total))
-
+    seen = Heard()
     build(root, make_plan())
     build_windows(root)
-    verify_root(root, progress=Listener())
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert seen[-1] == (10247, 10247)
+    verify_root(root, progress=seen)
+    assert [done for done, *_ in seen] == sorted(done for done, *_ in seen)
+    assert seen[-1][:2] == (10247, 10247)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,62 +57,23 @@ def test_publishing_the_same_digest_again_keeps_intact_files_in_place(tmp_path: 
     assert not (tmp_path / "w").exists()
 
 
-def _truncate(generation: Path) -> None:
-    (generation / "f").write_bytes(b"")
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "file emptied": lambda place: (place / "f").write_bytes(b""),
+    "file to folder": lambda place: ((place / "f").unlink(), (place / "f/inside").mkdir(parents=True)),
+    "file to link": lambda place: ((place / "f").unlink(), (place / "f").symlink_to("/etc/hostname")),
+    "folder to link": lambda place: (remove_tree(place / "sub"), (place / "sub").symlink_to("/etc")),
+    "folder to file": lambda place: (remove_tree(place / "sub"), (place / "sub").write_bytes(b"")),
+    "more": lambda place: ((place / "sub/more").mkdir(), (place / "stray").write_bytes(b"")),
+    "gone": remove_tree,
+    "moved": lambda place: (place.rename(place.parent.parent / "elsewhere"), place.symlink_to("../elsewhere")),
+}
 
 
-def _make_directory_of_file(generation: Path) -> None:
-    (generation / "f").unlink()
-    (generation / "f" / "inside").mkdir(parents=True)
-
-
-def _link_out(generation: Path) -> None:
-    (generation / "f").unlink()
-    (generation / "f").symlink_to("/etc/hostname")
-
-
-def _link_folder_out(generation: Path) -> None:
-    remove_tree(generation / "sub")
-    (generation / "sub").symlink_to("/etc")
-
-
-def _make_file_of_folder(generation: Path) -> None:
-    remove_tree(generation / "sub")
-    (generation / "sub").write_bytes(b"")
-
-
-def _add(generation: Path) -> None:
-    (generation / "sub" / "more").mkdir()
-    (generation / "stray").write_bytes(b"")
-
-
-def _remove_all(generation: Path) -> None:
-    remove_tree(generation)
-
-
-def _link_generation(generation: Path) -> None:
-    generation.rename(generation.parent.parent / "elsewhere")
-    generation.symlink_to("../elsewhere")
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        _truncate,
-        _make_directory_of_file,
-        _link_out,
-        _link_folder_out,
-        _make_file_of_folder,
-        _add,
-        _remove_all,
-        _link_generation,
-    ],
-)
-def test_publishing_the_same_digest_again_heals_any_damage(tmp_path: Path, damage: object) -> None:
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_publishing_the_same_digest_again_heals_any_damage(tmp_path: Path, damage: Callable[[Path], object]) -> None:
     link = tmp_path / "a"
     files = {"f": b"1", "sub/g": b"2"}
     generation = publish_generation(work_dir(tmp_path, files), link, DIGEST)
-    assert callable(damage)
     damage(generation)
     publish_generation(work_dir(tmp_path, files), link, DIGEST)
     assert not generation.is_symlink()

@@ -16,7 +16,7 @@ from genolewm_assets.store import open_frame, open_table
 from genolewm_assets.store.artefacts.build import build
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets_tests.worlds.store.plans import make_plan, new_root
+from genolewm_assets_tests.worlds.store.plans import flip, make_plan, new_root
 
 VARIANTS = pa.table({"pos": [3, 9, 12], "stars": pa.array([1, None, 4], pa.int8()), "ref": ["A", "C", "GT"]})
 REJECTS = pa.table({"line": [7]})
@@ -85,10 +85,8 @@ def test_what_does_not_fit_is_named(root: Root, arguments: tuple[str, ...], file
 
 def test_changed_bytes_are_refused(root: Root) -> None:
     path = next((root.path / "windows/default/.gen").rglob("windows.parquet"))
-    raw = bytearray(path.read_bytes())
-    raw[8] ^= 1
     path.chmod(0o644)
-    path.write_bytes(raw)
+    flip(path, 8)
     with pytest.raises(CorruptResourceError, match=r"windows/index\[chr21\] .*content differs from the manifest"):
         open_table(root.path, "windows/index", "chr21")
 

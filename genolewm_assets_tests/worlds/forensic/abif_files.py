@@ -28,18 +28,15 @@ class TagBytes:
 
 
 def numbers(name: str, number: int, kind: int, values: npt.ArrayLike) -> TagBytes:
-    """Return a tag of numbers."""
     code = {1: ">u1", 3: ">u2", 4: ">i2", 5: ">i4", 7: ">f4", 8: ">f8"}[kind]
     return TagBytes(name, number, kind, np.atleast_1d(np.asarray(values)).astype(code).tobytes())
 
 
 def pascal(name: str, number: int, text: str) -> TagBytes:
-    """Return a string with its length before it."""
     return TagBytes(name, number, 18, bytes([len(text)]) + text.encode("latin-1"))
 
 
 def c_string(name: str, number: int, text: str) -> TagBytes:
-    """Return a string that ends with a zero."""
     return TagBytes(name, number, 19, text.encode("latin-1") + b"\0")
 
 

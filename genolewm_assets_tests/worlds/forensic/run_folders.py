@@ -40,7 +40,6 @@ def write_run(folder: Path) -> tuple[Path, list[Path]]:
 
 
 def files_of(run: Path) -> list[RunFile]:
-    """Return every file of a folder with its digest."""
     paths = sorted(path for path in run.rglob("*") if path.is_file())
     return [
         RunFile(path.relative_to(run).as_posix(), path, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths
@@ -57,7 +56,6 @@ class BuiltRun:
 
     @property
     def files(self) -> dict[str, dict[str, Any]]:
-        """The account of the files by name."""
         return {row["file"]: row for row in pq.read_table(self.directory / "files.parquet").to_pylist()}
 
     @property
@@ -69,7 +67,6 @@ class BuiltRun:
         return MemmapCacheReader(self.directory)
 
     def alleles(self, file: str) -> dict[str, Any]:
-        """Return the alleles and peaks of a profile."""
         found = self.store.alleles(self.store.load_index()[self.files[file]["row"]].allele_key)
         assert isinstance(found, dict)
         return found
@@ -78,7 +75,6 @@ class BuiltRun:
 def build_run(
     run: Path, panels: list[Path] | Panel, out: Path, *, rules: RunRules = RULES, panel_name: str | None = None
 ) -> BuiltRun:
-    """Make an array store of a run folder and check it."""
     panel = panels if isinstance(panels, Panel) else read_panel(*panels, panel_name=panel_name)
     files = files_of(run)
     out.mkdir(parents=True)

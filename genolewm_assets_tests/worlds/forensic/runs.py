@@ -32,7 +32,6 @@ class MadeLocus:
     virtual: tuple[str, ...] = ()
 
     def size(self, allele: str) -> float:
-        """Return the size of an allele in the panel file."""
         if allele in {"X", "Y"}:
             return self.base_bp + (6 if allele == "Y" else 0)
         repeats, _, bases = allele.partition(".")
@@ -66,7 +65,6 @@ GENOTYPE: Genotype = {
 
 
 def write_panel_files(folder: Path, kit: Mapping[str, MadeLocus] = KIT) -> tuple[Path, Path]:
-    """Write the kit's panel and bin files in the format of GeneMapper, and return their paths."""
     panel = [
         "Version\tGMID-X v 1.0\t\t",
         "Kit type:\tMICROSATELLITE\t\t",
@@ -89,7 +87,6 @@ def write_panel_files(folder: Path, kit: Mapping[str, MadeLocus] = KIT) -> tuple
 
 
 def scan_of(size_bp: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Return the scan at which a fragment passes the detector."""
     size = np.asarray(size_bp, np.float64)
     return 1_500 + 8.5 * size + 8e-4 * size**2
 
@@ -122,12 +119,10 @@ def traces(
 
 
 def ladder_traces(kit: Mapping[str, MadeLocus] = KIT, n_dyes: int = 5) -> npt.NDArray[np.float64]:
-    """Return the fluorescence of the kit's ladder."""
     return traces({name: locus.ladder for name, locus in kit.items()}, height=3_000, kit=kit, n_dyes=n_dyes)
 
 
 def add_peak(trace: npt.NDArray[np.float64], scan: float, height: float, width: float = 2.5) -> None:
-    """Add a peak to a trace."""
     low, high = int(scan - 6 * width), int(scan + 6 * width)
     if low >= 0 and high < len(trace):
         scans = np.arange(low, high)
@@ -164,5 +159,4 @@ def run_tags(signal: npt.NDArray[np.float64], *, standard: str = "GS600 LIZ") ->
 
 
 def run_bytes(signal: npt.NDArray[np.float64], *, scrambled: bool = False) -> bytes:
-    """Return the file of an injection with these traces."""
     return write_abif(run_tags(signal), scrambled=scrambled, version=300 if scrambled else 101)

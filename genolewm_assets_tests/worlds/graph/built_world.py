@@ -1,8 +1,4 @@
-"""The one built world: everything of a tiny catalogue built once in a run of tests, and copies that tests may change.
-
-Its instance lies on disk, so that a copy takes the whole history along.
-``python -m genolewm_assets_tests.worlds.graph.built_world FOLDER`` builds it.
-"""
+"""The one built world, made by this module as a script: all of a tiny catalogue, and copies that tests change."""
 
 from __future__ import annotations
 
@@ -57,7 +53,6 @@ DYNAMIC = ("clinvar_release", "forensic_run")
 
 
 def instance_in(folder: Path) -> dg.DagsterInstance:
-    """Return an instance whose history lies in a folder."""
     return dg.DagsterInstance.local_temp(str(folder), overrides={"telemetry": {"enabled": False}})
 
 

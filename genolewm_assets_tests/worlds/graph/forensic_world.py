@@ -25,7 +25,6 @@ class ForensicWorld(BuiltWorld):
         self.instance.delete_dynamic_partition(PARTITIONS, NAME)
 
     def edit_catalog(self, **keys: object) -> None:
-        """Set keys of the section ``forensic``."""
         catalog = yaml.safe_load(self.catalog.read_text())
         catalog["forensic"] = {**catalog.get("forensic", {}), **keys}
         self.catalog.write_text(yaml.safe_dump(catalog))
@@ -56,7 +55,6 @@ class ForensicWorld(BuiltWorld):
             os.utime(path, (then, then))
 
     def make(self) -> dg.AssetMaterialization:
-        """Build the run and return what its page shows."""
         result = self.materialize(PROFILES, partition=NAME)
         assert result.success
         (event,) = result.asset_materializations_for_node("forensic__profiles")

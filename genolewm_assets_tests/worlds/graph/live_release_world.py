@@ -23,18 +23,7 @@ INTERVAL_S = 5
 
 @dataclass(frozen=True)
 class ReleaseWorld:
-    """Sources, and what is known of them.
-
-    Attributes
-    ----------
-    old, new, corrupt, later, hostile, last
-        Release keys in order; only the old one is published from the start. The hostile one states other reference
-        bases, and text that a terminal and a page would obey.
-    files
-        The complete VCF of each.
-    changes
-        Counts of the changes from the old release to the new one.
-    """
+    """Sources and releases in order: only ``old`` is published at first; ``changes`` are those from it to ``new``."""
 
     root: Path
     catalog: Path
@@ -145,7 +134,6 @@ def _world(
 
 
 def _spoilt(record: str) -> str:
-    """Return a record with another reference base and a hostile gene name."""
     fields = record.split("\t")
     fields[3] = fields[3].translate(str.maketrans("ACGT", "CGTA"))
     fields[7] += ";NOTE=\x1b[31m<script>alert(1)</script>"

@@ -28,7 +28,6 @@ GENOMES, TOKENS, VARIANTS = "mito/genomes", "mito/tokens", "mito/variants"
 
 @functools.cache
 def mito_files() -> tuple[bytes, Mapping[str, bytes]]:
-    """Return chrM and the text of each file."""
     contig = simulate_reference()["chrM"]
     reference, genomes = contig.sequence.decode("ascii"), simulate_mito_genomes(contig)
     return contig.sequence, {
@@ -61,7 +60,6 @@ class MitoWorld(BuiltWorld):
         )
 
     def edit_catalog(self, **sections: Mapping[str, Any]) -> None:
-        """Replace keys of sections of the catalogue."""
         catalog = yaml.safe_load(self.catalog.read_text())
         for name, keys in sections.items():
             catalog[name] = {**catalog.get(name, {}), **keys}
@@ -76,7 +74,6 @@ class MitoWorld(BuiltWorld):
             assert self.materialize(asset, partition=partition).success, (asset, partition)
 
     def make(self, asset: str, partition: str | None = None) -> dg.AssetMaterialization:
-        """Build one partition and return what its page shows."""
         result = self.materialize(asset, partition=partition)
         assert result.success, asset
         (event,) = result.asset_materializations_for_node(asset.replace("/", "__"))

@@ -1,11 +1,4 @@
-"""Dagster on SQLite at less CPU time per run and per statement; what it stores is the same.
-
-Dagster creates a database for each run and reads about 60 migrations each time. For each statement it creates an
-engine, so SQLAlchemy compiles the statement again.
-
-``install()`` changes this process. ``python -m genolewm_assets_tests.worlds.graph.quick_dagster ARGUMENTS`` runs
-``genolewm ARGUMENTS`` in a changed process.
-"""
+"""Dagster with less work per run and statement (a new engine); as a script, it runs ``genolewm``."""
 
 from __future__ import annotations
 

@@ -32,7 +32,6 @@ def unregistered_world(folder: Path) -> TinyWorld:
 
 
 def set_t0(world: TinyWorld, *, temporal: object) -> None:
-    """Set ``holdouts.temporal`` of the catalogue."""
     catalog = yaml.safe_load(world.catalog.read_text())
     catalog["holdouts"]["temporal"] = temporal
     world.catalog.write_text(yaml.safe_dump(catalog))

@@ -19,8 +19,6 @@ BROKEN_CONTIG, WAITING_RELEASE = "chr20", "2025-03-02"
 
 @dataclass(frozen=True)
 class ShownRoot:
-    """A root and its catalogue."""
-
     path: Path
     catalog: Path
 

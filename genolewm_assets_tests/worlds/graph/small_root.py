@@ -1,8 +1,4 @@
-"""A root with artefacts of one small file, published as any other; run as a script, it publishes another version.
-
-``python -m genolewm_assets_tests.worlds.graph.small_root ROOT VERSION [gc | remove]`` publishes, and then
-collects garbage, or removes what was published before as if there were no locks.
-"""
+"""A root with artefacts of one small file; as a script (``ROOT VERSION [gc | remove]``), it publishes another."""
 
 from __future__ import annotations
 
@@ -19,8 +15,6 @@ LOCATIONS = ("windows/tiny/chr17", "windows/tiny/chr20")
 
 
 def publish(root: Path, location: str, version: str) -> Published:
-    """Publish a version of an artefact."""
-
     def write(work: Path) -> BuildReport:
         (work / "table.txt").write_text(f"{location} {version}\n")
         return BuildReport()
@@ -30,7 +24,6 @@ def publish(root: Path, location: str, version: str) -> Published:
 
 
 def create(root: Path) -> None:
-    """Claim a root and publish a first version of everything."""
     Root(root).claim("small", "0" * 64)
     for location in LOCATIONS:
         publish(root, location, "first")

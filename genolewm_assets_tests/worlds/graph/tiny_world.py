@@ -1,7 +1,4 @@
-"""A tiny catalogue with real files: three linear contigs of 24 kb with gaps, chrM, gnomAD and ClinVar VCFs.
-
-Small enough to run the whole graph in a test, and every file can be broken by the test that owns it.
-"""
+"""A tiny catalogue with real files: three linear contigs of 24 kb with gaps, chrM, gnomAD and ClinVar VCFs."""
 
 from __future__ import annotations
 
@@ -38,7 +35,6 @@ def simulate_contig(seed: int, length: int = LENGTH) -> bytes:
 
 
 def simulate_genome() -> dict[str, bytes]:
-    """Return the bases of each contig by name."""
     linear = {name: simulate_contig(seed) for seed, name in enumerate(LINEAR)}
     return {**linear, "chrM": simulate_contig(9, 12_000)}
 
@@ -232,7 +228,6 @@ def _not_passed(result: dg.ExecuteInProcessResult) -> list[tuple[str, dg.AssetCh
 
 
 def blocking_checks(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluation]:
-    """Return what a run recorded of the blocking checks."""
     return [check for check in result.get_asset_check_evaluations() if check.blocking]
 
 

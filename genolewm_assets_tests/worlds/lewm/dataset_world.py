@@ -66,7 +66,6 @@ def publish_cache(
 
 
 def simulated_states(sequences: list[str]) -> NDArray[np.float32]:
-    """Return :func:`states_of` every window."""
     return np.stack([states_of(sequence) for sequence in sequences])
 
 
@@ -87,7 +86,6 @@ def publish_package(
 
 
 def window_texts(sources: PackageSources) -> dict[str, list[str]]:
-    """Return the sequences of the windows of every contig and corpus source."""
     texts = {}
     for contig, table in sources.windows.items():
         spans = zip(table["start"].to_pylist(), table["end"].to_pylist(), strict=True)

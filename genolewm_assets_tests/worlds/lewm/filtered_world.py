@@ -87,7 +87,6 @@ CONTIGS = ContigSet(
 
 
 def _snvs(contig: str, starts: Iterable[int], steps: Iterable[int] = (1, 2, 3)) -> list[Spelling]:
-    """Return SNVs at 0-based starts."""
     bases = SEQUENCES[contig].decode()
     return [(contig, at + 1, bases[at], other_base(bases[at], step)) for at in starts for step in steps]
 
@@ -105,7 +104,6 @@ def _joined(start: int) -> Spelling:
 
 
 def deletion(start: int) -> Spelling:
-    """Return the deletion of the base of chr17 behind ``start``."""
     return ("chr17", start + 1, CHR17[start : start + 2].decode(), chr(CHR17[start]))
 
 

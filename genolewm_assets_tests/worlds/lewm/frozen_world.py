@@ -84,7 +84,6 @@ def _same(mine: Any, theirs: Any) -> bool:
 
 
 def assert_same(left: Sequence[Any], right: Sequence[Any]) -> None:
-    """Compare all that batches hold, target states left out."""
     assert [(one.epoch, one.position) for one in left] == [(one.epoch, one.position) for one in right]
     for mine, theirs in zip(left, right, strict=True):
         assert differing(mine, theirs) == []

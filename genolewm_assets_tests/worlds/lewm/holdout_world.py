@@ -136,5 +136,4 @@ def simulated_inputs(seed: int = 0, *, genes: int = 30, common: int = 1_200) -> 
 
 
 def distinct(rows: Iterable[Row]) -> pa.Table:
-    """Return a table with one row per allele."""
     return clinvar({tuple(row[name] for name in ALLELE_KEY): row for row in rows}.values())

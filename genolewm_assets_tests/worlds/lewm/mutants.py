@@ -1,7 +1,4 @@
-"""What a mistake of a filter is: how it is made, and what an audit finds of it.
-
-Filters back each other up. Where another one hides a mistake, it is switched off too, and the mutant's name says so.
-"""
+"""Mistakes of filters, as an audit sees them; another filter that would hide one is off too, and the name says so."""
 
 from __future__ import annotations
 
@@ -51,7 +48,6 @@ class Mutant:
 
     @property
     def least_tuples(self) -> int:
-        """Tuples to draw at least."""
         return STREAM_TUPLES if self.kind is LeakKind.RECREATED_ALLELE else 0
 
 
@@ -61,8 +57,6 @@ def exchange(target: str, value: object) -> Mutate:
 
 
 def all_of(*parts: Mutate) -> Mutate:
-    """Return what makes several changes."""
-
     def mutate(patch: Patch) -> None:
         for part in parts:
             part(patch)
@@ -71,5 +65,4 @@ def all_of(*parts: Mutate) -> Mutate:
 
 
 def nothing(*_: object, **__: object) -> Iterator[Any]:
-    """Return an empty iterator, whatever is asked for."""
     return iter(())

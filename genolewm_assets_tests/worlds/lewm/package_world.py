@@ -58,7 +58,6 @@ def other_base(base: str, step: int = 1) -> str:
 
 
 def alleles(contig: str, starts: Sequence[int], *, step: int = 1) -> list[dict[str, object]]:
-    """Return one SNV at every 0-based start."""
     bases = [chr(SEQUENCES[contig][start]) for start in starts]
     return [
         {"chrom": contig, "pos": start + 1, "ref": base, "alt": other_base(base, step)}
@@ -124,7 +123,6 @@ def corpora() -> dict[str, pa.Table]:
 
 
 def intervals(*rows: tuple[str, str, str, int, int]) -> pa.Table:
-    """Return held-out stretches from (holdout, role, contig, start, end)."""
     names = ("holdout", "role", "contig", "start", "end")
     filled = [
         dict(zip(names, row, strict=True)) | {"unit": f"u{i}", "name": f"u{i}", "reason": "contig"}
@@ -134,7 +132,6 @@ def intervals(*rows: tuple[str, str, str, int, int]) -> pa.Table:
 
 
 def held_alleles(*rows: tuple[str, str, Mapping[str, object]]) -> pa.Table:
-    """Return held-out alleles from (holdout, role, allele)."""
     filled = [
         {"source": "clinvar", "gene_ids": [], "unit": "u", "reason": "new"}
         | allele
@@ -145,7 +142,6 @@ def held_alleles(*rows: tuple[str, str, Mapping[str, object]]) -> pa.Table:
 
 
 def held_corpus(*keys: tuple[str, str]) -> pa.Table:
-    """Return held-out corpus windows from (source, record id)."""
     rows = [
         {"source": source, "record_id": record, "window_index": 0, "holdout": "holdout-chr", "reason": "placed"}
         for source, record in keys

@@ -27,8 +27,6 @@ LABELS: Mapping[str | None, str] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """What a release says of an allele."""
-
     clinvar_id: int = 1
     clnsig: str | None = "Pathogenic"
     stars: int = 1
@@ -72,7 +70,6 @@ def shard(release: Release, contig: str) -> pa.Table:
 
 
 def count_labels(release: Release) -> dict[str, int]:
-    """Return the alleles of each class."""
     labels = [entry.label for alleles in release.values() for entry in alleles.values()]
     return {label: labels.count(label) for label in set(LABELS.values())}
 

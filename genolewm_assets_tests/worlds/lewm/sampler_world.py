@@ -66,7 +66,6 @@ def simulate_world(seed: int, *, n_windows: int = 24, window_bp: int = 600, flan
 
 
 def agrees(references: Mapping[str, bytes], allele: Allele) -> bool:
-    """Tell whether the ref of an allele is that of the reference."""
     contig, pos, ref, _ = allele
     return references[contig][pos - 1 : pos - 1 + len(ref)] == ref.encode()
 

@@ -38,7 +38,6 @@ class Genome:
         return "".join(bases).replace("-", "")
 
     def names(self) -> list[str]:
-        """Return its differences as the field names them."""
         found = [(site + 1, 0, f"{site + 1}{base}") for site, base in self.substituted.items()]
         for site, more in self.inserted.items():
             found += [(site + 1, n, f"{site + 1}.{n}{base}") for n, base in enumerate(more, 1)]
@@ -108,5 +107,4 @@ MISFIT_REASONS = ("too_short", "too_many_n", "junction_repeat", "duplicate_seque
 
 
 def collection() -> list[GenomeRecord]:
-    """Return all records, as one file has them."""
     return [genome.record(number) for number, genome in enumerate(GENOMES, 1)] + misfits(len(GENOMES) + 1)

@@ -22,7 +22,6 @@ INFO = ["CLNSIG:.:String", "CLNREVSTAT:.:String", "GENEINFO:1:String", "ALLELEID
 def build(
     folder: Path, records: list[tuple[object, ...]], *, single_file: bool = False, reference: bool = True
 ) -> tuple[list[Row], Mapping[str, int], list[Row]]:
-    """Build from records; return the rows of all files, counts and rejects."""
     out = folder / "out"
     report = build_clinvar_shard(
         write_text(folder / "in.vcf", vcf_text(records, info=INFO)),

@@ -1,9 +1,5 @@
-"""INFO declarations of gnomAD's releases, cut down to the fields that tell them apart or are read.
-
-Names, Number and Type after the code that wrote the released headers: in ``broadinstitute/gnomad_qc``
-``v2/variant_qc/prepare_data_release.py``, ``v3/create_release/prepare_vcf_data_release.py`` and, in
-``v4/create_release``, ``validate_and_export_vcf.py`` and ``export_joint_vcf.py``; in ``broadinstitute/gnomad_methods``
-``gnomad/utils/vcf.py``.
+"""Fields of gnomAD's releases that differ or are read, after ``gnomad_qc`` (``v2/variant_qc``, ``v3`` and
+``v4/create_release``) and ``gnomad_methods`` (``gnomad/utils/vcf.py``), which wrote the headers.
 """
 
 from __future__ import annotations

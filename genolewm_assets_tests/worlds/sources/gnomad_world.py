@@ -37,7 +37,6 @@ def build(
     release: str | None = None,
     **params: float | bool,
 ) -> tuple[list[dict[str, object]], Mapping[str, int], list[dict[str, object]]]:
-    """Build from records; return rows, counts and rejects."""
     report = build_gnomad_shard(
         write_text(folder / "in.vcf", vcf_text(records, info=info, meta=meta)),
         contig=None if contig is None else TOY[contig],

@@ -47,7 +47,6 @@ def contig_bins(
 
 
 def tbi(names: list[str], contigs: list[bytes], *, end: bytes = bytes(8)) -> bytes:
-    """Return the decompressed content of a tabix index."""
     named = layout(b"".join(name.encode() + b"\0" for name in names))
     return b"TBI\x01" + struct.pack("<i", len(contigs)) + named + b"".join(contigs) + end
 
@@ -55,7 +54,6 @@ def tbi(names: list[str], contigs: list[bytes], *, end: bytes = bytes(8)) -> byt
 def csi(
     names: list[str], contigs: list[bytes], *, min_shift: int = 14, depth: int = 5, aux: bytes | None = None
 ) -> bytes:
-    """Return the decompressed content of a CSI index."""
     named = layout(b"".join(name.encode() + b"\0" for name in names)) if aux is None else aux
     head = struct.pack("<3i", min_shift, depth, len(named)) + named + struct.pack("<i", len(contigs))
     return b"CSI\x01" + head + b"".join(contigs) + bytes(8)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 
 def md5_line(content: bytes, name: str) -> bytes:
-    """Return what ``md5sum`` writes."""
     return f"{hashlib.md5(content).hexdigest()}  {name}\n".encode()
 
 
@@ -20,7 +19,6 @@ def publish(folder: Path, name: str, content: bytes = b"x") -> str:
 
 
 def directory_page(names: list[str]) -> bytes:
-    """Return a page as the public server generates it."""
     rows = "".join(f'<a href="{name}">{name}</a>   2026-02-27 10:11  183M\n' for name in names)
     head = '<html><head><title>Index of /pub</title></head><body><h1>Index of /pub</h1><pre><a href="/">Parent</a>\n'
     return f"{head}{rows}</pre></body></html>\n".encode()

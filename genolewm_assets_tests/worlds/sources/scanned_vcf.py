@@ -26,7 +26,6 @@ class Record(NamedTuple):
 
 
 def records_of(block: VcfBlock) -> Iterator[Record]:
-    """Yield the records of a block."""
     alleles = block.alleles()
     alts: list[list[str]] = [[] for _ in range(len(block))]
     for record, alt in zip(alleles.record.tolist(), alleles.alts().to_pylist(), strict=True):
@@ -51,7 +50,6 @@ def scan(source: Path | VcfSource, **options: Any) -> list[Record]:
 def scan_with_info(
     source: Path | VcfSource, keys: Sequence[str], **options: Any
 ) -> list[tuple[Record, dict[str, str | None]]]:
-    """Return the records of a file with some of their INFO keys."""
     found: list[tuple[Record, dict[str, str | None]]] = []
     with VcfScanner(source, **options) as scanner:
         for block in scanner:
@@ -62,7 +60,6 @@ def scan_with_info(
 
 
 def one_block(path: Path) -> VcfBlock:
-    """Return the records of a file that is small enough for one block."""
     with VcfScanner(path) as scanner:
         (block,) = scanner
     return block

@@ -59,7 +59,6 @@ def sidecars(row: int) -> dict[str, str]:
 
 
 def write_rows(writer: ArrayStoreWriter, first: int, stop: int) -> None:
-    """Write rows in one call."""
     rows = range(first, stop)
     keys, metas, texts = [key(r) for r in rows], [meta(r) for r in rows], [sidecars(r) for r in rows]
     writer.write_batch(values(first, stop), keys=keys, metas=metas, sidecars=texts)
