@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -120,14 +120,14 @@ class HaplotypeSampler:
             return anchors
         # The haplotypes of a block share most of their alleles, so each is placed once.
         edit_of, first_difference = cache(place.edit_of), cache(place.first_difference)
-        reach = cache(lambda edit: self._rules.reach_bp(place, (edit,)))
+        reach = cache(partial(self._rules.reach_bp, place))
         rows, first, last = self._spans[span[0]]
         for row in rows[(first <= span[2]) & (last > span[1])].tolist():
             placed = (edit for allele in self._alleles[row] if (edit := edit_of(*allele)) is not None)
             # Without a difference in the window and its flank, an edit lies in no pooled span.
             edits = sorted(edit for edit in placed if first_difference(edit) is not None)
             for index, edit in enumerate(edits):
-                low, high = reach(edit)
+                low, high = reach((edit,))
                 others = tuple(
                     other
                     for other in edits[index + 1 :]

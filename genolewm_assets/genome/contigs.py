@@ -133,20 +133,29 @@ class ContigSet:
         """The contigs that are not circular, in order."""
         return tuple(contig for contig in self if not contig.circular)
 
-    def resolve(self, name: str) -> Contig:
+    def find(self, name: str) -> Contig | None:
+        """Return the contig with this canonical name or alias, or None."""
+        return self._spellings.get(name) or self._folded.get(name.casefold())
+
+    def resolve(self, name: str, *, where: str = "") -> Contig:
         """Return the contig with this canonical name or alias.
+
+        Parameters
+        ----------
+        where
+            File and line of the name, for the error.
 
         Raises
         ------
         UnknownContigError
             If no contig matches; the message lists similar names.
         """
-        contig = self._spellings.get(name) or self._folded.get(name.casefold())
+        contig = self.find(name)
         if contig is None:
-            raise self._unknown(name, tuple(self._spellings))
+            raise self._unknown(name, tuple(self._spellings), where)
         return contig
 
-    def _unknown(self, name: str, known: tuple[str, ...]) -> UnknownContigError:
+    def _unknown(self, name: str, known: tuple[str, ...], where: str = "") -> UnknownContigError:
         near = difflib.get_close_matches(name, known, n=3)
         meant = self._resembled(name)
         remedy = "Add the contig or an alias to the catalogue, or correct the name"
@@ -154,7 +163,7 @@ class ContigSet:
             remedy = f"It resembles {meant!r}: if that is meant, add it under the contig's aliases in the catalogue"
             near = [meant, *(each for each in near if each != meant)]
         return UnknownContigError(
-            f"contig {name!r}",
+            where or f"contig {name!r}",
             "not a contig of this genome",
             expected=", ".join(map(repr, near or self.names)),
             got=repr(name),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
-from genolewm_assets.errors import ConfigurationError, UnknownContigError
+from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import GRCH38, ContigSet, Split, draw_bits
 from genolewm_assets.holdouts.temporal import TemporalRule
 from genolewm_assets.store.files import JsonValue
@@ -165,13 +165,7 @@ class HoldoutPolicy:
 
 def canonical_name(name: str, contigs: ContigSet) -> str:
     """Return the canonical name of a contig of the genome or, if the genome lacks it, of GRCh38."""
-    try:
-        return contigs.resolve(name).name
-    except UnknownContigError as err:
-        try:
-            return GRCH38.resolve(name).name
-        except UnknownContigError:
-            raise err from None
+    return (contigs.find(name) or GRCH38.find(name) or contigs.resolve(name)).name
 
 
 def _check_range(name: str, value: float, low: float, high: float | None) -> None:

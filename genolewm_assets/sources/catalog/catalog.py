@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 
-from genolewm_assets.errors import CatalogError, GenoLeWMError, UnknownContigError
+from genolewm_assets.errors import CatalogError, GenoLeWMError
 from genolewm_assets.genome import PROFILES, Contig, ContigSet, WindowProfile, genome_digest, known_aliases
 from genolewm_assets.sources.catalog.corpus import CorpusSection
 from genolewm_assets.sources.catalog.fields import (
@@ -313,10 +313,8 @@ class Catalog(Section):
         named = [("gnomad", contig) for contig in self.gnomad.sources]
         for section, contig in [*named, *(("haplotypes", contig) for contig in self.haplotypes.sources)]:
             if contig not in self.contigs:
-                try:
-                    expected = repr(self.contigs.resolve(contig).name)
-                except UnknownContigError:
-                    expected = f"one of {', '.join(self.contigs.names)}"
+                meant = self.contigs.find(contig)
+                expected = repr(meant.name) if meant else f"one of {', '.join(self.contigs.names)}"
                 raise refusal(
                     "source of a contig that the genome does not have",
                     key=f"{section}.sources.{contig}",

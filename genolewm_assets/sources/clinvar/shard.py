@@ -38,7 +38,8 @@ from genolewm_assets.variants import (
 
 #: Batches of rows in the order of the file, each with its contig.
 ContigRows: TypeAlias = Iterator[tuple[Contig, pa.RecordBatch]]
-#: Contigs, each with its tables in order of position.
+#: Contigs, each with its batches in the order of the file, and each with its tables in order of position.
+Divided: TypeAlias = Iterator[tuple[Contig, Iterator[pa.RecordBatch]]]
 Settled: TypeAlias = Iterator[tuple[Contig, Iterator[pa.Table]]]
 
 #: Number of rows from which their classes are counted together.
@@ -134,18 +135,9 @@ def build_clinvar_shard(
         ledger.note(f"label.{label}", 0)
     with memory_given_back(), VcfScanner(vcf, threads=threads, progress=progress) as scanner:
         _check_clinvar(scanner, contigs, str(vcf))
-        settled: Settled = (
-            (
-                contig,
-                settle_alleles(
-                    batches, contig, normaliser, ledger, preference_of, evidence=evidence_of, folder=out_dir
-                ),
-            )
-            for contig, batches in _divide(
-                _contig_rows(scanner, names, ledger), contigs, where=str(vcf), in_order=single_file
-            )
-        )
-        written = _write(settled, contigs, ledger, out_dir, recipe, single_file=single_file)
+        divided = _divide(_contig_rows(scanner, names, ledger), contigs, where=str(vcf), in_order=single_file)
+        files = _files(_settle(divided, normaliser, ledger, out_dir), contigs, out_dir, single_file=single_file)
+        written = {path.name: rows for path, rows in write_tables(files, CLINVAR_VARIANTS, recipe=recipe).items()}
         names.check_met(contigs, where=str(vcf))
     ledger.note("records", scanner.records)
     for name, records in names.other_contigs().items():
@@ -172,9 +164,7 @@ def _contig_rows(scanner: VcfScanner, names: ContigNames, ledger: AlleleLedger) 
             del block
 
 
-def _divide(
-    rows: ContigRows, contigs: ContigSet, *, where: str, in_order: bool
-) -> Iterator[tuple[Contig, Iterator[pa.RecordBatch]]]:
+def _divide(rows: ContigRows, contigs: ContigSet, *, where: str, in_order: bool) -> Divided:
     """Yield each contig with its batches, as the file has them; take the batches of one before the next contig."""
     places = {contig.name: place for place, contig in enumerate(contigs)}
     met: dict[str, int] = {}
@@ -190,26 +180,27 @@ def _divide(
         yield contigs[name], (batch for _, batch in group)
 
 
-def _write(
-    settled: Settled,
-    contigs: ContigSet,
-    ledger: AlleleLedger,
-    out_dir: Path,
-    recipe: Mapping[str, str],
-    *,
-    single_file: bool,
-) -> dict[str, int]:
-    """Write the tables and return the number of rows by file name."""
-    counted = ((contig, _count_kept(tables, ledger)) for contig, tables in settled)
+def _settle(divided: Divided, normaliser: AlleleNormaliser, ledger: AlleleLedger, folder: Path) -> Settled:
+    """Yield each contig with its alleles in normal form, and count their classes."""
+    for contig, batches in divided:
+        alleles = settle_alleles(
+            batches, contig, normaliser, ledger, preference_of, evidence=evidence_of, folder=folder
+        )
+        yield contig, _count_kept(alleles, ledger)
+
+
+def _files(
+    settled: Settled, contigs: ContigSet, folder: Path, *, single_file: bool
+) -> Iterator[tuple[Path, Iterable[pa.Table]]]:
+    """Yield the files of a shard with their tables, those without alleles last."""
     if single_file:
-        tables = chain.from_iterable(tables for _, tables in counted)
-        return {VARIANTS_FILE: write_table(tables, out_dir / VARIANTS_FILE, CLINVAR_VARIANTS, recipe=recipe)}
-    paths = {contig.name: out_dir / contig_file(contig) for contig in contigs}
-    files = ((paths[contig.name], tables) for contig, tables in counted)
-    rows = write_tables(files, CLINVAR_VARIANTS, recipe=recipe)
-    absent: list[tuple[Path, list[pa.Table]]] = [(path, []) for path in paths.values() if path not in rows]
-    rows |= write_tables(absent, CLINVAR_VARIANTS, recipe=recipe)
-    return {path.name: rows[path] for path in paths.values()}
+        yield folder / VARIANTS_FILE, chain.from_iterable(tables for _, tables in settled)
+        return
+    absent = {contig.name: contig for contig in contigs}
+    for contig, tables in settled:
+        yield folder / contig_file(absent.pop(contig.name)), tables
+    for contig in absent.values():
+        yield folder / contig_file(contig), []
 
 
 def _count_kept(tables: Iterable[pa.Table], ledger: AlleleLedger) -> Iterator[pa.Table]:

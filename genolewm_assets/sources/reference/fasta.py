@@ -77,7 +77,7 @@ class FastaReader:
         UnknownContigError, FastaError
             If the file has no such contig, or its sequence is cut short, corrupt or holds anything but IUPAC codes.
         """
-        return self._read(name, 0, self._length(name))
+        return self.read_as_written(name, 0, self._length(name)).upper()
 
     def open_contig(self, name: str) -> ContigPieces:
         """Return a contig that is read on demand, by one thread only and while the reader is open.
@@ -85,29 +85,27 @@ class FastaReader:
         Errors are those of :meth:`read_contig`, raised when the bases are read. Both ends are read immediately, to find
         an index that does not fit the file.
         """
-        contig = ContigPieces(self._length(name), partial(self._read, name))
+        contig = ContigPieces(self._length(name), partial(self.read_as_written, name))
         _ = contig[:1] + contig[-1:]
         return contig
 
-    def _read(self, name: str, start: int, end: int) -> bytes:
-        return self.read_as_written(name, start, end).upper()
-
     def _length(self, name: str) -> int:
-        return int(self._file.get_reference_length(self._spelt(name)))
+        if name not in self._spelling:
+            raise self._unknown(name)
+        return int(self._file.get_reference_length(self._spelling[name]))
 
-    def _spelt(self, name: str) -> str:
-        if name in self._spelling:
-            return self._spelling[name]
+    def _unknown(self, name: str) -> UnknownContigError:
         expected = _first_names(self._spelling)
-        raise UnknownContigError(self._label, "no such contig", expected=expected, got=repr(name))
+        return UnknownContigError(self._label, "no such contig", expected=expected, got=repr(name))
 
     def read_as_written(self, name: str, start: int, end: int) -> bytes:
         """Return ``[start, end)``, 0-based, in the case of the file; errors are those of :meth:`read_contig`."""
-        spelt = self._spelt(name)
+        if name not in self._spelling:
+            raise self._unknown(name)
         where = f"{self._label} ({name})"
         with _quiet_htslib():
             try:
-                sequence = self._file.fetch(spelt, start, end).encode("latin-1")
+                sequence = self._file.fetch(self._spelling[name], start, end).encode("latin-1")
             except (OSError, ValueError, KeyError) as error:
                 raise FastaError(where, f"cannot be read ({error})", remedy="Fetch the file again") from error
         if len(sequence) != end - start:
@@ -305,12 +303,8 @@ def _canonical_names(where: str, spellings: Sequence[str], contigs: ContigSet | 
     """Map canonical names to the names in the file; names unknown to ``contigs`` are not changed."""
     names: dict[str, str] = {}
     for spelt in spellings:
-        name = spelt
-        if contigs is not None:
-            try:
-                name = contigs.resolve(spelt).name
-            except UnknownContigError:
-                name = spelt
+        contig = contigs and contigs.find(spelt)
+        name = contig.name if contig else spelt
         if name in names:
             raise FastaError(where, f"contig {name!r} occurs twice", got=f"{names[name]!r} and {spelt!r}")
         names[name] = spelt
@@ -338,7 +332,7 @@ _PIECES_KEPT, _READS = 8, 8
 
 
 class ContigPieces:
-    """Bases of a contig, indexed from 0, read on demand in pieces of which eight are kept in memory.
+    """Bases of a contig in upper case, indexed from 0, read on demand in pieces of which eight are kept in memory.
 
     If access out of order reads pieces again and again, all pieces read from then on are kept, so that the contig is
     read at most nine times.
@@ -365,8 +359,8 @@ class ContigPieces:
         if start >= end:
             return b""
         numbers = range(start // self._piece_bp, (end - 1) // self._piece_bp + 1)
-        firsts = ((number, number * self._piece_bp) for number in numbers)
-        return b"".join(self._piece(number)[max(0, start - first) : end - first] for number, first in firsts)
+        first = numbers[0] * self._piece_bp
+        return b"".join(map(self._piece, numbers))[start - first : end - first]
 
     def _piece(self, number: int) -> bytes:
         if number not in self._kept:
@@ -374,5 +368,5 @@ class ContigPieces:
             if len(self._kept) >= _PIECES_KEPT and self._reads_left >= 0:
                 del self._kept[next(iter(self._kept))]
             start = number * self._piece_bp
-            self._kept[number] = self._read(start, min(start + self._piece_bp, self._length))
+            self._kept[number] = self._read(start, min(start + self._piece_bp, self._length)).upper()
         return self._kept[number]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from genolewm_assets.errors import InputError, UnknownContigError
+from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Contig, ContigSet, IntervalArray
 
 _SKIPPED = (b"#", b"track", b"browser")
@@ -42,7 +42,7 @@ def read_bed_track(path: Path, contigs: ContigSet) -> dict[str, IntervalArray]:
         fields = (line.split(b"\t", 3) if b"\t" in line else line.split(None, 3))[:3]
         spelt = fields[0]
         if spelt not in resolved:
-            resolved[spelt] = _resolve(spelt, contigs)
+            resolved[spelt] = contigs.find(spelt.decode("utf-8", "replace"))
         contig = resolved[spelt]
         if contig is not None:
             start, end = _coordinates(fields, contig, f"{path}:{number}")
@@ -75,13 +75,6 @@ def _coordinates(fields: list[bytes], contig: Contig, where: str) -> tuple[int, 
             remedy="Check that the track is for this assembly",
         )
     return start, end
-
-
-def _resolve(spelt: bytes, contigs: ContigSet) -> Contig | None:
-    try:
-        return contigs.resolve(spelt.decode("utf-8", "replace"))
-    except UnknownContigError:
-        return None
 
 
 def _lines(path: Path) -> Iterator[bytes]:

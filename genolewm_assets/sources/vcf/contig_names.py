@@ -72,7 +72,7 @@ class ContigNames:
         ]
         self._records += len(block)
         for code, contig in enumerate(found):
-            if contig is None and _chromosome(spellings[code]) is None:
+            if contig is None and GRCH38.find(spellings[code]) is None:
                 self._others[spellings[code][:_LONGEST_NAME]] += int(np.count_nonzero(codes == code))
         contigs = list(dict.fromkeys(found))
         if len(contigs) == 1:
@@ -97,41 +97,24 @@ class ContigNames:
             that this genome has with another sequence.
         """
         name = name[: _LONGEST_NAME + 1]
-        if name in self._known:
-            return self._known[name]
-        try:
-            contig: Contig | None = self._contigs.resolve(name)
-        except UnknownContigError as err:
-            if not is_assembly_contig(name):
-                raise UnknownContigError(
-                    where(0), err.problem, expected=err.expected, got=err.got or repr(name), remedy=err.remedy
-                ) from err
-            chromosome = _chromosome(name)
-            meant = chromosome and self._find(chromosome.name)
-            if meant:
-                raise UnknownContigError(
-                    where(0),
-                    f"contig {name!r} is GRCh38's {meant.name}, which this genome has with another sequence",
-                    expected=f"{meant.name!r}, or an alias of it",
-                    got=repr(name),
-                    remedy="Take a file of this genome, or name the alias in the catalogue",
-                ) from err
-            contig = None
-        self._known[name] = contig
-        return contig
+        if name not in self._known:
+            self._known[name] = self._contigs.find(name) or self._absent(name, where)
+        return self._known[name]
 
-    def _find(self, name: str) -> Contig | None:
-        try:
-            return self._contigs.resolve(name)
-        except UnknownContigError:
-            return None
-
-
-def _chromosome(name: str) -> Contig | None:
-    """Return the chromosome of GRCh38 that a name is one of; None for any other contig."""
-    try:
-        return GRCH38.resolve(name)
-    except UnknownContigError:
+    def _absent(self, name: str, where: Callable[[int], str]) -> Contig | None:
+        """Return None for a contig of the human assembly that this genome lacks; raise for any other name."""
+        if not is_assembly_contig(name):
+            return self._contigs.resolve(name, where=where(0))
+        chromosome = GRCH38.find(name)
+        meant = chromosome and self._contigs.find(chromosome.name)
+        if meant:
+            raise UnknownContigError(
+                where(0),
+                f"contig {name!r} is GRCh38's {meant.name}, which this genome has with another sequence",
+                expected=f"{meant.name!r}, or an alias of it",
+                got=repr(name),
+                remedy="Take a file of this genome, or name the alias in the catalogue",
+            )
         return None
 
 
@@ -139,7 +122,7 @@ def is_assembly_contig(name: str) -> bool:
     """Return whether a name is a contig of the human reference assembly: a chromosome, scaffold, patch or decoy."""
     if len(name) > _LONGEST_NAME:
         return False
-    return _UNPLACED.fullmatch(name) is not None or _chromosome(name) is not None
+    return _UNPLACED.fullmatch(name) is not None or GRCH38.find(name) is not None
 
 
 def _first_names(names: Collection[str]) -> str:
