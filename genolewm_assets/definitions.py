@@ -16,6 +16,7 @@ from genolewm_assets.defs.operations import (
     refused_release_sensor,
     report_status_schedule,
     run_folder_sensor,
+    verify_all_schedule,
 )
 from genolewm_assets.defs.runtime import (
     configured_executor,
@@ -40,6 +41,7 @@ defs = dg.Definitions(
         check_current_schedule,
         purge_old_runs_schedule,
         report_status_schedule,
+        verify_all_schedule,
     ],
     resources=configured_resources(),
     executor=configured_executor(),

@@ -74,7 +74,7 @@ from genolewm_assets.packages import (
     write_package_table,
 )
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
+from genolewm_assets.store.artefacts import BuildReport, FileDigests, FileEntry, list_files
 from genolewm_assets.store.files import write_atomic
 from genolewm_assets.store.tables import memory_given_back
 from genolewm_assets.variants import Bools, Int64s, allele_spans, as_bools
@@ -109,13 +109,14 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
     arrays = [path for path in list_files(work_dir) if path.startswith(f"{ARRAYS}/")]
     count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in (*rows, *arrays)))
     with memory_given_back():
-        files = measure_tables(work_dir, {**rows, **dict.fromkeys(arrays)}, count)
+        digests = FileDigests(work_dir, again=True)
+        files = measure_tables(digests, {**rows, **dict.fromkeys(arrays)}, count)
         info = _with_epoch(work_dir, _describe(sources, counts, rows, files))
     write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
     write_atomic(work_dir / CARD, render_card(info).encode())
     with memory_given_back():
         checks = check_package(work_dir, info, sources, progress=progress)
-    return BuildReport(counts=counts, rows=rows, checks=checks)
+    return BuildReport(counts=counts, rows=rows, checks=checks, digests=digests)
 
 
 def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -> tuple[dict[str, int], dict[str, int]]:

@@ -26,19 +26,18 @@ from genolewm_assets.store.artefacts import (
     MANIFEST,
     MISSING_FILE,
     Damage,
+    FileDigests,
     FileEntry,
     Manifest,
     first_symlink,
     list_files,
-    measure_file,
     parse_manifest,
     read_manifest,
 )
 from genolewm_assets.store.files import read_record, split_generation_name
 from genolewm_assets.store.tables import reading_parquet
 
-#: Which files are hashed: all, or those modified since the manifest of their folder was written (decision 69). Of the
-#: others names, sizes and records are compared.
+#: Which files are hashed: all, or those that are not known by their identity (decision 101).
 Hashed: TypeAlias = Literal["all", "modified"]
 
 
@@ -80,13 +79,15 @@ def find_cache_damage(directory: Path, ref: CacheRef, count: ByteCount, hashed: 
         return
     if (rows := manifest.counts.get("windows")) != ref.rows:
         yield Damage(MANIFEST, "has another number of windows than the package states", f"{ref.rows}", f"{rows}")
-    stated = _unmodified(directory, manifest.files) if hashed == "modified" else {}
+    digests = FileDigests(directory, again=hashed == "all")
     for entry in manifest.files:
-        found = stated.get(entry.path) or _measure(directory, entry.path, count)
+        found = _measure(directory, entry.path, count, digests)
         if isinstance(found, Damage):
             yield found
         elif found != entry.sha256:
             yield Damage(entry.path, "content differs", f"sha256 {entry.sha256}", f"sha256 {found}")
+    if hashed == "modified":
+        digests.keep()
     for extra in sorted(set(list_files(directory)) - {entry.path for entry in manifest.files}):
         yield Damage(extra, "is not listed in the manifest")
 
@@ -103,24 +104,9 @@ def find_size_damage(directory: Path, entries: Iterable[FileEntry]) -> Iterator[
 
 def bytes_to_hash(directory: Path, hashed: Hashed) -> int:
     """Return the size in bytes of the files of a package or cache that are hashed if none of them is damaged."""
-    manifest = directory / MANIFEST
-    written = manifest.stat().st_mtime_ns if hashed == "modified" and manifest.is_file() else None
-    stats = [(directory / path).lstat() for path in list_files(directory)]
-    return sum(
-        each.st_size for each in stats if S_ISREG(each.st_mode) and (written is None or each.st_mtime_ns >= written)
-    )
-
-
-def _unmodified(directory: Path, entries: Iterable[FileEntry]) -> dict[str, str]:
-    """Return the stated SHA-256, by path, of the regular files of the stated size that are older than the manifest."""
-    entries = tuple(entries)
-    damaged = {damage.file for damage in find_size_damage(directory, entries)}
-    written = (directory / MANIFEST).stat().st_mtime_ns
-    return {
-        entry.path: entry.sha256
-        for entry in entries
-        if entry.path not in damaged and (directory / entry.path).stat().st_mtime_ns < written
-    }
+    digests = FileDigests(directory, again=hashed == "all")
+    stats = [(directory / path).lstat() for path in list_files(directory) if not digests.known(path)]
+    return sum(each.st_size for each in stats if S_ISREG(each.st_mode))
 
 
 def _damages(directory: Path, count: ByteCount, hashed: Hashed) -> Iterator[Damage]:
@@ -133,13 +119,15 @@ def _damages(directory: Path, count: ByteCount, hashed: Hashed) -> Iterator[Dama
         yield info
     else:
         records.append(info)
-    stated = _unmodified(directory, manifest.files) if hashed == "modified" else {}
+    digests = FileDigests(directory, again=hashed == "all")
     damages: list[Damage] = []
     for path in sorted(set(list_files(directory)).union(*(record.files for record in records))):
-        measured = stated.get(path) or _measure(directory, path, count)
+        measured = _measure(directory, path, count, digests)
         for damage in _compare_file(directory, path, [record for record in records if record.covers(path)], measured):
             damages.append(damage)
             yield damage
+    if hashed == "modified":
+        digests.keep()
     if not damages and any(record.counts != manifest.counts for record in records):
         # The manifest contains the digest of package.json, so the manifest is the one that was altered.
         yield Damage(MANIFEST, f"counts differ from {PACKAGE_FILE}")
@@ -182,14 +170,14 @@ def _compare_figures(file: Path, path: str, name: str, record: FileEntry) -> Ite
         yield Damage(name, f"states a different number of rows of {path!r}", f"{rows}", f"{record.rows}")
 
 
-def _measure(directory: Path, path: str, count: ByteCount) -> str | Damage:
+def _measure(directory: Path, path: str, count: ByteCount, digests: FileDigests) -> str | Damage:
     if through := first_symlink(directory, path):
         return Damage(path, f"the symlink {through!r} replaces a published file or folder")
     # Tested before opening, because opening a FIFO blocks.
     if not (directory / path).is_file():
         return Damage(path, MISSING_FILE if not (directory / path).exists() else "is not a regular file")
     try:
-        return measure_file(directory / path, count)[1]
+        return digests.of(path, count).sha256
     except OSError as err:
         return Damage(path, f"cannot be read ({err.strerror})")
 

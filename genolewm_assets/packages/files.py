@@ -15,7 +15,7 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.packages.schema import PACKAGE_WINDOWS, window_shard
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store.artefacts import FileEntry, measure_file
+from genolewm_assets.store.artefacts import FileDigests, FileEntry
 from genolewm_assets.store.tables import TableSchema, cast_table, open_table_writer
 
 #: Windows per file and per row group. A reader of random rows holds one row group, about 13 MB, in memory.
@@ -124,9 +124,9 @@ def _open(path: Path, schema: TableSchema) -> pq.ParquetWriter:
     return open_table_writer(path, schema, dictionaries=[name for name in schema.columns if name not in _DISTINCT])
 
 
-def measure_tables(directory: Path, rows: Mapping[str, int | None], count: ByteCount) -> tuple[FileEntry, ...]:
+def measure_tables(digests: FileDigests, rows: Mapping[str, int | None], count: ByteCount) -> tuple[FileEntry, ...]:
     """Return size, SHA-256 and number of rows of every table file or array, sorted by path.
 
     ``rows`` are numbers by path relative to the package, None for an array; ``count`` is that of bytes hashed.
     """
-    return tuple(FileEntry(path, *measure_file(directory / path, count), rows[path]) for path in sorted(rows))
+    return tuple(FileEntry(path, *digests.of(path, count)[:2], rows[path]) for path in sorted(rows))

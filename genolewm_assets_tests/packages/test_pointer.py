@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -34,10 +33,11 @@ from genolewm_assets.packages.pointer import (
 from genolewm_assets.packages.reader import open_package, verify_package
 from genolewm_assets.packages.references import PackageRef, read_latest, released, write_latest
 from genolewm_assets.progress import Progress
+from genolewm_assets.store.artefacts import digests
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
-from genolewm_assets_tests.worlds.store.plans import flip
+from genolewm_assets_tests.worlds.store.damages import DAMAGES, read_table
 
 OLD, NEW = "2024-01-07", "2025-01-05"
 
@@ -230,12 +230,13 @@ class Hashed(Progress):
         self.size_bytes, self.total_bytes = max(self.size_bytes, done), total or 0
 
 
-def older_than_its_manifest(root: Path) -> None:
-    """Give the files of each cache the time at which an encoder would have written them."""
-    for manifest in (root / "embeddings").glob(".gen/*/manifest.json"):
-        for path in manifest.parent.iterdir():
-            if path != manifest:
-                os.utime(path, ns=(0, 0))
+@pytest.fixture
+def moved_root(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a root whose files are known, an hour after they were written."""
+    now_ns = digests.time.time_ns
+    monkeypatch.setattr(digests.time, "time_ns", lambda: now_ns() + 3_600 * 10**9)
+    move_current(root)
+    return root
 
 
 def some_files(root: Path) -> tuple[Path, Path]:
@@ -243,53 +244,61 @@ def some_files(root: Path) -> tuple[Path, Path]:
     return next((folder / "data").glob("train-*")), next((root / "embeddings").glob(".gen/*/states.bin"))
 
 
-def test_the_pointer_moves_without_reading_what_was_not_modified(root: Path) -> None:
-    older_than_its_manifest(root)
+def test_the_pointer_reads_nothing_that_is_known_and_a_pin_reads_all(moved_root: Path) -> None:
     moved, pinned = Hashed(), Hashed()
-    assert move_current(root, progress=moved).release == NEW
+    assert move_current(moved_root, progress=moved).release == NEW
     assert moved.size_bytes == 0
-    assert pin_release(root, OLD, progress=pinned).release == OLD
+    assert pin_release(moved_root, OLD, progress=pinned).release == OLD
     assert pinned.size_bytes > 100_000, "a person who pins a release has every byte of it read"
 
 
-def test_progress_of_the_pointer_counts_what_was_modified_and_nothing_else(root: Path) -> None:
-    older_than_its_manifest(root)
-    move_current(root)
-    touched = some_files(root)
+def test_progress_of_the_pointer_counts_what_was_touched_and_nothing_else(moved_root: Path) -> None:
+    touched = some_files(moved_root)
     for path in touched:
         path.touch()
     moved = Hashed()
-    move_current(root, progress=moved)
+    move_current(moved_root, progress=moved)
     assert moved.size_bytes == moved.total_bytes == sum(path.stat().st_size for path in touched)
 
 
+@pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_byte_changed_in_a_package_or_its_cache_holds_the_pointer_back(root: Path, which: int) -> None:
-    older_than_its_manifest(root)
-    move_current(root)
-    path = some_files(root)[which]
-    flip(path, path.stat().st_size // 2)
-    with pytest.raises(MissingResourceError, match="no package verifies"):
-        move_current(root)
-    os.utime(path, ns=(0, 0))
-    # A change that leaves no trace of time is found by what reads: verification, opening, pinning.
-    assert [finding.file for finding in verify_package(current_folder(root))]
-    with pytest.raises(CorruptResourceError, match="does not verify"):
-        pin_release(root, OLD)
+def test_the_pointer_finds_what_the_decision_says_in_a_package_and_its_states(
+    moved_root: Path, which: int, damage: str
+) -> None:
+    folder = current_folder(moved_root)
+    DAMAGES[damage](some_files(moved_root)[which])
+    if read_table()[damage]["`packages/current`"]:
+        with pytest.raises(MissingResourceError, match="no package verifies"):
+            move_current(moved_root)
+    else:
+        move_current(moved_root)
+    assert [finding.file for finding in verify_package(folder)]
+    with pytest.raises(CorruptResourceError, match="does not verify|leads through the symlink"):
+        pin_release(moved_root, OLD)
 
 
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_file_cut_short_or_missing_is_found_whatever_its_time(root: Path, which: int) -> None:
-    older_than_its_manifest(root)
-    move_current(root)
-    path = some_files(root)[which]
-    path.write_bytes(path.read_bytes()[:-1])
-    os.utime(path, ns=(0, 0))
-    with pytest.raises(MissingResourceError, match="no package verifies"):
-        move_current(root)
-    path.unlink()
-    with pytest.raises(MissingResourceError, match="no package verifies"):
-        move_current(root)
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("opening", ["trainer, first opening", "trainer, later"])
+def test_a_trainer_finds_what_the_decision_says(
+    moved_root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, damage: str, opening: str
+) -> None:
+    monkeypatch.setenv("GENOLEWM_CACHE", str(tmp_path / "cache"))
+    path, folder = some_files(moved_root)[0].resolve(), current_folder(moved_root)
+    if opening == "trainer, later":
+        open_package(folder)
+        (record,) = (tmp_path / "cache/verified").glob("*.json")
+    DAMAGES[damage](path)
+    if damage == "bytes changed below the file system" and opening == "trainer, later":
+        stamps = json.loads(record.read_bytes())
+        at = path.lstat()
+        stamps["files"][str(path.relative_to(stamps["directory"]))][-2:] = [at.st_mtime_ns, at.st_ctime_ns]
+        record.write_text(json.dumps(stamps))
+    if read_table()[damage][opening]:
+        with pytest.raises(CorruptResourceError, match=path.name):
+            open_package(folder)
+    else:
+        open_package(folder)
 
 
 def test_a_record_that_was_removed_is_not_made_again_without_its_pin(root: Path) -> None:

@@ -12,3 +12,4 @@ from .old_runs import purge_old_runs_schedule as purge_old_runs_schedule
 from .refusals import refused_release_sensor as refused_release_sensor
 from .refusals import run_dismissal as run_dismissal
 from .run_folder_sensor import run_folder_sensor as run_folder_sensor
+from .verify_job import verify_all_schedule as verify_all_schedule

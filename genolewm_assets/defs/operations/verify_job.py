@@ -154,3 +154,12 @@ def verify_files(
 def verify_all_job() -> None:
     """Run ``verify_files``."""
     verify_files()
+
+
+verify_all_schedule = dg.ScheduleDefinition(
+    name="verify_all_schedule",
+    job=verify_all_job,
+    cron_schedule="13 1 * * 0",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Hash every published file weekly: builds hash a file again only if its size, times or inode changed.",
+)

@@ -17,6 +17,8 @@ from .check_result import CheckResult as CheckResult
 from .check_result import Row as Row
 from .check_result import RowsAtFault as RowsAtFault
 from .check_result import stating_compared as stating_compared
+from .digests import FileDigests as FileDigests
+from .digests import measure_file as measure_file
 from .gc import Removed as Removed
 from .gc import collect_garbage as collect_garbage
 from .gc import sweep_caches as sweep_caches
@@ -40,7 +42,6 @@ from .published import ArtefactId as ArtefactId
 from .published import Damage as Damage
 from .published import Published as Published
 from .published import list_files as list_files
-from .published import measure_file as measure_file
 from .rejected import rejection_reason as rejection_reason
 from .root import DIGESTS as DIGESTS
 from .root import ROOT_FILE as ROOT_FILE

@@ -27,6 +27,7 @@ from genolewm_assets.errors import (
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts.check_result import CAUSE, REMEDY, CheckResult
 from genolewm_assets.store.artefacts.differences import find_differences
+from genolewm_assets.store.artefacts.digests import FileDigests
 from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.artefacts.manifest import (
     MANIFEST,
@@ -44,7 +45,6 @@ from genolewm_assets.store.artefacts.published import (
     find_damage,
     has_listed_sizes,
     list_files,
-    measure_file,
     total_bytes,
     write_provenance,
 )
@@ -74,12 +74,15 @@ class BuildReport:
         Results of the content checks; a build with a failed check is not published.
     run
         Facts of this run for ``provenance.json``, such as the device; no digest covers them.
+    digests
+        Digests of files that ``write`` has hashed already.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     checks: tuple[CheckResult, ...] = ()
     run: Mapping[str, JsonValue] = field(default_factory=dict)
+    digests: FileDigests | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,8 +310,11 @@ def _intact_manifest(directory: Path, plan: BuildPlan, progress: Progress) -> Ma
         return None
     if reasons_to_build(plan, manifest):
         return None
-    damages = find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest)))
-    return None if any(damages) else manifest
+    digests = FileDigests(directory, again=True)
+    if any(find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest)), digests)):
+        return None
+    digests.keep()
+    return manifest
 
 
 def _resumed_name(plan: BuildPlan) -> str | None:
@@ -362,9 +368,12 @@ def _measure_files(plan: BuildPlan, work: Path, report: BuildReport, progress: P
         raise CorruptResourceError(
             where, "the build reports rows of a file that it did not write", got=repr(unknown[0])
         )
-    count = ByteCount(progress, sum((work / path).stat().st_size for path in paths))
+    digests = report.digests or FileDigests(work, again=True)
+    count = ByteCount(progress, sum((work / path).stat().st_size for path in paths if not digests.known(path)))
     rows = {path: integer(n, f"{where} rows[{path!r}]") for path, n in report.rows.items()}
-    return tuple(FileEntry(path, *measure_file(work / path, count), rows.get(path)) for path in paths)
+    files = tuple(FileEntry(path, *digests.of(path, count)[:2], rows.get(path)) for path in paths)
+    digests.keep()
+    return files
 
 
 def _rejection(plan: BuildPlan, manifest: Manifest, marker: Path) -> BuildRejectedError:

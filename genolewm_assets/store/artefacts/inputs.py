@@ -7,8 +7,9 @@ from typing import Literal
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.artefacts.digests import FileDigests
 from genolewm_assets.store.artefacts.manifest import Manifest, read_manifest
-from genolewm_assets.store.artefacts.published import ArtefactId, Published, find_damage, total_bytes
+from genolewm_assets.store.artefacts.published import ArtefactId, Published, bytes_to_hash, find_damage
 from genolewm_assets.store.artefacts.rejected import rejection_reason
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files import resolve_generation
@@ -27,8 +28,9 @@ def open_input(
     Parameters
     ----------
     contents
-        ``hash`` re-hashes every file. ``sizes`` compares sizes only; use it for array stores, whose reader compares the
-        checksum of each batch of rows that it returns (``ArrayStoreReader(..., check=True)``).
+        ``hash`` hashes every file that is not known (:class:`FileDigests`), and records it. ``sizes`` compares sizes
+        only; use it for array stores, whose reader compares the checksum of each batch of rows that it returns
+        (``ArrayStoreReader(..., check=True)``).
 
     Raises
     ------
@@ -47,8 +49,9 @@ def open_input(
         )
     directory, manifest = _read_published(root, artefact, location)
     _check_identity(manifest, artefact, location)
-    count = ByteCount(progress, total_bytes(manifest))
-    for damage in find_damage(directory, manifest, count, sizes_only=contents == "sizes"):
+    digests = FileDigests(directory) if contents == "hash" else None
+    count = ByteCount(progress, 0 if digests is None else bytes_to_hash(manifest, digests))
+    for damage in find_damage(directory, manifest, count, digests):
         raise CorruptResourceError(
             f"{artefact} ({location}/{damage.file})",
             damage.problem,
@@ -56,6 +59,8 @@ def open_input(
             got=damage.got,
             remedy=f"Rebuild {artefact}",
         )
+    if digests is not None:
+        digests.keep()
     return Published(artefact, directory, manifest, reused=True)
 
 

@@ -25,8 +25,12 @@ MANIFEST = "manifest.json"
 PROVENANCE = "provenance.json"
 #: Sizes and times of the files that an array store was made from (see ``stamps.py``).
 STAMPS = "stamps.json"
-#: Files of a published directory that its manifest does not list: the manifest, and facts that differ between runs.
-UNLISTED = frozenset({MANIFEST, PROVENANCE, STAMPS})
+#: Digests of the files, each under its identity (see ``digests.py``).
+DIGESTS_FILE = "digests.json"
+#: Files of a published directory that differ between two builds of the same artefact.
+OF_ONE_RUN = frozenset({PROVENANCE, STAMPS, DIGESTS_FILE})
+#: Files of a published directory that its manifest does not list.
+UNLISTED = frozenset({MANIFEST, *OF_ONE_RUN})
 SCHEMA = "genolewm.manifest"
 SCHEMA_VERSION = "1.0"
 _REMEDY = "Rebuild the asset"

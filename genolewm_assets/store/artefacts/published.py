@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import stat
@@ -15,6 +14,7 @@ from pathlib import Path
 import genolewm_assets
 from genolewm_assets.errors import GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import ByteCount
+from genolewm_assets.store.artefacts.digests import FileDigests, Measured
 from genolewm_assets.store.artefacts.manifest import (
     MANIFEST,
     PROVENANCE,
@@ -27,7 +27,6 @@ from genolewm_assets.store.artefacts.manifest import (
 from genolewm_assets.store.files import (
     JsonValue,
     canonical_json,
-    open_regular,
     read_document,
     split_generation_name,
     walk,
@@ -35,7 +34,6 @@ from genolewm_assets.store.files import (
 )
 
 MISSING_FILE = "file is missing"
-_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +111,18 @@ def total_bytes(manifest: Manifest) -> int:
     return sum(entry.size_bytes for entry in manifest.files)
 
 
-def measure_file(path: Path, count: ByteCount) -> tuple[int, str]:
-    """Return size in bytes and SHA-256 (hex) of a regular file, read once; raises as :func:`open_regular`."""
-    digest, size_bytes, block = hashlib.sha256(), 0, memoryview(bytearray(_BLOCK_BYTES))
-    with open_regular(path) as handle:
-        while length := handle.readinto(block):
-            digest.update(block[:length])
-            size_bytes += length
-            count.add(length)
-    return size_bytes, digest.hexdigest()
+def bytes_to_hash(manifest: Manifest, digests: FileDigests) -> int:
+    """Return the size in bytes of the files of a manifest that are not known, so that they will be hashed."""
+    return sum(entry.size_bytes for entry in manifest.files if not digests.known(entry.path))
 
 
-def find_damage(directory: Path, manifest: Manifest, count: ByteCount, *, sizes_only: bool = False) -> Iterator[Damage]:
-    """Yield every difference between a directory and its manifest: directory name, file contents, unlisted files."""
+def find_damage(
+    directory: Path, manifest: Manifest, count: ByteCount, digests: FileDigests | None = None
+) -> Iterator[Damage]:
+    """Yield every difference between a directory and its manifest: directory name, file contents, unlisted files.
+
+    Without ``digests`` contents are not compared, only sizes.
+    """
     parts = split_generation_name(directory.name)
     if parts is None or parts[1] != manifest.sha256[:12]:
         yield Damage(
@@ -136,18 +133,18 @@ def find_damage(directory: Path, manifest: Manifest, count: ByteCount, *, sizes_
         )
         # An altered manifest cannot be trusted about the files.
         return
-    yield from find_file_damage(directory, manifest, count, sizes_only=sizes_only)
+    yield from find_file_damage(directory, manifest, count, digests)
 
 
 def find_file_damage(
-    directory: Path, manifest: Manifest, count: ByteCount, *, sizes_only: bool = False
+    directory: Path, manifest: Manifest, count: ByteCount, digests: FileDigests | None = None
 ) -> Iterator[Damage]:
     """Yield every difference between the files of a directory and its manifest, as :func:`find_damage`.
 
     The name of the directory is not compared, so a plain copy of a generation can be intact.
     """
     for entry in manifest.files:
-        if damage := _file_damage(directory, entry, count, sizes_only=sizes_only):
+        if damage := _file_damage(directory, entry, count, digests):
             yield damage
     listed = {entry.path for entry in manifest.files}
     try:
@@ -160,7 +157,7 @@ def find_file_damage(
             yield Damage(extra, "is not listed in the manifest")
 
 
-def _file_damage(directory: Path, entry: FileEntry, count: ByteCount, *, sizes_only: bool) -> Damage | None:
+def _file_damage(directory: Path, entry: FileEntry, count: ByteCount, digests: FileDigests | None) -> Damage | None:
     if through := first_symlink(directory, entry.path):
         return Damage(entry.path, f"the symlink {through!r} is in the place of a published file or folder")
     path = directory / entry.path
@@ -170,16 +167,18 @@ def _file_damage(directory: Path, entry: FileEntry, count: ByteCount, *, sizes_o
         if not stat.S_ISREG(status.st_mode):
             return Damage(entry.path, "is not a regular file")
         # A file of another size is damaged; it need not be read.
-        unread = sizes_only or status.st_size != entry.size_bytes
-        found = (status.st_size, entry.sha256) if unread else measure_file(path, count)
+        if digests is None or status.st_size != entry.size_bytes:
+            found = Measured(status.st_size, entry.sha256, None)
+        else:
+            found = digests.of(entry.path, count)
     except (FileNotFoundError, NotADirectoryError):
         return Damage(entry.path, MISSING_FILE)
     except OSError as err:
         return Damage(entry.path, f"cannot be read ({err.strerror})")
-    if found[0] != entry.size_bytes:
-        return Damage(entry.path, "size differs", f"{entry.size_bytes} bytes", f"{found[0]} bytes")
-    same = found[1] == entry.sha256
-    return None if same else Damage(entry.path, "content differs", f"sha256 {entry.sha256}", f"sha256 {found[1]}")
+    if found.size_bytes != entry.size_bytes:
+        return Damage(entry.path, "size differs", f"{entry.size_bytes} bytes", f"{found.size_bytes} bytes")
+    same = found.sha256 == entry.sha256
+    return None if same else Damage(entry.path, "content differs", f"sha256 {entry.sha256}", f"sha256 {found.sha256}")
 
 
 def list_files(directory: Path) -> list[str]:

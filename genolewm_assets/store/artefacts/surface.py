@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.store.artefacts.manifest import DIGESTS_FILE
 from genolewm_assets.store.files import is_published_link, link_target, replace_link, sync_directory
 
 
@@ -18,8 +19,7 @@ def check_surface(link: Path, directory: Path) -> None:
 
     Any other link is replaced.
     """
-    for path in directory.iterdir():
-        name = link.parent / path.name
+    for name in _surface_paths(link, directory):
         if name == link or is_published_link(name) or (os.path.lexists(name) and not name.is_symlink()):
             raise CorruptResourceError(
                 str(name),
@@ -46,8 +46,12 @@ def lay_surface(link: Path) -> None:
 
 def hidden_files(link: Path) -> Iterator[Path]:
     """Yield the paths, sorted, whose surface link is missing or leads elsewhere."""
-    beside = (link.parent / path.name for path in sorted(link.iterdir()))
-    return (path for path in beside if shown_through(path) != link)
+    return (path for path in _surface_paths(link, link) if shown_through(path) != link)
+
+
+def _surface_paths(link: Path, directory: Path) -> list[Path]:
+    """Return the sorted paths of the surface links of a directory; the digests, which come and go, have none."""
+    return [link.parent / path.name for path in sorted(directory.iterdir()) if path.name != DIGESTS_FILE]
 
 
 def shown_through(path: Path) -> Path | None:

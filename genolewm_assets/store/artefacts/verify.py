@@ -10,6 +10,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.store.artefacts.digests import FileDigests
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories, unfinished_files
 from genolewm_assets.store.artefacts.manifest import MANIFEST, InputRef, Manifest, read_manifest
 from genolewm_assets.store.artefacts.published import (
@@ -123,7 +124,7 @@ def verify_folder(folder: Path, *, progress: Progress = NO_PROGRESS) -> list[str
     except (CorruptResourceError, MissingResourceError) as err:
         return [str(err)]
     find = find_damage if is_generation else find_file_damage
-    damages = find(directory, manifest, ByteCount(progress, total_bytes(manifest)))
+    damages = find(directory, manifest, ByteCount(progress, total_bytes(manifest)), FileDigests(directory, again=True))
     return [str(Finding(FindingKind.CORRUPT, str(folder), *astuple(damage))) for damage in damages]
 
 
@@ -162,7 +163,8 @@ def _verify_generations(root: Root, progress: Progress) -> Iterator[Verified]:
             manifest = read_manifest(generation)
         except (CorruptResourceError, MissingResourceError) as err:
             findings.append(Finding(FindingKind.CORRUPT, location, MANIFEST, str(err)))
-        for damage in find_damage(generation, manifest, count) if manifest is not None else ():
+        digests = FileDigests(generation, again=True)
+        for damage in find_damage(generation, manifest, count, digests) if manifest is not None else ():
             kind = FindingKind.MISSING if damage.problem == MISSING_FILE else FindingKind.CORRUPT
             findings.append(Finding(kind, location, damage.file, damage.problem, damage.expected, damage.got))
         if generation.is_dir():

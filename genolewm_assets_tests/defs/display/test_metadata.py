@@ -14,7 +14,7 @@ import pytest
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.column_lineage import column_lineage
 from genolewm_assets.defs.display.metadata import HEADLINE, in_reading_order, list_files, megabytes, plotted, share
-from genolewm_assets.store.artefacts.manifest import FileEntry
+from genolewm_assets.store.artefacts.manifest import UNLISTED, FileEntry
 from genolewm_assets_tests.pictures import PICTURES, parse
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.graph.built_world import STEPS, everything_built
@@ -163,7 +163,7 @@ def test_a_materialisation_leads_to_its_files(
         assert metadata["dagster/size_bytes"] == sum((folder / name).stat().st_size for name in listed)
     assert metadata["size"] == megabytes(metadata["dagster/size_bytes"])
     inside = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    others = inside - {*listed, "manifest.json", "provenance.json"}
+    others = inside - {*listed, *UNLISTED}
     assert rest == ([f"and {len(others):,} more: see manifest.json"] if others else [])
     assert all(name.endswith(".npy") for name in others)
     assert metadata.get("dagster/column_lineage") == column_lineage(GATED[asset].sources)

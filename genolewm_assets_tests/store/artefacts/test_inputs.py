@@ -147,8 +147,9 @@ def test_an_unreadable_provenance_changes_nothing(root: Root) -> None:
     open_input(root, ARTEFACT, LOCATION)
 
 
-def test_progress_reaches_the_total(root: Root) -> None:
+def test_progress_reaches_the_total(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Heard()
+    monkeypatch.setenv("GENOLEWM_HASHED", "all")
     build(root, make_plan({"big.bin": b"x" * (2 << 20)}))
     open_input(root, ARTEFACT, LOCATION, progress=seen)
     assert [told[:2] for told in seen] == [(1 << 20, 2 << 20), (2 << 20, 2 << 20)]

@@ -1,0 +1,112 @@
+"""Digests of the files of one folder; a file that was hashed and has kept its identity since is not read again.
+
+Identity: inode, size, modification and change time. ``digests.json`` in the folder of an artefact has the digest of
+each file under its identity; no digest covers it, and no other file depends on it. Decision 101 says what is found so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from genolewm_assets.errors import GenoLeWMError
+from genolewm_assets.progress import ByteCount
+from genolewm_assets.store.artefacts.manifest import DIGESTS_FILE
+from genolewm_assets.store.files import canonical_json, open_regular, read_document, write_atomic
+
+#: Set to ``all`` where times of files mean nothing (SMB, some FUSE): every file is then hashed whenever it is opened.
+HASHED = "GENOLEWM_HASHED"
+
+#: Inode, size in bytes, modification and change time in nanoseconds. Not the device: a network file system gets another
+#: number with each mount.
+Identity: TypeAlias = tuple[int, ...]
+
+_BLOCK_BYTES = 1 << 20
+# A file that changed so short a time before it was read may change again under the same times. Local file systems take
+# their times from the kernel's clock, which ticks every 10 ms at most; FAT keeps every second one.
+_TICK_NS, _COARSE_NS = 50_000_000, 2_000_000_000
+
+
+class Measured(NamedTuple):
+    """Size in bytes and SHA-256 (hex) of a file, and its identity; None if it may change under the same one."""
+
+    size_bytes: int
+    sha256: str
+    identity: Identity | None
+
+
+def measure_file(path: Path, count: ByteCount) -> Measured:
+    """Hash a regular file, read once; raises as :func:`open_regular`."""
+    digest, size_bytes, block = hashlib.sha256(), 0, memoryview(bytearray(_BLOCK_BYTES))
+    with open_regular(path) as handle:
+        before, now_ns = os.fstat(handle.fileno()), time.time_ns()
+        while length := handle.readinto(block):
+            digest.update(block[:length])
+            size_bytes += length
+            count.add(length)
+        after = os.fstat(handle.fileno())
+    kept = _identity(before) == _identity(after) and _is_settled(after, now_ns)
+    return Measured(size_bytes, digest.hexdigest(), _identity(after) if kept else None)
+
+
+class FileDigests:
+    """Digests of the files of one folder, measured or recorded.
+
+    Parameters
+    ----------
+    again
+        Hash every file, whatever is recorded.
+    """
+
+    def __init__(self, directory: Path, *, again: bool = False) -> None:
+        self._directory = directory
+        self._recorded = {} if again or os.environ.get(HASHED) == "all" else _read(directory)
+        self._found: dict[str, Measured] = {}
+
+    def known(self, path: str) -> Measured | None:
+        """Return what is recorded of a file, by relative path, that has kept its identity; None for any other file."""
+        found = self._found.get(path) or self._recorded.get(path)
+        with suppress(OSError):
+            if found and found.identity == _identity((self._directory / path).lstat()):
+                return found
+        return None
+
+    def of(self, path: str, count: ByteCount) -> Measured:
+        """Return the digest of a file by relative path, hashing it if it is not known; raises OSError."""
+        found = self._found[path] = self.known(path) or measure_file(self._directory / path, count)
+        return found
+
+    def keep(self) -> None:
+        """Record the files asked for, if others are recorded; where nothing can be written, nothing is recorded."""
+        settled = {path: found for path, found in self._found.items() if found.identity is not None}
+        record = self._directory / DIGESTS_FILE
+        if settled == self._recorded and record.is_file():
+            return
+        content = {path: [found.sha256, *(found.identity or ())] for path, found in settled.items()}
+        with suppress(OSError):
+            write_atomic(record, canonical_json(content, DIGESTS_FILE))
+
+
+def _read(directory: Path) -> dict[str, Measured]:
+    """Return the recorded digests by path; none if the record is missing or damaged."""
+    with suppress(OSError, GenoLeWMError, TypeError, ValueError, AttributeError):
+        record = read_document(directory / DIGESTS_FILE, remedy="")
+        return {
+            path: Measured(size, sha256, (inode, size, *times))
+            for path, (sha256, inode, size, *times) in record.items()
+        }
+    return {}
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _is_settled(status: os.stat_result, now_ns: int) -> bool:
+    """Tell whether a file cannot change from now on without another time."""
+    newest = max(status.st_mtime_ns, status.st_ctime_ns)
+    return now_ns - newest > (_TICK_NS if newest % 1_000_000 else _COARSE_NS)
