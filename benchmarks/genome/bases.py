@@ -25,8 +25,13 @@ _COMPLEMENT = np.frombuffer(bytes.maketrans(b"ACGT", b"TGCA"), np.uint8)
 _LINE_BP = 80
 _BLOCK_BP = 50_000 * _LINE_BP
 _LOWER, _N = 0x20, ord("N")
-#: Families of repeats: number, length of the consensus, share of the genome, longest copy, divergence of copies.
-_FAMILIES = ((12, 300, 0.1, 300, 0.12), (12, 6_000, 0.25, 1_500, 0.15), (4, 2_400, 0.05, 2_400, 0.05))
+#: Kinds of repeats: bases of the genome for each family (0: one family in all), length of the consensus, share of the
+#: genome, longest copy, divergence of copies. So one family has ever more copies in larger genomes, others have not.
+_FAMILIES = (
+    (0, 300, 0.1, 300, 0.12),
+    (2_000_000, 6_000, 0.27, 1_500, 0.15),
+    (2_000_000, 2_400, 0.03, 2_400, 0.05),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ def write_genome(folder: Path, shape: Shape, fixed: Mapping[str, tuple[NDArray[n
     """
     (folder / "bases").mkdir(parents=True, exist_ok=True)
     found = {}
-    families = _consensus()
+    families = _consensus(shape.total_bp)
     with open_bgzf(folder / "genome.fa.gz") as fasta:
         for number, (name, length) in enumerate(shape.contigs.items()):
             fasta.write(f">{name}\n".encode())
@@ -97,24 +102,27 @@ def open_genome(folder: Path, shape: Shape) -> Genome:
     return Genome({name: np.memmap(folder / "bases" / name, np.uint8, "r") for name in shape.contigs}, shape.gaps)
 
 
-def _consensus() -> list[list[Bases]]:
-    """Return for each kind of repeat the consensus of each family and its reverse complement."""
+def _consensus(total_bp: int) -> list[Bases]:
+    """Return for each kind of repeat the consensus of all its families, each followed by its reverse complement."""
     rng = np.random.default_rng([SEED, 1 << 20])
-    made = [[random_bases(rng, size) for _ in range(number)] for number, size, *_ in _FAMILIES]
-    return [[strand for each in kind for strand in (each, reverse_complement(each))] for kind in made]
+    made = []
+    for bp, size, *_ in _FAMILIES:
+        families = [random_bases(rng, size) for _ in range(max(1, total_bp // bp) if bp else 1)]
+        made.append(np.concatenate([strand for each in families for strand in (each, reverse_complement(each))]))
+    return made
 
 
-def _block(rng: np.random.Generator, size: int, families: list[list[Bases]]) -> Bases:
+def _block(rng: np.random.Generator, size: int, families: list[Bases]) -> Bases:
     """Return random bases with copies of repeats over a part of them; copies may overlap."""
     block = random_bases(rng, size).copy()
     for (_, consensus_bp, share, longest, divergence), consensus in zip(_FAMILIES, families, strict=True):
         lengths = rng.integers(longest // 2, longest, int(size * share / (0.75 * longest)), endpoint=True)
         lengths = lengths[lengths < size]
         starts = rng.integers(0, size - lengths)
-        sources = rng.integers(0, len(consensus), lengths.size) * consensus_bp
+        sources = rng.integers(0, consensus.size // consensus_bp, lengths.size) * consensus_bp
         sources += rng.integers(0, consensus_bp - lengths, endpoint=True)
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        copies = np.concatenate(consensus)[np.repeat(sources, lengths) + within]
+        copies = consensus[np.repeat(sources, lengths) + within]
         block[np.repeat(starts, lengths) + within] = mutated(rng, copies, divergence) | _LOWER
     return block
 
