@@ -100,15 +100,26 @@ def _gene(rng: np.random.Generator, kind: str, record: str, size: int, genome: G
 
 
 def _transcript(rng: np.random.Generator, genome: Genome) -> tuple[str, Bases]:
-    """Return the contig and bases of three to nine exons, 2,100 to 12,000 bases in all, of a locus of up to 60 kb."""
+    """Return the contig and bases of three to nine exons, 2,100 to 12,000 bases in all, of a locus of up to 60 kb.
+
+    Each exon is at the place, of eight, with the fewest soft-masked bases: exons hold few repeats.
+    """
     exons = int(rng.integers(3, 10))
-    sizes = rng.multinomial(int(rng.integers(2_100, 12_000)), np.full(exons, 1 / exons))
-    introns = rng.integers(300, 5_000, exons)
-    offsets = np.cumsum(sizes + introns) - sizes - introns
-    contig, start = next(genome.places(rng, int((sizes + introns).sum())))
-    cut = [genome.cut(contig, start + at, size) for at, size in zip(offsets.tolist(), sizes.tolist(), strict=True)]
-    bases = np.concatenate(cut)
-    return contig, reverse_complement(bases) if rng.random() < 0.5 else bases
+    sizes = rng.multinomial(int(rng.integers(2_100, 12_000)), np.full(exons, 1 / exons)).tolist()
+    room = int(rng.integers(3_000, 6_000))
+    contig, start = next(genome.places(rng, sum(sizes) + exons * room))
+    bases, cut = genome.bases[contig], []
+    for size in sizes:
+        places = (start + rng.integers(0, room, 8)).tolist()
+        best = min(places, key=lambda at, n=size: _masked(bases[at : at + n]))
+        cut.append(genome.cut(contig, best, size))
+        start += size + room
+    spliced = np.concatenate(cut)
+    return contig, reverse_complement(spliced) if rng.random() < 0.5 else spliced
+
+
+def _masked(bases: Bases) -> int:
+    return int(np.count_nonzero(bases >= ord("a")))
 
 
 def _text(bases: Bases) -> str:
