@@ -1,4 +1,4 @@
-"""Run measurements: ``python -m benchmarks gpu`` the kit for an accelerator, else the tables of ``measurements``."""
+"""Run measurements: ``gpu`` the kit for an accelerator, ``genome`` growth of every step, else ``measurements``."""
 
 import sys
 
@@ -9,6 +9,11 @@ def main() -> None:
         from benchmarks.gpu.kit import main as run_kit
 
         run_kit(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["genome"]:
+        from benchmarks.genome.command import main as run_genome
+
+        run_genome(sys.argv[2:])
         return
     from benchmarks.measurements import main as print_tables
 

@@ -61,7 +61,7 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description=__doc__,
-        epilog="`python -m benchmarks gpu --help`: the kit for an accelerator",
+        epilog="`python -m benchmarks gpu --help`: the kit for an accelerator; `genome --help`: growth of every step",
     )
     parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; default: speed windows")
     parser.add_argument("--inputs", type=Path, help="folder that keeps the generated files; default: a temporary one")

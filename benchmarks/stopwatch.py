@@ -31,14 +31,14 @@ def serve_tasks(tasks: Mapping[str, Callable[[], int | None]], *, version: str, 
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    _say(answers, {"version": version, "resident_bytes": _status_bytes("VmRSS")})
+    _say(answers, {"version": version, "resident_bytes": status_bytes("VmRSS")})
     for line in sys.stdin:
         work = tasks[line.rstrip("\n")]
         _remove(out)
-        started, used = time.perf_counter(), _cpu_seconds()
+        started, used = time.perf_counter(), cpu_seconds()
         records = work()
         wall = time.perf_counter() - started
-        cpu = _cpu_seconds() - used
+        cpu = cpu_seconds() - used
         _remove(out)
         _say(answers, {"wall_s": wall, "cpu_s": cpu, "peak_bytes": _peak_bytes(), "records": records})
 
@@ -52,7 +52,8 @@ def _say(answers: TextIO, message: dict[str, object]) -> None:
     print(json.dumps(message), file=answers, flush=True)
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process and its ended children."""
     usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
@@ -62,14 +63,13 @@ def _peak_bytes() -> int:
 
     ``VmHWM`` is preferred where it exists, because ``ru_maxrss`` starts at the size of the parent process.
     """
-    own = _status_bytes("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    own = status_bytes("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
-def _status_bytes(name: str) -> int:
-    """Return the size ``name`` of proc(5) for this process, in bytes; 0 if the system has no ``/proc/self/status``."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return 0
-    line = next(line for line in status.read_text().splitlines() if line.startswith(name))
+def status_bytes(name: str, process: int | str = "self") -> int:
+    """Return the size ``name`` of proc(5) for a process, in bytes; 0 if it has ended or the system has no ``/proc``."""
+    status = Path(f"/proc/{process}/status")
+    lines = status.read_text().splitlines() if status.exists() else ()
+    line = next((line for line in lines if line.startswith(name)), "none 0")
     return int(line.split()[1]) * 1024

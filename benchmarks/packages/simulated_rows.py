@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from benchmarks.vcf.simulated_genome import spread_positions
+from benchmarks.vcf.simulated_genome import one_base_alleles, spread_positions
 from genolewm_assets.genome import PROFILES, Contig
 from genolewm_assets.holdouts import HOLDOUT_ALLELES
 from genolewm_assets.variants import ANCESTRY_GROUPS, CLINVAR_VARIANTS, GNOMAD_VARIANTS
@@ -158,16 +158,8 @@ def _alleles(
     contig: Contig, bases: bytes, pos: NDArray[np.int64], rng: np.random.Generator
 ) -> dict[str, NDArray[np.generic]]:
     """Return a normalised allele at every position: SNVs, and a tenth insertions and deletions of a base."""
-    n = len(pos)
-    code = np.searchsorted(_ACGT, np.frombuffer(bases, np.uint8)[np.stack([pos - 1, pos])])
-    here, behind = _ACGT[code].view("S1").astype(str)
-    other = _ACGT[(code[0] + rng.integers(1, 4, n)) % 4].view("S1").astype(str)
-    kind = rng.choice(3, n, p=(0.9, 0.05, 0.05))
-    # A deletion of a base that equals the one before it would not be left-aligned.
-    deleted, inserted = (kind == 1) & (here != behind), kind == 2
-    ref = np.where(deleted, np.char.add(here, behind), here)
-    alt = np.select([deleted, inserted], [here, np.char.add(here, other)], other)
-    return {"chrom": np.full(n, contig.name), "pos": pos, "ref": ref, "alt": alt}
+    ref, alt = one_base_alleles(rng, np.frombuffer(bases, np.uint8)[np.stack([pos - 1, pos])])
+    return {"chrom": np.full(len(pos), contig.name), "pos": pos, "ref": ref, "alt": alt}
 
 
 def _table(schema: pa.Schema, n: int, **columns: object) -> pa.Table:

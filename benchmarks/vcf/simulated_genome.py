@@ -74,3 +74,21 @@ def insertion(bases: bytes, pos: int, length: int, rng: np.random.Generator) -> 
 def indel_lengths(rng: np.random.Generator, count: int) -> list[int]:
     """Return ``count`` random lengths of 1 to 60 bases; one in three is 1, and more than nine in ten are below ten."""
     return np.minimum(rng.geometric(0.35, count) ** rng.choice([1, 2], count, p=[0.9, 0.1]), _LONGEST_COMMON).tolist()
+
+
+def one_base_alleles(rng: np.random.Generator, pair: NDArray[np.uint8]) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+    """Return REF and ALT of left-aligned alleles: SNVs, and a tenth insertions and deletions of a base.
+
+    Parameters
+    ----------
+    pair
+        Upper-case bases at each position and behind it, shape (2, n_alleles).
+    """
+    here, behind = pair.view("S1").astype(str)
+    code = np.searchsorted(_BASES, pair[0])
+    other = _BASES[(code + rng.integers(1, 4, code.size)) % 4].view("S1").astype(str)
+    kind = rng.choice(3, code.size, p=(0.9, 0.05, 0.05))
+    # A deletion of a base that equals the one before it would not be left-aligned.
+    deleted, inserted = (kind == 1) & (here != behind), kind == 2
+    ref = np.where(deleted, np.char.add(here, behind), here)
+    return ref, np.select([deleted, inserted], [here, np.char.add(here, other)], other)
