@@ -23,6 +23,7 @@ from genolewm_assets.store.arrays import ArrayStoreWriter
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.worlds.lewm.listed_windows import listed_windows
 
 SIZE_BP = 1_536
 N_BLOCKS = 4
@@ -34,8 +35,7 @@ def write(folder: Path, encoder: StateEncoder, sequences: list[str], **options: 
         folder,
         config,
         encoder,
-        keys=[f"chr17:{row}" for row in range(len(sequences))],
-        sequences=sequences,
+        listed_windows(sequences),
         window_bp=SIZE_BP,
         sources={"windows/index[chr17]": "1" * 64},
         **options,
@@ -212,12 +212,12 @@ def test_a_planted_fault_is_found(fault: Fault, check: str, encoder: encoders.Ca
     sequences = random_windows(4, SIZE_BP)
     states = encoder.encode_windows(sequences, n_blocks=N_BLOCKS)
     fault(states)
-    results = check_states(lambda rows: states[list(rows)], 4, encoder, sequences, n_blocks=N_BLOCKS)
+    results = check_states(lambda rows: states[list(rows)], 4, encoder, listed_windows(sequences), n_blocks=N_BLOCKS)
     assert check in {result.name for result in results if not result.passed}
 
 
 def test_a_missing_row_fails_every_check(encoder: encoders.CausalLMStateEncoder) -> None:
     sequences = random_windows(3, SIZE_BP)
     states = encoder.encode_windows(sequences[:2], n_blocks=N_BLOCKS)
-    results = check_states(lambda rows: states[list(rows)], 2, encoder, sequences, n_blocks=N_BLOCKS)
+    results = check_states(lambda rows: states[list(rows)], 2, encoder, listed_windows(sequences), n_blocks=N_BLOCKS)
     assert not any(result.passed for result in results)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from genolewm_assets.store.arrays.row_index import RowAddress
 
 from genolewm_assets.errors import BusyError, CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.states.index import (
@@ -21,7 +22,6 @@ from genolewm_assets.states.index import (
     parse_window_hash,
     refresh_cache_index,
 )
-from genolewm_assets.store.arrays.row_index import RowAddress
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
