@@ -57,9 +57,9 @@ def check_precision(
 ) -> CheckResult:
     """Compare states of random windows, and the differences that SNVs in their middle make, with those in float32.
 
-    ``read`` returns rows of the cache, shape (n_rows, n_blocks, hidden), ``windows_of`` their bases. ``rounding_share`` is the median norm of the
-    error of an SNV's difference (target pooled around the locus minus source) divided by the median norm of the
-    difference in float32.
+    ``read`` returns rows of the cache, shape (n_rows, n_blocks, hidden), ``windows_of`` their bases.
+    ``rounding_share`` is the median norm of the error of an SNV's difference (target pooled around the locus minus
+    source) divided by the median norm of the difference in float32.
     """
     rows = choose_rows(n_rows)
     cosines, errors, rounding, effects = (list[NDArray[np.float64]]() for _ in range(4))

@@ -56,6 +56,8 @@ def write_lookup(path: Path, table: WindowTable, n_rows: int) -> None:
 
     In memory are 8 bytes a row; the hashes wait in a file without a name. At most 2**32 rows.
     """
+    if path.is_dir():
+        raise CorruptResourceError(str(path), "is a folder, not a look-up", remedy="Remove the folder")
     keys = np.empty(n_rows, np.uint64)
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:

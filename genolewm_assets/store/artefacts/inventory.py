@@ -46,9 +46,8 @@ def unfinished_files(base: Path) -> Iterator[Path]:
     for folder in _folders(base):
         inside = folder / GENERATIONS
         found = [path for path in folder.iterdir() if _SCRATCH.fullmatch(path.name)]
-        for path in inside.iterdir() if inside.is_dir() else ():
-            if path.suffix == LINK_SUFFIX or _SCRATCH.fullmatch(path.name):
-                found.append(path)
+        own = inside.iterdir() if inside.is_dir() else ()
+        found += [path for path in own if path.suffix == LINK_SUFFIX or _SCRATCH.fullmatch(path.name)]
         yield from sorted(path for path in found if _is_old(path))
 
 
