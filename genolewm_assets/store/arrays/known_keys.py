@@ -43,7 +43,7 @@ class KnownKeys:
         known = np.fromiter((value in self._recent for value in hashes.tolist()), np.bool_, len(keys))
         for run in self._runs:
             known |= run[np.minimum(np.searchsorted(run, hashes), len(run) - 1)] == hashes
-        suspected = {keys[at] for at in np.flatnonzero(known)}
+        suspected = {keys[at] for at in np.flatnonzero(known).tolist()}
         added = suspected.intersection(self._read_keys()) if suspected else suspected
         if not added and len(set(keys)) == len(keys):
             return None
