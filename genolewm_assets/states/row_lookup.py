@@ -156,7 +156,6 @@ class RowLookup:
         wanted = _HEADER.size + n_rows * _SIZE + _n_blocks(n_rows) * 4
         if size_bytes != wanted:
             raise self._corrupt("size differs", f"{wanted} bytes", f"{size_bytes} bytes")
-        self._intact = bytearray(_n_blocks(n_rows))
 
     def find(self, wanted: bytes) -> list[tuple[bytes, int]]:
         """Return hash and row of the rows whose hash begins with 16 to 32 bytes, sorted; errors as of the class."""
@@ -166,25 +165,24 @@ class RowLookup:
         low, high = wanted.ljust(HASH_BYTES, b"\x00"), wanted.ljust(HASH_BYTES, b"\xff")
         first = bisect_left(range(self.n_rows), low, key=self._hash)
         stop = bisect_right(range(self.n_rows), high, lo=first, key=self._hash)
-        for block in range(first // _CHECKED_ROWS, _n_blocks(stop)):
+        # The neighbours too: a search that a damaged record misleads ends beside it.
+        for block in range(max(first - 1, 0) // _CHECKED_ROWS, _n_blocks(min(stop + 1, self.n_rows))):
             self._check(block)
         return self._records(first, stop)
 
     def records(self) -> Iterator[tuple[bytes, int]]:
         """Yield hash and row of every row, sorted by both, after comparing their checksums."""
-        for block in range(len(self._intact)):
+        for block in range(_n_blocks(self.n_rows)):
             self._check(block)
             first = block * _CHECKED_ROWS
             yield from self._records(first, min(first + _CHECKED_ROWS, self.n_rows))
 
     def verify(self) -> None:
         """Compare every record with its checksum; raises as the class."""
-        for block in range(len(self._intact)):
+        for block in range(_n_blocks(self.n_rows)):
             self._check(block)
 
     def _hash(self, at: int) -> bytes:
-        # What is compared on the way must be intact too: damage there would make a hash look absent.
-        self._check(at // _CHECKED_ROWS)
         start = _HEADER.size + at * _SIZE
         return self._map[start : start + HASH_BYTES]
 
@@ -193,13 +191,9 @@ class RowLookup:
         return [(bytes(each), row) for each, row in zip(found["hash"], found["row"].tolist(), strict=True)]
 
     def _check(self, block: int) -> None:
-        """Compare the records of a block with their checksum, once."""
-        if self._intact[block]:
-            return
         at = _HEADER.size + self.n_rows * _SIZE + block * 4
         if _block_check(self._map, block, self.n_rows) != int.from_bytes(self._map[at : at + 4], "little"):
             raise self._corrupt("a record differs from what was written")
-        self._intact[block] = True
 
     def _corrupt(self, problem: str, expected: str | None = None, got: str | None = None) -> CorruptResourceError:
         return CorruptResourceError(str(self.path), problem, expected=expected, got=got, remedy=REMEDY)
