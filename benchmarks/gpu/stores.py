@@ -15,7 +15,7 @@ from genolewm_assets.encoders import state_config, write_states
 from genolewm_assets.genome import Contig
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets.training import write_frozen
-from genolewm_assets_tests.worlds.lewm.listed_windows import listed_windows
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 #: Common alleles per million bases of the package of frozen epochs, as in gnomAD at 1 %.
 _PER_MBP = 8_333

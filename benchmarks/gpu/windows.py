@@ -17,7 +17,7 @@ from genolewm_assets.encoders import STATES, CausalLMStateEncoder, state_config
 from genolewm_assets.encoders.state_cache import encode_rows
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter
-from genolewm_assets_tests.worlds.lewm.listed_windows import listed_windows
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 WINDOW_BP = 12_288
 #: Backend whose kernels the part ``compiler`` measures.

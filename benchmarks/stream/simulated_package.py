@@ -41,7 +41,7 @@ from genolewm_assets.variants import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.windows.corpus import CorpusSource
 from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.windows.reference.schema import WINDOWS
-from genolewm_assets_tests.worlds.lewm.listed_windows import listed_windows
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 PROFILE = PROFILES["default"]
 #: A contig without a window index, on which held-out intervals exclude no window.

@@ -19,7 +19,7 @@ from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, STATE_CHECKS,
 from genolewm_assets.errors import ReferenceMismatchError
 from genolewm_assets.genome import RelEdit
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
-from genolewm_assets_tests.worlds.lewm.listed_windows import listed_windows
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 WINDOWS = [*random_windows(5, 1_536), *random_windows(2, 900)]
 N_BLOCKS = 4

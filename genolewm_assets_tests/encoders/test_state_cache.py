@@ -26,7 +26,7 @@ from genolewm_assets.store.arrays import ArrayStoreWriter
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.faults.killing import start
-from genolewm_assets_tests.worlds.lewm.listed_windows import listed_windows
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 SIZE_BP = 1_536
 N_BLOCKS = 4

@@ -20,7 +20,7 @@ from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets_tests.worlds.lewm.listed_windows import listed_windows
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, PROFILE, SEQUENCES, make_sources, publish
 
 HIDDEN = 6
