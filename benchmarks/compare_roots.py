@@ -2,7 +2,7 @@
 
 Use it for changes of the code that must not change its output: build one catalogue with the old and with the new code
 into two roots, then compare the roots. Files that differ between any two builds are left out: provenance (times,
-hosts), the Dagster instance, unfinished and rejected builds, and the derived SQLite index.
+hosts), the Dagster instance, and unfinished and rejected builds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 LEFT_OUT_FOLDERS = frozenset({"dagster", "work", "rejected"})
-LEFT_OUT_FILES = frozenset({"provenance.json", "embeddings.sqlite"})
+LEFT_OUT_FILES = frozenset({"provenance.json"})
 
 
 def read_contents(root: Path) -> dict[str, str]:

@@ -109,29 +109,33 @@ def cache_export(
 def cache_index(
     root: RootOption = Path("data"),
     *,
-    check: Annotated[bool, typer.Option("--check", help="Only report whether the index is current.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only report whether every cache can be searched.")] = False,
+    sqlite: Annotated[
+        Path | None, typer.Option("--sqlite", help="Also export the index of the whole root to this SQLite file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing SQLite file.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Rebuild the index that maps window hashes to cached rows, over every cache of a root.
+    """Make the missing and damaged look-ups from window hashes to cached rows, of every cache of a root.
 
-    Example: `genolewm cache index --root data`
+    Example: `genolewm cache index --root data --sqlite windows.sqlite`
     """
-    from genolewm_assets.states import check_cache_index, refresh_cache_index
+    from genolewm_assets.states import check_cache_index, export_cache_index, refresh_cache_index
     from genolewm_assets.store.artefacts import Root
 
     with ConsoleProgress(err) as progress:
         opened = Root(root)
-        report = check_cache_index(opened) if check else refresh_cache_index(opened, force=True, progress=progress)
+        report = check_cache_index(opened) if check else refresh_cache_index(opened, progress=progress)
+        if sqlite is not None:
+            export_cache_index(opened, sqlite, overwrite=force)
     if as_json:
         out.print_json(json.dumps(report.as_dict()))
         return
     for location, reason in report.omitted.items():
         out.print(f"not covered: {location}: {reason}", markup=False, highlight=False, soft_wrap=True)
-    numbers = len(report.caches), report.hashes, report.rows
-    covered = ", ".join(map(counted, numbers, ("cache", "hash", "row"), ("", "hashes", "")))
-    out.print(
-        f"{report.path}: {covered}, {counted(len(report.omitted), 'cache')} not covered", markup=False, soft_wrap=True
-    )
+    covered = f"{counted(len(report.caches), 'cache')}, {counted(report.rows, 'row')}"
+    changes = f"{counted(len(report.made), 'look-up')} made, {counted(len(report.omitted), 'cache')} not covered"
+    out.print(f"{report.path}: {covered}, {changes}", markup=False, soft_wrap=True)
 
 
 @cache_app.command("find")
@@ -149,15 +153,16 @@ def cache_find(
     from genolewm_assets.store.artefacts import Root
 
     wanted = parse_window_hash(window)
-    with open_cache_index(Root(root)) as index:
-        found, labels = index.find(wanted), {store.location: store.label for store in index.stores}
-        omitted = index.omitted
+    index = open_cache_index(Root(root))
+    found, labels = index.find(wanted), {cache.location: cache.label for cache in index.lookups}
     if as_json:
         out.print_json(json.dumps([{**address._asdict(), "label": labels[address.store]} for address in found]))
     for store, row in () if as_json else found:
         out.print(f"{store} row {row} ({labels[store]})", markup=False, highlight=False, soft_wrap=True)
-    if omitted:
-        err.print(f"not covered by the index: {', '.join(omitted)}", markup=False, highlight=False, soft_wrap=True)
+    if index.omitted:
+        err.print(
+            f"not covered by the index: {', '.join(index.omitted)}", markup=False, highlight=False, soft_wrap=True
+        )
     if not found:
         err.print(f"{window}: no cached window has this hash", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(4)

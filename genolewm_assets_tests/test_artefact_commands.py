@@ -62,13 +62,19 @@ def test_index_and_find(
     digest, window_id = table["window_hash"][5].as_py().hex(), table["window_id"][5].as_py()
     location = f"embeddings/{cache.directory.name.partition('.')[0]}"
     assert run(monkeypatch, "cache", "find", digest, "--root", root) == 4
-    assert "there is no row index. Make it again: genolewm cache index." in capfd.readouterr().err
+    assert "there is no look-up of window hashes; " in capfd.readouterr().err
     assert run(monkeypatch, "cache", "index", "--root", root, "--check") == 4
-    assert not (root / "embeddings.sqlite").exists()
     capfd.readouterr()
     assert run(monkeypatch, "cache", "index", "--root", root) == 0
-    said = f"{root}/embeddings.sqlite: 7 caches, 88 hashes, 88 rows, 0 caches not covered\n"
-    assert capfd.readouterr().out == said
+    said = f"{root}/embeddings: 7 caches, 88 rows, {{}} look-ups made, 0 caches not covered\n"
+    assert capfd.readouterr().out == said.format(7)
+    exported = root.parent / "windows.sqlite"
+    assert run(monkeypatch, "cache", "index", "--root", root, "--check", "--sqlite", exported) == 0
+    assert capfd.readouterr().out == said.format(0)
+    assert exported.is_file()
+    assert run(monkeypatch, "cache", "index", "--root", root, "--sqlite", exported) == 2
+    assert run(monkeypatch, "cache", "index", "--root", root, "--sqlite", exported, "--force") == 0
+    capfd.readouterr()
     for wanted in (digest, window_id, digest.upper()):
         assert run(monkeypatch, "cache", "find", wanted, "--root", root) == 0
         assert capfd.readouterr().out == f"{location} row 5 (embeddings/cache[chr20])\n"

@@ -15,6 +15,7 @@ from genolewm_assets.encoders import state_config, write_states
 from genolewm_assets.genome import Contig
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets.training import write_frozen
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 #: Common alleles per million bases of the package of frozen epochs, as in gnomAD at 1 %.
 _PER_MBP = 8_333
@@ -36,15 +37,13 @@ def measure_cache(setting: Setting) -> Iterator[Record]:
         try:
             encoder = open_encoder(setting, compute, _compiler(setting))
             config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=WINDOW_BP)
-            keys = [f"chr21:{row * WINDOW_BP}" for row in range(len(windows))]
             started = time.perf_counter()
             with tempfile.TemporaryDirectory(dir=setting.folder) as folder:
                 report = write_states(
                     Path(folder) / "cache",
                     config,
                     encoder,
-                    keys=keys,
-                    sequences=windows,
+                    listed_windows(windows),
                     window_bp=WINDOW_BP,
                     sources={"windows": "0" * 64},
                 )

@@ -17,6 +17,7 @@ from genolewm_assets.encoders import STATES, CausalLMStateEncoder, state_config
 from genolewm_assets.encoders.state_cache import encode_rows
 from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 WINDOW_BP = 12_288
 #: Backend whose kernels the part ``compiler`` measures.
@@ -92,14 +93,13 @@ def _write(setting: Setting, compute: str, compiler: str | None = None) -> Work:
     encoder, windows = open_encoder(setting, compute, compiler), random_windows(setting.shape.windows)
     config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=WINDOW_BP)
     spec = ArraySpec(STATES, encoder.identity.row_shape(WINDOW_BP), "float16")
-    keys = [str(row) for row in range(len(windows))]
 
     def run() -> int:
         with (
             tempfile.TemporaryDirectory(dir=setting.folder) as name,
             ArrayStoreWriter(Path(name), [spec], key_config=config, commit_rows=64, batch_rows=64) as writer,
         ):
-            encode_rows(writer, encoder, keys, windows)
+            encode_rows(writer, encoder, listed_windows(windows))
         return len(windows)
 
     return Work(run, partial(_batch, encoder))

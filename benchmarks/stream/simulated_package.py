@@ -41,6 +41,7 @@ from genolewm_assets.variants import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.windows.corpus import CorpusSource
 from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.windows.reference.schema import WINDOWS
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 PROFILE = PROFILES["default"]
 #: A contig without a window index, on which held-out intervals exclude no window.
@@ -248,11 +249,8 @@ def _publish_states(folder: Path, table: Path, encoder: StateEncoder | Simulated
     def write(work: Path) -> BuildReport:
         if isinstance(encoder, SimulatedEncoder):
             return _write_random(work, shape=encoder.identity.row_shape(PROFILE.window_bp), n=n, config=config)
-        keys, sources = [str(row) for row in range(n)], {"windows": digest}
-        bases = _bases_of(folder, table)
-        return write_states(
-            work, config, encoder, keys=keys, sequences=bases, window_bp=PROFILE.window_bp, sources=sources
-        )
+        windows = listed_windows(_bases_of(folder, table))
+        return write_states(work, config, encoder, windows, window_bp=PROFILE.window_bp, sources={"windows": digest})
 
     asset = "embeddings/cache" if table.parent.name == "windows" else "embeddings/corpus"
     location = f"embeddings/{key}"

@@ -49,22 +49,23 @@ def check_precision(
     read: Callable[[Sequence[int]], NDArray[np.floating]],
     encoder: StateEncoder,
     exact: StateEncoder,
-    sequences: Sequence[str],
+    windows_of: Callable[[Sequence[int]], list[str]],
+    n_rows: int,
     *,
     n_blocks: int,
     progress: Progress = NO_PROGRESS,
 ) -> CheckResult:
     """Compare states of random windows, and the differences that SNVs in their middle make, with those in float32.
 
-    ``read`` returns rows of the cache, shape (n_rows, n_blocks, hidden). ``rounding_share`` is the median norm of the
-    error of an SNV's difference (target pooled around the locus minus source) divided by the median norm of the
-    difference in float32.
+    ``read`` returns rows of the cache, shape (n_rows, n_blocks, hidden), ``windows_of`` their bases.
+    ``rounding_share`` is the median norm of the error of an SNV's difference (target pooled around the locus minus
+    source) divided by the median norm of the difference in float32.
     """
-    rows = choose_rows(len(sequences))
+    rows = choose_rows(n_rows)
     cosines, errors, rounding, effects = (list[NDArray[np.float64]]() for _ in range(4))
     for first in range(0, len(rows), _AT_ONCE):
         some = rows[first : first + _AT_ONCE]
-        windows = [sequences[row] for row in some]
+        windows = windows_of(some)
         edited = [_with_snv(window) for window in windows]
         found, wanted = read(some), exact.encode_windows(windows, n_blocks=n_blocks)
         cosine, error = _compare_blocks(found, wanted)

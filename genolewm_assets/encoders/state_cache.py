@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import EncoderIdentity, StateEncoder
 from genolewm_assets.encoders.state_checks import check_states
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.states import cache_config
+from genolewm_assets.states import WindowSource, cache_config
 from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets.store.files import JsonValue
@@ -75,9 +77,8 @@ def write_states(
     directory: Path,
     config: Mapping[str, JsonValue],
     encoder: StateEncoder,
+    windows: WindowSource,
     *,
-    keys: Sequence[str],
-    sequences: Sequence[str],
     window_bp: int,
     sources: Mapping[str, str],
     progress: Progress = NO_PROGRESS,
@@ -90,8 +91,8 @@ def write_states(
         Folder of the store: new, or with the rows of an interrupted call, which are kept.
     config, encoder
         Configuration from :func:`state_config`, and the encoder with the identity in it.
-    keys, sequences
-        Unique key and bases of every window, in row order.
+    windows
+        The windows, in row order; read once, and some of them again for the checks.
     window_bp
         Size of the longest window, in bases.
     sources
@@ -109,22 +110,25 @@ def write_states(
     Raises
     ------
     ConfigurationError, BusyError, VersionError, InputError, ResourceError
-        As :class:`ArrayStoreWriter`; also the errors of the encoder.
+        As :class:`ArrayStoreWriter`; also the errors of the encoder and of the windows.
+    CorruptResourceError
+        If the rows that are kept have other keys than the windows.
     """
     shape = encoder.identity.row_shape(window_bp)
     spec = ArraySpec(STATES, shape, encoder.identity.dtype.value)
     with ArrayStoreWriter(
         directory, [spec], key_config=config, commit_rows=BATCH_ROWS, batch_rows=BATCH_ROWS
     ) as writer:
-        encoded, seconds = encode_rows(writer, encoder, keys, sequences, progress)
+        encoded, seconds = encode_rows(writer, encoder, windows, progress)
         writer.finalize(compute_fingerprint(config, sources))
     reader = ArrayStoreReader(directory)
     checks = check_states(
         lambda rows: reader.get_rows(list(rows), array=STATES),
         reader.n_rows,
         encoder,
-        sequences,
+        windows,
         n_blocks=shape[0],
+        folder=directory.parent,
         progress=progress,
     )
     size = sum(path.stat().st_size for path in directory.iterdir())
@@ -141,22 +145,36 @@ def write_states(
 
 
 def encode_rows(
-    writer: ArrayStoreWriter,
-    encoder: StateEncoder,
-    keys: Sequence[str],
-    sequences: Sequence[str],
-    progress: Progress = NO_PROGRESS,
+    writer: ArrayStoreWriter, encoder: StateEncoder, windows: WindowSource, progress: Progress = NO_PROGRESS
 ) -> tuple[int, float]:
     """Encode and commit the windows without a row; return their number and the seconds that it took."""
     n_blocks = writer.layout.arrays[0].shape[0]
-    done, started = len(writer.resume_keys()), time.monotonic()
-    parts = [slice(first, first + ENCODED_AT_ONCE) for first in range(done, len(keys), ENCODED_AT_ONCE)]
+    done, started = writer.n_rows, time.monotonic()
 
-    def encode(part: slice) -> NDArray[Any]:
-        return encoder.encode_windows(sequences[part], n_blocks=n_blocks)
+    def encode(part: pa.RecordBatch) -> tuple[list[str], NDArray[Any]]:
+        return part["key"].to_pylist(), encoder.encode_windows(part["sequence"].to_pylist(), n_blocks=n_blocks)
 
-    with closing(map_ahead(encode, parts, threads=_ENCODING_THREADS, ahead=_WAITING)) as results:
-        for part, states in zip(parts, results, strict=True):
-            writer.write_batch({STATES: states}, keys=list(keys[part]))
-            progress.advance(min(part.stop, len(keys)) - done, len(keys) - done, "windows")
-    return len(keys) - done, time.monotonic() - started
+    with closing(map_ahead(encode, _new_parts(writer, windows), threads=_ENCODING_THREADS, ahead=_WAITING)) as results:
+        for keys, states in results:
+            writer.write_batch({STATES: states}, keys=keys)
+            progress.advance(writer.n_rows - done, len(windows.lengths) - done, "windows")
+    return writer.n_rows - done, time.monotonic() - started
+
+
+def _new_parts(writer: ArrayStoreWriter, windows: WindowSource) -> Iterator[pa.RecordBatch]:
+    """Yield the windows behind the stored rows, which must have the keys of the windows before them."""
+    stored, left = writer.stored_keys(), writer.n_rows
+    for batch in windows.read():
+        skipped = min(left, batch.num_rows)
+        left -= skipped
+        for key, kept in zip(batch["key"][:skipped].to_pylist(), islice(stored, skipped), strict=True):
+            if key != kept:
+                raise CorruptResourceError(
+                    str(writer.directory),
+                    "the rows of the interrupted build are of other windows",
+                    expected=repr(key),
+                    got=repr(kept),
+                    remedy="Materialise again, from the first row",
+                )
+        for first in range(skipped, batch.num_rows, ENCODED_AT_ONCE):
+            yield batch.slice(first, ENCODED_AT_ONCE)

@@ -6,8 +6,11 @@ are computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +23,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.states import (
     RADIUS_TOKENS,
     PoolSide,
-    block_count,
+    WindowSource,
     encode_edited_windows,
     locus_blocks,
     pool_blocks,
@@ -82,45 +85,48 @@ def check_states(
     read: ReadRows,
     n_rows: int,
     encoder: StateEncoder,
-    sequences: Sequence[str],
+    windows: WindowSource,
     *,
     n_blocks: int,
+    folder: Path | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> tuple[CheckResult, ...]:
     """Run all checks of a cache; if the row count is wrong, all others fail and no row is read.
 
     One result per name in :data:`STATE_CHECKS` and, unless states are computed in float32, that of
-    :mod:`~genolewm_assets.encoders.precision_check`.
+    :mod:`~genolewm_assets.encoders.precision_check`. Norms, 8 bytes a block, wait in a file without a name in
+    ``folder``.
     """
-    lengths = [block_count(len(sequence) // TOKEN_BP, encoder.identity.block_tokens) for sequence in sequences]
+    n_windows = len(windows.lengths)
     counted = CheckResult(
         "rows_equal_windows",
-        passed=n_rows == len(sequences),
-        figures={"rows": n_rows, "windows": len(sequences)},
-        rows=[{"what": "rows of states", "expected": f"{len(sequences)}, one per window", "got": n_rows}],
+        passed=n_rows == n_windows,
+        figures={"rows": n_rows, "windows": n_windows},
+        rows=[{"what": "rows of states", "expected": f"{n_windows}, one per window", "got": n_rows}],
     )
     rounded = encoder.identity.compute is not Compute.FLOAT32
     if not counted.passed:
         names = (*STATE_CHECKS[1:], *([PRECISION_SUFFICIENT] if rounded else []))
         return (counted, *(CheckResult(name, passed=False, figures=_NOT_RUN) for name in names))
-    finite, plausible = _sweep(read, lengths, progress)
+    lengths = -(-(windows.lengths // TOKEN_BP) // encoder.identity.block_tokens)
+    finite, plausible = _sweep(read, lengths, folder, progress)
     sample, edited = spread(n_rows, REENCODED_ROWS), spread(n_rows, NULL_EDIT_ROWS)
-    null_edit, n_edited = _null_edit(read, encoder, sequences, edited)
+    null_edit, n_edited = _null_edit(read, encoder, windows, edited)
     results = [
         (finite, n_rows),
         (plausible, n_rows),
-        (_reencode(read, encoder, sequences, sample, n_blocks), len(sample)),
+        (_reencode(read, encoder, windows, sample, n_blocks), len(sample)),
         (null_edit, n_edited),
     ]
     if rounded and n_rows:
         exact = encoder.in_float32()
-        precise = check_precision(read, encoder, exact, sequences, n_blocks=n_blocks, progress=progress)
+        precise = check_precision(read, encoder, exact, windows.take, n_rows, n_blocks=n_blocks, progress=progress)
         results.append((precise, len(choose_rows(n_rows))))
     elif rounded:
         results.append((CheckResult(PRECISION_SUFFICIENT, passed=True), 0))
     # The checks of the window table have shown that it has no row.
     nothing = "the window table has no row"
-    return (counted, *(stating_compared(check, n, nothing, declared=not sequences) for check, n in results))
+    return (counted, *(stating_compared(check, n, nothing, declared=not n_windows) for check, n in results))
 
 
 def null_edit_ratio(
@@ -168,46 +174,85 @@ def spread(n_rows: int, wanted: int) -> list[int]:
     return np.unique(np.linspace(0, n_rows - 1, min(wanted, n_rows)).round().astype(int)).tolist() if n_rows else []
 
 
-def _sweep(read: ReadRows, lengths: Sequence[int], progress: Progress) -> tuple[CheckResult, CheckResult]:
-    """Check every block: finite inside the window, NaN after it, and with a norm near the median norm."""
-    wrong, norms, wrong_blocks = RowsAtFault(), [np.zeros(0)], 0
-    for first in range(0, len(lengths), _SWEPT_ROWS):
-        rows = range(first, min(first + _SWEPT_ROWS, len(lengths)))
-        states = read(rows).astype(np.float64)
-        real = np.arange(states.shape[1]) < np.array([lengths[row] for row in rows])[:, None]
-        found = np.argwhere(np.isfinite(states).all(axis=2) != real)
-        wrong_blocks += len(found)
-        for row, block in found[: SHOWN_ROWS - min(len(wrong), SHOWN_ROWS)].tolist():
-            expected = "finite numbers" if real[row, block] else "NaN, past the end of the window"
-            wrong.add(row=first + row, block=block, expected=expected, got=str(states[row, block, :3]))
-        norms.append(np.linalg.norm(states, axis=2)[real])
-        progress.advance(rows.stop, len(lengths), "windows checked")
-    norm_of = np.concatenate(norms)
-    every = norm_of[np.isfinite(norm_of)]
-    low, middle, high = (float(value) for value in np.quantile(every, [0, 0.5, 1])) if every.size else (0.0, 0.0, 0.0)
-    plausible = not every.size or (low > middle / _NORM_FACTOR and high < middle * _NORM_FACTOR)
+def _sweep(
+    read: ReadRows, lengths: NDArray[np.int64], folder: Path | None, progress: Progress
+) -> tuple[CheckResult, CheckResult]:
+    """Check every block: finite inside the window, NaN after it, and with a norm near the median norm.
+
+    ``lengths``: blocks of every window.
+    """
+    wrong, wrong_blocks, blocks, bounds = RowsAtFault(), 0, 0, [np.inf, 0.0]
+    with TemporaryFile(dir=folder) as file:
+        for first, states in _swept(read, len(lengths)):
+            real = np.arange(states.shape[1]) < lengths[first : first + len(states), None]
+            found = np.argwhere(np.isfinite(states).all(axis=2) != real)
+            wrong_blocks += len(found)
+            for row, block in found[: SHOWN_ROWS - min(len(wrong), SHOWN_ROWS)].tolist():
+                expected = "finite numbers" if real[row, block] else "NaN, past the end of the window"
+                wrong.add(row=first + row, block=block, expected=expected, got=str(states[row, block, :3]))
+            norms = _norms(states, real)
+            blocks += norms.size
+            bounds = [min(bounds[0], norms.min(initial=np.inf)), max(bounds[1], norms.max(initial=0.0))]
+            file.write(norms.tobytes())
+            progress.advance(first + len(states), len(lengths), "windows checked")
+        middle = _median(file, blocks)
+    low, high = map(float, bounds) if blocks else (0.0, 0.0)
+    plausible = not blocks or (low > middle / _NORM_FACTOR and high < middle * _NORM_FACTOR)
     figures = {"norm_min": low, "norm_median": middle, "norm_max": high}
-    allowed = f"more than {middle / _NORM_FACTOR:.3g}, less than {middle * _NORM_FACTOR:.3g}"
-    outside = (norm_of <= middle / _NORM_FACTOR) | (norm_of >= middle * _NORM_FACTOR)
-    ends = np.cumsum(lengths)
-    odd = RowsAtFault()
-    for at in np.flatnonzero(outside & np.isfinite(norm_of))[:SHOWN_ROWS].tolist():
-        row = int(np.searchsorted(ends, at, side="right"))
-        odd.add(row=row, block=at - int(ends[row]) + lengths[row], expected_norm=allowed, norm=norm_of[at])
+    odd = RowsAtFault() if plausible else _odd_norms(read, lengths, middle)
     return (
-        CheckResult(
-            "states_finite", not wrong, {"blocks": int(every.size), "blocks_wrong": wrong_blocks}, tuple(wrong)
-        ),
+        CheckResult("states_finite", not wrong, {"blocks": blocks, "blocks_wrong": wrong_blocks}, tuple(wrong)),
         CheckResult("norms_plausible", passed=plausible, figures=figures, rows=tuple(odd)),
     )
 
 
+def _swept(read: ReadRows, n_rows: int) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """Yield the states of all rows, float64, with the number of their first row."""
+    for first in range(0, n_rows, _SWEPT_ROWS):
+        yield first, read(range(first, min(first + _SWEPT_ROWS, n_rows))).astype(np.float64)
+
+
+def _norms(states: NDArray[np.float64], real: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the norms of the blocks inside of windows, without those that are not finite."""
+    norms: NDArray[np.float64] = np.linalg.norm(states, axis=2)[real]
+    return norms[np.isfinite(norms)]
+
+
+def _median(file: BinaryIO, n: int) -> float:
+    """Return the median of n numbers, float64, which are put in another order where they lie in the file."""
+    if not n:
+        return 0.0
+    file.flush()
+    with mmap.mmap(file.fileno(), 0) as mapped:
+        numbers = np.frombuffer(mapped)
+        middle = [(n - 1) // 2, n // 2]
+        numbers.partition(middle)
+        found = float(np.quantile(numbers[middle], 0.5))
+        del numbers
+    return found
+
+
+def _odd_norms(read: ReadRows, lengths: NDArray[np.int64], middle: float) -> RowsAtFault:
+    """Read the states again for the first blocks whose norm is too far from the median."""
+    odd = RowsAtFault()
+    allowed = f"more than {middle / _NORM_FACTOR:.3g}, less than {middle * _NORM_FACTOR:.3g}"
+    for first, states in _swept(read, len(lengths)):
+        norms = np.linalg.norm(states, axis=2)
+        outside = (norms <= middle / _NORM_FACTOR) | (norms >= middle * _NORM_FACTOR)
+        outside &= np.isfinite(norms) & (np.arange(states.shape[1]) < lengths[first : first + len(states), None])
+        for row, block in np.argwhere(outside)[: SHOWN_ROWS - len(odd)].tolist():
+            odd.add(row=first + row, block=block, expected_norm=allowed, norm=norms[row, block])
+        if len(odd) >= SHOWN_ROWS:
+            break
+    return odd
+
+
 def _reencode(
-    read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], rows: Sequence[int], n_blocks: int
+    read: ReadRows, encoder: StateEncoder, windows: WindowSource, rows: Sequence[int], n_blocks: int
 ) -> CheckResult:
     """Encode some rows again, in reverse order, and compare: equal bits on a CPU, close values on an accelerator."""
     backwards = list(reversed(rows))
-    encoded = encoder.encode_windows([sequences[row] for row in backwards], n_blocks=n_blocks) if rows else np.zeros(0)
+    encoded = encoder.encode_windows(windows.take(backwards), n_blocks=n_blocks) if rows else np.zeros(0)
     stored = read(backwards) if rows else np.zeros(0)
     difference = np.abs(encoded.astype(np.float64) - stored.astype(np.float64))
     largest = float(np.nanmax(difference, initial=0.0))
@@ -225,14 +270,14 @@ def _reencode(
 
 
 def _null_edit(
-    read: ReadRows, encoder: StateEncoder, sequences: Sequence[str], rows: Sequence[int]
+    read: ReadRows, encoder: StateEncoder, source: WindowSource, rows: Sequence[int]
 ) -> tuple[CheckResult, int]:
     """Compare a null edit and an SNV in the middle of the longest windows with the cached states; count the windows."""
-    longest = max((len(sequences[row]) for row in rows), default=0)
-    rows = [row for row in rows if len(sequences[row]) == longest]
+    longest = max((int(source.lengths[row]) for row in rows), default=0)
+    rows = [row for row in rows if source.lengths[row] == longest]
     if not rows:
         return CheckResult("null_edit_bounded", passed=True, figures={"windows": 0}), 0
-    windows = [sequences[row] for row in rows]
+    windows = source.take(rows)
     middle = longest // 2
     snvs = [RelEdit(middle, window[middle], "ACGT"["ACGT".index(window[middle]) - 1]) for window in windows]
     ratio = null_edit_ratio(encoder, windows, snvs, cached=read(rows))

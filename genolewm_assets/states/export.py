@@ -17,7 +17,7 @@ from genolewm_assets.errors import InputError, MissingResourceError
 from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.states.pooling import global_mean
-from genolewm_assets.states.window_tables import WindowTable, find_window_tables, window_table_of
+from genolewm_assets.states.window_tables import WindowTable, window_table_of
 from genolewm_assets.store.arrays import ArrayStoreReader, by_rows, check_outside, rows_at_once
 from genolewm_assets.store.artefacts import enclosing_root, read_manifest
 from genolewm_assets.store.files import JsonValue
@@ -78,7 +78,7 @@ def export_states(
             str(directory), "is not in a root, so its window table is unknown", remedy="Name the published cache"
         )
     manifest = read_manifest(reader.directory)
-    table = window_table_of(manifest, find_window_tables(root))
+    table = window_table_of(manifest, root)
     table.check_bytes(ByteCount(progress, table.size_bytes))
     table.check_rows(reader.n_rows)
     encoder = cast("Mapping[str, JsonValue]", manifest.recipe["encoder"])

@@ -1,83 +1,110 @@
-"""Index from window hashes to cached rows, ``<root>/embeddings.sqlite``, over all published caches of a root.
+"""Index from window hashes to cached rows: the look-ups of all published caches of a root.
 
-It is rebuilt as a whole whenever a cache is published; no manifest covers it. One hash can have several rows.
+Each cache has its own look-up (``row_lookup``), which publishing others does not change. One hash can have many rows.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.states.window_tables import WindowTable, find_window_tables, window_table_of
-from genolewm_assets.store.arrays import HashSource, IndexedStore, RowIndex, publish_row_index
+from genolewm_assets.states.row_lookup import REMEDY, RowLookup, lookup_path, write_lookup
+from genolewm_assets.states.window_tables import window_table_of
 from genolewm_assets.store.artefacts import Finding, FindingKind, Manifest, Root, links, read_manifest
 from genolewm_assets.store.files import (
     JsonValue,
     is_published_link,
+    link_of_generation,
     normal_json,
     reading,
     resolve_generation,
     split_generation_name,
 )
 
-#: Path of the index and of the folder whose caches it covers, relative to the root.
-CACHE_INDEX, CACHES = "embeddings.sqlite", "embeddings"
+#: Folder, relative to the root, whose caches are searched.
+CACHES = "embeddings"
 
-_REMEDY = "Make it again: genolewm cache index"
-# Most differences that a message lists.
+# Most faults that a message lists.
 _MAX_LISTED = 3
+
+
+class RowAddress(NamedTuple):
+    """Address of a row: location of the cache, 0-based row number."""
+
+    store: str
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedCache:
+    """A published cache: root-relative path of its link, and what its manifest says."""
+
+    location: str
+    label: str
+    manifest_sha256: str
+    n_rows: int
 
 
 @dataclass(frozen=True, slots=True)
 class CacheIndexReport:
-    """Content of an index."""
+    """Caches that are searched, those that cannot be with the reason, rows of the former, look-ups made by the call."""
 
     path: str
-    caches: tuple[IndexedStore, ...]
+    caches: tuple[IndexedCache, ...]
     omitted: dict[str, str]
-    hashes: int
     rows: int
-    rebuilt: bool
+    made: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, JsonValue]:
         """Return the report as JSON values."""
         return normal_json(asdict(self), self.path)
 
 
-@dataclass(slots=True)
-class _Caches:
-    """Published caches of a root by location: with window table if covered, with a reason if omitted."""
+@dataclass(frozen=True, slots=True)
+class CacheIndex:
+    """The open look-ups of a root's caches.
 
-    covered: dict[str, tuple[IndexedStore, WindowTable]] = field(default_factory=dict)
+    Attributes
+    ----------
+    lookups
+        Look-up by cache, sorted by location.
+    omitted
+        Caches that can have no look-up: reason by location.
+    """
+
+    path: Path
+    lookups: dict[IndexedCache, RowLookup] = field(default_factory=dict)
     omitted: dict[str, str] = field(default_factory=dict)
 
-    def differences(self, index: RowIndex) -> Iterator[str]:
-        """Yield one line per difference between an index and these caches."""
-        known, omitted = {store.location: store for store in index.stores}, index.omitted
-        for location, (store, _) in self.covered.items():
-            if location not in known:
-                yield f"{location} ({store.label}) is not covered: {omitted.get(location, 'published since')}"
-            elif known[location] != store:
-                yield f"{location} ({store.label}) was replaced"
-        yield from (f"{location} is covered but no longer exists" for location in known if location not in self.covered)
-        for location, reason in self.omitted.items():
-            if location not in known and location not in omitted:
-                yield f"{location} is neither covered nor listed as omitted: {reason}"
+    def find(self, wanted: bytes) -> list[RowAddress]:
+        """Return the addresses of the rows that have a hash, sorted by store and row; empty if there are none.
 
-    def check_tables(self, progress: Progress) -> None:
-        """Hash every window table; omit the caches whose table is damaged or has another number of rows."""
-        count = ByteCount(progress, sum(table.size_bytes for _, table in self.covered.values()))
-        for location, (store, table) in list(self.covered.items()):
-            try:
-                table.check_bytes(count)
-                table.check_rows(store.n_rows)
-            except CorruptResourceError as err:
-                del self.covered[location]
-                self.omitted[location] = str(err)
+        Parameters
+        ----------
+        wanted
+            Hash of 32 bytes, or its first 16 to 31 bytes; with a prefix, the result is sorted by hash first.
+
+        Raises
+        ------
+        InputError, CorruptResourceError
+            If the length is wrong, or a record near the hash was altered.
+        """
+        found = [
+            (digest, RowAddress(cache.location, row))
+            for cache, lookup in self.lookups.items()
+            for digest, row in lookup.find(wanted)
+        ]
+        return [address for _, address in sorted(found)]
+
+    def report(self, made: Sequence[str] = ()) -> CacheIndexReport:
+        """Return what is searched and what is not."""
+        rows = sum(cache.n_rows for cache in self.lookups)
+        return CacheIndexReport(str(self.path), tuple(self.lookups), self.omitted, rows, tuple(made))
 
 
 def parse_window_hash(text: str) -> bytes:
@@ -93,128 +120,147 @@ def parse_window_hash(text: str) -> bytes:
     return bytes.fromhex(text)
 
 
-def refresh_cache_index(
-    root: Root, *, force: bool = False, wait_s: float | None = None, progress: Progress = NO_PROGRESS
-) -> CacheIndexReport:
-    """Rebuild the index if it differs from the caches that are published.
+def index_cache(root: Root, generation: Path, *, progress: Progress = NO_PROGRESS) -> bool:
+    """Make the look-up of one published cache if it is missing or damaged; return whether it was made.
 
-    Parameters
-    ----------
-    force
-        Rebuild in any case.
-    wait_s
-        Seconds to wait while another process rebuilds the index; None: the root's setting.
+    Nothing is read of other caches.
+
+    Raises
+    ------
+    CorruptResourceError, MissingResourceError
+        If the cache's manifest or its window table is damaged or missing.
+    ResourceError
+        If the file system refuses; what was there stays.
+    """
+    cache, manifest = _read_cache(root, generation)
+    with root.storage_errors(cache.location):
+        try:
+            _open_lookup(cache, manifest, generation).verify()
+        except ResourceError:
+            table = window_table_of(manifest, root.path)
+            table.check_bytes(ByteCount(progress, table.size_bytes))
+            table.check_rows(cache.n_rows)
+            write_lookup(lookup_path(generation), table, cache.n_rows)
+            return True
+    return False
+
+
+def refresh_cache_index(root: Root, *, progress: Progress = NO_PROGRESS) -> CacheIndexReport:
+    """Run :func:`index_cache` for every published cache; those that can have no look-up are listed as omitted.
 
     Raises
     ------
     MissingResourceError
         If the folder is not a root.
-    BusyError
-        If another process still holds the lock of the index after that time.
     ResourceError
-        If the file system refuses; the former index stays.
+        If the file system refuses.
     """
     root.check_is_root()
-    with root.storage_errors(CACHE_INDEX), root.lock(CACHE_INDEX, wait_s=wait_s) as lease:
-        root.sweep(CACHE_INDEX, lease)
-        # Caches are listed under the lock: a process that publishes one later waits for the lock and rebuilds again.
-        caches = _find_caches(root)
-        with RowIndex(root.path_of(CACHE_INDEX)) as index:
-            rebuilt = force or not _is_current(caches, index)
-        if rebuilt:
-            caches.check_tables(progress)
-            sources = [HashSource(store, table.read_hashes) for store, table in caches.covered.values()]
-            publish_row_index(root, CACHE_INDEX, lease, sources, caches.omitted)
-        with RowIndex(root.path_of(CACHE_INDEX)) as index:
-            return _report(index, rebuilt=rebuilt)
+    index, made = CacheIndex(root.path / CACHES), []
+    for location, link in _links(root):
+        try:
+            generation = resolve_generation(link)
+            if index_cache(root, generation, progress=progress):
+                made.append(location)
+            cache, manifest = _read_cache(root, generation)
+            index.lookups[cache] = _open_lookup(cache, manifest, generation)
+        except (CorruptResourceError, MissingResourceError) as err:
+            index.omitted[location] = str(err)
+    return index.report(made)
 
 
-def open_cache_index(root: Root) -> RowIndex:
-    """Open the index of a root after comparing it with the caches that are published.
+def open_cache_index(root: Root) -> CacheIndex:
+    """Open the look-ups of all published caches.
 
     Raises
     ------
     MissingResourceError
-        If there is no index.
+        If the folder is not a root.
     CorruptResourceError
-        If the index is damaged or out of date; the message names the caches.
+        If a look-up is missing or damaged and can be made, because the answer "not there" would be wrong.
     """
-    root.check_is_root()
-    index = RowIndex(root.path_of(CACHE_INDEX))
-    differences = _find_caches(root).differences(index)
-    if first := list(islice(differences, _MAX_LISTED)):
-        index.close()
-        more = sum(1 for _ in differences)
-        problem = f"is out of date: {'; '.join(first)}{f'; and {more} more' if more else ''}"
-        raise CorruptResourceError(str(index.path), problem, remedy=_REMEDY)
+    index, faults = _open_lookups(root)
+    _raise_first(index, faults)
     return index
 
 
 def check_cache_index(root: Root) -> CacheIndexReport:
-    """Run the comparison of :func:`open_cache_index` and read the whole index; raises the same errors."""
-    with open_cache_index(root) as index:
-        for problem in index.verify():
-            raise CorruptResourceError(str(index.path), problem, remedy=_REMEDY)
-        return _report(index, rebuilt=False)
+    """Open all look-ups and compare every record with its checksum; errors are those of :func:`open_cache_index`."""
+    index, faults = _open_lookups(root, verify=True)
+    _raise_first(index, faults)
+    return index.report()
 
 
 def find_index_faults(root: Root) -> list[Finding]:
-    """Return the faults of a root's index, in addition to the findings of :func:`verify_root`.
-
-    A root without index and without caches has no faults.
+    """Return the missing and damaged look-ups of a root, in addition to the findings of :func:`verify_root`.
 
     Raises
     ------
     ResourceError
         If the folder is not a root, or a folder in it cannot be read.
     """
+    return [
+        Finding(
+            FindingKind.MISSING if isinstance(err, MissingResourceError) else FindingKind.CORRUPT,
+            cache.location,
+            None,
+            err.problem,
+            err.expected,
+            err.got,
+            REMEDY,
+        )
+        for cache, err in _open_lookups(root, verify=True)[1]
+    ]
+
+
+_Faults = list[tuple[IndexedCache, ResourceError]]
+
+
+def _open_lookups(root: Root, *, verify: bool = False) -> tuple[CacheIndex, _Faults]:
+    """Open all look-ups, and list those at fault whose window table is there to make them again."""
     root.check_is_root()
-    try:
-        check_cache_index(root)
-    except (MissingResourceError, CorruptResourceError) as err:
-        missing = isinstance(err, MissingResourceError)
-        if missing and not (found := _find_caches(root)).covered and not found.omitted:
-            return []
-        kind = FindingKind.MISSING if missing else FindingKind.CORRUPT
-        return [Finding(kind, CACHE_INDEX, None, err.problem, err.expected, err.got)]
-    return []
+    index, faults = CacheIndex(root.path / CACHES), []
+    for location, link in _links(root):
+        try:
+            generation = resolve_generation(link)
+            cache, manifest = _read_cache(root, generation)
+            try:
+                lookup = _open_lookup(cache, manifest, generation)
+                if verify:
+                    lookup.verify()
+                index.lookups[cache] = lookup
+            except ResourceError as err:
+                window_table_of(manifest, root.path)
+                faults.append((cache, err))
+        except ResourceError as err:
+            index.omitted[location] = str(err)
+    return index, faults
 
 
-def _report(index: RowIndex, *, rebuilt: bool) -> CacheIndexReport:
-    summary = index.summary
-    return CacheIndexReport(
-        str(index.path), tuple(index.stores), index.omitted, summary["hashes"], summary["rows"], rebuilt
-    )
+def _raise_first(index: CacheIndex, faults: _Faults) -> None:
+    if faults:
+        listed = "; ".join(f"{cache.location} ({cache.label}): {err.problem}" for cache, err in faults[:_MAX_LISTED])
+        more = f"; and {len(faults) - _MAX_LISTED} more" if len(faults) > _MAX_LISTED else ""
+        problem = f"some caches cannot be searched: {listed}{more}"
+        raise CorruptResourceError(str(index.path), problem, remedy=REMEDY)
 
 
-def _is_current(caches: _Caches, index: RowIndex) -> bool:
-    try:
-        return not any(caches.differences(index))
-    except ResourceError:
-        return False
-
-
-def _find_caches(root: Root) -> _Caches:
-    """Find all published caches; a cache that cannot be covered is listed as omitted, with the reason."""
-    caches, tables = _Caches(), find_window_tables(root.path)
+def _links(root: Root) -> list[tuple[str, Path]]:
+    """Return location and link of every published cache, sorted."""
     with reading(root.path):
         found = [link for link in links(root.path / CACHES) if is_published_link(link)]
-    for link in found:
-        location = str(link.relative_to(root.path))
-        try:
-            directory = resolve_generation(link)
-            manifest = read_manifest(directory)
-            table = window_table_of(manifest, tables)
-            caches.covered[location] = _indexed_store(location, directory.name, manifest), table
-        except ResourceError as err:
-            caches.omitted[location] = str(err)
-    return caches
+    return [(str(link.relative_to(root.path)), link) for link in found]
 
 
-def _indexed_store(location: str, generation: str, manifest: Manifest) -> IndexedStore:
-    parts = split_generation_name(generation)
+def _read_cache(root: Root, generation: Path) -> tuple[IndexedCache, Manifest]:
+    location = str(link_of_generation(generation).relative_to(root.path))
+    manifest, parts = read_manifest(generation), split_generation_name(generation.name)
     if parts is None or parts[1] != manifest.sha256[:12]:
         raise CorruptResourceError(location, "its manifest was altered", remedy=f"Rebuild {manifest.where}")
     if "windows" not in manifest.counts:
         raise CorruptResourceError(location, "its manifest has no count of windows", remedy=f"Rebuild {manifest.where}")
-    return IndexedStore(location, manifest.where, manifest.sha256, manifest.counts["windows"])
+    return IndexedCache(location, manifest.where, manifest.sha256, manifest.counts["windows"]), manifest
+
+
+def _open_lookup(cache: IndexedCache, manifest: Manifest, generation: Path) -> RowLookup:
+    return RowLookup(lookup_path(generation), str(manifest.recipe.get("windows_sha256")), cache.n_rows)

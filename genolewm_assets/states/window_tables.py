@@ -69,34 +69,29 @@ class WindowTable:
             yield values[first : first + len(hashes) * size].reshape(-1, size)
 
 
-def find_window_tables(root: Path) -> dict[str, WindowTable]:
-    """Return all window tables of a root by SHA-256, including those of superseded generations that still exist."""
-    found: dict[str, WindowTable] = {}
-    with reading(root):
-        for asset, folder in WINDOW_ASSETS.items():
-            for generation in generations(root / folder):
-                # A table with a damaged manifest is left out; `verify` reports the manifest.
-                with suppress(ResourceError):
-                    manifest = read_manifest(generation)
-                    for entry in manifest.files if manifest.asset == asset else ():
-                        if entry.path == _TABLE:
-                            artefact = ArtefactId(asset, manifest.partition)
-                            table = WindowTable(artefact, generation / _TABLE, entry.sha256, entry.size_bytes)
-                            found.setdefault(entry.sha256, table)
-    return found
+def window_table_of(cache: Manifest, root: Path) -> WindowTable:
+    """Return the window table that a cache's rows belong to, from any generation that still exists.
 
-
-def window_table_of(cache: Manifest, tables: Mapping[str, WindowTable]) -> WindowTable:
-    """Return the window table that a cache's rows belong to."""
+    The manifest that the cache names as its input is read first, so that the cost does not grow with other partitions.
+    """
     sha256 = cache.recipe.get("windows_sha256")
     if not isinstance(sha256, str):
         raise CorruptResourceError(cache.where, "names no window table", remedy="Rebuild it")
-    if sha256 not in tables:
-        raise MissingResourceError(
-            cache.where,
-            "its window table is not in the root",
-            expected=f"a {_TABLE} with sha256 {sha256[:12]}...",
-            got="none",
-            remedy="Rebuild it, or restore the table",
-        )
-    return tables[sha256]
+    named = {ref.manifest_sha256[:12] for ref in cache.inputs}
+    with reading(root):
+        tables = [(asset, path) for asset, folder in WINDOW_ASSETS.items() for path in generations(root / folder)]
+        for asset, generation in sorted(tables, key=lambda table: table[1].name[-12:] not in named):
+            # A table with a damaged manifest is left out; `verify` reports the manifest.
+            with suppress(ResourceError):
+                manifest = read_manifest(generation)
+                for entry in manifest.files if manifest.asset == asset else ():
+                    if (entry.path, entry.sha256) == (_TABLE, sha256):
+                        artefact = ArtefactId(asset, manifest.partition)
+                        return WindowTable(artefact, generation / _TABLE, sha256, entry.size_bytes)
+    raise MissingResourceError(
+        cache.where,
+        "its window table is not in the root",
+        expected=f"a {_TABLE} with sha256 {sha256[:12]}...",
+        got="none",
+        remedy="Rebuild it, or restore the table",
+    )

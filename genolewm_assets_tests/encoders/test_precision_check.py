@@ -19,6 +19,7 @@ from genolewm_assets.encoders.state_checks import NULL_EDIT_BOUND, STATE_CHECKS,
 from genolewm_assets.errors import ReferenceMismatchError
 from genolewm_assets.genome import RelEdit
 from genolewm_assets_tests.encoders.conftest import random_snvs, random_windows
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 WINDOWS = [*random_windows(5, 1_536), *random_windows(2, 900)]
 N_BLOCKS = 4
@@ -26,7 +27,9 @@ N_BLOCKS = 4
 
 def checked(low: Any, sequences: Sequence[str] = WINDOWS) -> Any:
     states = low.encode_windows(sequences, n_blocks=N_BLOCKS)
-    return check_states(lambda rows: states[list(rows)], len(sequences), low, sequences, n_blocks=N_BLOCKS)
+    return check_states(
+        lambda rows: states[list(rows)], len(sequences), low, listed_windows(sequences), n_blocks=N_BLOCKS
+    )
 
 
 @pytest.mark.parametrize("folder", ["tiny_folder", "hybrid_folder"])
@@ -95,9 +98,9 @@ def test_states_of_another_direction_are_found(encoder: encoders.CausalLMStateEn
 
 
 def test_a_cache_without_rows_compared_nothing(encoder: encoders.CausalLMStateEncoder) -> None:
-    results = check_states(lambda rows: np.zeros((0, 1, 64)), 0, Rounding(encoder), [], n_blocks=1)
+    results = check_states(lambda rows: np.zeros((0, 1, 64)), 0, Rounding(encoder), listed_windows([]), n_blocks=1)
     assert results[-1].figures == {"compared": 0, "not_compared": "the window table has no row"}
-    missing = check_states(lambda rows: np.zeros((0, 1, 64)), 0, Rounding(encoder), WINDOWS, n_blocks=1)
+    missing = check_states(lambda rows: np.zeros((0, 1, 64)), 0, Rounding(encoder), listed_windows(WINDOWS), n_blocks=1)
     assert [check.name for check in missing] == [*STATE_CHECKS, PRECISION_SUFFICIENT]
     assert not any(check.passed for check in missing)
 
@@ -168,7 +171,9 @@ def test_an_edit_of_another_window_is_refused() -> None:
 
 
 def test_a_cache_without_rows_compared_nothing_and_says_so() -> None:
-    results = check_states(lambda rows: np.zeros((len(rows), 1, 1)), 0, CountingEncoder(), [], n_blocks=1)
+    results = check_states(
+        lambda rows: np.zeros((len(rows), 1, 1)), 0, CountingEncoder(), listed_windows([]), n_blocks=1
+    )
     assert tuple(result.name for result in results) == STATE_CHECKS
     assert all(result.passed for result in results)
     for result in results[1:]:

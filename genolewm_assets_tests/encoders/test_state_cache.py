@@ -10,19 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
 from genolewm_assets import encoders
-from genolewm_assets.encoders import state_cache
+from genolewm_assets.encoders import state_cache, state_checks
 from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.encoders.state_cache import BATCH_ROWS, STATES, state_config, write_states
 from genolewm_assets.encoders.state_checks import STATE_CHECKS, check_states
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.states import WindowSource
 from genolewm_assets.store import ArrayStoreReader
 from genolewm_assets.store.arrays import ArrayStoreWriter
 from genolewm_assets.store.artefacts import BuildReport
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 
 SIZE_BP = 1_536
 N_BLOCKS = 4
@@ -34,8 +38,7 @@ def write(folder: Path, encoder: StateEncoder, sequences: list[str], **options: 
         folder,
         config,
         encoder,
-        keys=[f"chr17:{row}" for row in range(len(sequences))],
-        sequences=sequences,
+        listed_windows(sequences),
         window_bp=SIZE_BP,
         sources={"windows/index[chr17]": "1" * 64},
         **options,
@@ -88,6 +91,20 @@ def test_an_interrupted_cache_goes_on_and_ends_the_same(encoder: encoders.Causal
     fill(tmp_path / "stopped", encoder, sequences)
     fill(tmp_path / "straight", encoder, sequences)
     assert contents(tmp_path / "stopped") == contents(tmp_path / "straight")
+
+
+def test_rows_of_other_windows_are_not_continued(encoder: encoders.CausalLMStateEncoder, tmp_path: Path) -> None:
+    sequences = random_windows(150, 192)
+    with pytest.raises(StoppedError):
+        write(tmp_path / "stopped", StopsAfter(encoder, 1), sequences)
+    others = listed_windows(sequences, "chr17")
+    (batch,) = others.read()
+    keys = ["chr17:0", "chr18:1", *batch["key"].to_pylist()[2:]]
+    renamed = pa.RecordBatch.from_pydict({"key": keys, "sequence": batch["sequence"]})
+    config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=SIZE_BP)
+    stranger = WindowSource(others.lengths, lambda: iter([renamed]), others.take)
+    with pytest.raises(CorruptResourceError, match="of other windows: expected 'chr18:1', got 'chr17:1'"):
+        write_states(tmp_path / "stopped", config, encoder, stranger, window_bp=SIZE_BP, sources={})
 
 
 class Recorded:
@@ -212,12 +229,32 @@ def test_a_planted_fault_is_found(fault: Fault, check: str, encoder: encoders.Ca
     sequences = random_windows(4, SIZE_BP)
     states = encoder.encode_windows(sequences, n_blocks=N_BLOCKS)
     fault(states)
-    results = check_states(lambda rows: states[list(rows)], 4, encoder, sequences, n_blocks=N_BLOCKS)
+    results = check_states(lambda rows: states[list(rows)], 4, encoder, listed_windows(sequences), n_blocks=N_BLOCKS)
     assert check in {result.name for result in results if not result.passed}
+
+
+@pytest.mark.parametrize("n_windows", [1, 4, 7])
+@pytest.mark.parametrize("swept", [3, 256])
+def test_norms_are_those_that_numpy_finds(
+    n_windows: int, swept: int, encoder: encoders.CausalLMStateEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_checks, "_SWEPT_ROWS", swept)
+    sizes = [SIZE_BP - 384 * (row % 3) for row in range(n_windows)]
+    sequences = [random_windows(1, size, seed=row)[0] for row, size in enumerate(sizes)]
+    states = encoder.encode_windows(sequences, n_blocks=N_BLOCKS)
+    states[-1, 1] *= 1e4
+    real = np.arange(N_BLOCKS) < np.array(sizes)[:, None] // 384
+    norms = np.linalg.norm(states.astype(np.float64), axis=2)[real]
+    found = check_states(lambda rows: states[list(rows)], n_windows, encoder, listed_windows(sequences), n_blocks=4)
+    (plausible,) = [check for check in found if check.name == "norms_plausible"]
+    wanted = {"norm_min": norms.min(), "norm_median": np.median(norms), "norm_max": norms.max()}
+    assert {name: plausible.figures[name] for name in wanted} == wanted
+    assert not plausible.passed
+    assert [(row["row"], row["block"]) for row in plausible.rows] == [(n_windows - 1, 1)]
 
 
 def test_a_missing_row_fails_every_check(encoder: encoders.CausalLMStateEncoder) -> None:
     sequences = random_windows(3, SIZE_BP)
     states = encoder.encode_windows(sequences[:2], n_blocks=N_BLOCKS)
-    results = check_states(lambda rows: states[list(rows)], 2, encoder, sequences, n_blocks=N_BLOCKS)
+    results = check_states(lambda rows: states[list(rows)], 2, encoder, listed_windows(sequences), n_blocks=N_BLOCKS)
     assert not any(result.passed for result in results)

@@ -131,7 +131,6 @@ _OTHER = {
     "models": "files of the built-in model: written again from the code if one differs",
     "packages/reports": "reports of moves, made again if they differ from their digest",
     "dagster": "the history of runs, which `run_databases` examines",
-    "embeddings.sqlite": "the index of windows, which `find_index_faults` compares",
 }
 
 

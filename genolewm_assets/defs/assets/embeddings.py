@@ -23,7 +23,7 @@ from genolewm_assets.defs.runtime import (
     configured_device,
     on_every_partition,
     on_same_key,
-    reference_reader,
+    reference_opener,
 )
 from genolewm_assets.encoders import (
     NOTHING_ROUNDED,
@@ -36,7 +36,7 @@ from genolewm_assets.encoders import (
 )
 from genolewm_assets.errors import GenoLeWMError, counted
 from genolewm_assets.progress import Progress
-from genolewm_assets.states import refresh_cache_index
+from genolewm_assets.states import WindowSource, index_cache, windows_of_contig, windows_of_corpus
 from genolewm_assets.store.arrays import ArrayStoreReader, compute_key
 from genolewm_assets.store.artefacts import (
     BuildPlan,
@@ -47,13 +47,6 @@ from genolewm_assets.store.artefacts import (
     stating_compared,
 )
 from genolewm_assets.store.files import JsonValue, resolve_generation
-from genolewm_assets.store.tables import read_table
-
-# Seconds to wait while another partition refreshes the index.
-_INDEX_WAIT_S = 600.0
-
-#: Returns the keys and the sequences of a window table, in row order.
-ReadWindows = Callable[[], tuple[list[str], list[str]]]
 
 
 def plan_cache(workspace: Workspace, contig_name: str, progress: Progress) -> Plan:
@@ -61,11 +54,9 @@ def plan_cache(workspace: Workspace, contig_name: str, progress: Progress) -> Pl
     contig = workspace.contigs[contig_name]
     genome, windows = reference_genome.open(workspace), windows_index.open(workspace, contig.name)
 
-    def read() -> tuple[list[str], list[str]]:
-        bases = reference_reader(genome, workspace.contigs)(contig)
-        table = read_table(windows.file("windows.parquet"), columns=["start", "end"])
-        spans = list(zip(table["start"].to_pylist(), table["end"].to_pylist(), strict=True))
-        return [f"{contig.name}:{start}" for start, _ in spans], [bases[a:b].decode("ascii") for a, b in spans]
+    def read() -> WindowSource:
+        bases = reference_opener(genome, workspace.contigs)(contig)
+        return windows_of_contig(windows.file("windows.parquet"), contig.name, bases)
 
     return _plan(workspace, (windows, genome), read, progress)
 
@@ -73,30 +64,23 @@ def plan_cache(workspace: Workspace, contig_name: str, progress: Progress) -> Pl
 def plan_corpus(workspace: Workspace, source: str, progress: Progress) -> Plan:
     """Plan the states of one corpus source's windows."""
     windows = corpus_windows.open(workspace, source)
-
-    def read() -> tuple[list[str], list[str]]:
-        columns = ["record_id", "window_index", "sequence"]
-        table = read_table(windows.file("windows.parquet"), columns=columns).to_pydict()
-        pairs = zip(table["record_id"], table["window_index"], strict=True)
-        return [f"{record}:{index}" for record, index in pairs], table["sequence"]
-
-    return _plan(workspace, (windows,), read, progress)
+    return _plan(workspace, (windows,), lambda: windows_of_corpus(windows.file("windows.parquet")), progress)
 
 
-def _plan(workspace: Workspace, inputs: tuple[Published, ...], read: ReadWindows, progress: Progress) -> Plan:
+def _plan(
+    workspace: Workspace, inputs: tuple[Published, ...], read: Callable[[], WindowSource], progress: Progress
+) -> Plan:
     window_bp = workspace.catalog.window_profile.window_bp
     config = workspace.cache_config(inputs[0].manifest)
     (table,) = (entry for entry in inputs[0].manifest.files if entry.path == "windows.parquet")
     size_bytes = (table.rows or 0) * workspace.encoder_identity.row_bytes(window_bp)
 
     def write(work: Path) -> BuildReport:
-        keys, sequences = read()
         return write_states(
             work,
             config,
             workspace.load_encoder(configured_device(), **configured_batch()),
-            keys=keys,
-            sequences=sequences,
+            read(),
             window_bp=window_bp,
             sources={str(published.artefact): published.manifest.sha256 for published in inputs},
             progress=progress,
@@ -144,18 +128,17 @@ def state_precision(_: Workspace, published: Published) -> tuple[CheckResult, ..
     return (stating_compared(nothing, 0, NOTHING_ROUNDED, declared=True),)
 
 
-def refresh_index(workspace: Workspace, plan: BuildPlan, published: Published) -> dict[str, dg.MetadataValue]:
-    """Refresh the index of window hashes; a failure is logged and returned as metadata, and does not fail the run."""
+def index_windows(workspace: Workspace, plan: BuildPlan, published: Published) -> dict[str, dg.MetadataValue]:
+    """Make the look-up of window hashes; a failure is logged and returned as metadata, and does not fail the run."""
     try:
-        report = refresh_cache_index(workspace.root, wait_s=_INDEX_WAIT_S)
+        index_cache(workspace.root, published.directory)
     except GenoLeWMError as err:
-        message = f"{plan.artefact} is published as {published.directory.name}, but the index is out of date: {err}"
+        message = (
+            f"{plan.artefact} is published as {published.directory.name}, but its windows cannot be searched: {err}"
+        )
         dg.get_dagster_logger().error(f"{message} Run: genolewm cache index --root {workspace.root.path}")
         return {"window_hashes": dg.MetadataValue.text(message)}
-    omitted = "".join(f"; not covered: {location}" for location in report.omitted)
-    numbers = len(report.caches), report.hashes, report.rows
-    message = ", ".join(map(counted, numbers, ("cache", "hash", "row"), ("", "hashes", ""))) + omitted
-    return {"window_hashes": dg.MetadataValue.text(message)}
+    return {"window_hashes": dg.MetadataValue.text(counted(published.manifest.counts["windows"], "row"))}
 
 
 def _keyed_by(windows: GatedAsset) -> Callable[[Workspace, str], str]:
@@ -183,7 +166,7 @@ _STATES: Mapping[str, Any] = {
             "1st, 50th and 99th percentile of the Euclidean norm of a block's state, over at most 256 windows"
         ),
         "blocks_a_window": "blocks of 384 bases (64 6-mers) in a window",
-        "window_hashes": "index from the hash of a window to its row in the caches of the root",
+        "window_hashes": "rows that `genolewm cache find` finds by the hash of their window",
         "device, compute, dtype, torch, transformers": (
             "what the run that built the states computed them on, in which precision, stored as what, with which "
             "libraries"
@@ -200,7 +183,7 @@ _STATES: Mapping[str, Any] = {
     },
     "describe": describe_states,
     "pictured": True,
-    "after": refresh_index,
+    "after": index_windows,
     "h100": True,
     "shelf": "embeddings",
     "array_store": True,

@@ -1,4 +1,4 @@
-"""Array stores: numeric arrays on disk with an index, side-cars and checksums, and their caches, exports and row index.
+"""Array stores: numeric arrays on disk with an index, side-cars and checksums, and their caches and exports.
 
 Not here: publication (``store.artefacts``), tables (``store.tables``), locks (``store.locks``), what the rows mean.
 """

@@ -10,16 +10,13 @@ from .keys import validate_fingerprint as validate_fingerprint
 from .keys import validate_sources as validate_sources
 from .layout import ArraySpec as ArraySpec
 from .layout import IndexEntry as IndexEntry
+from .layout import crc32c as crc32c
 from .layout import is_complete as is_complete
 from .memory import MemoryLimitError as MemoryLimitError
 from .reader import ArrayStoreReader as ArrayStoreReader
 from .report import find_caches as find_caches
 from .report import inspect_cache as inspect_cache
 from .report import verify_array_store as verify_array_store
-from .row_index import HashSource as HashSource
-from .row_index import IndexedStore as IndexedStore
-from .row_index import RowIndex as RowIndex
-from .row_index import publish_row_index as publish_row_index
 from .stamps import RowStamp as RowStamp
 from .stamps import read_stamped as read_stamped
 from .writer import ArrayStoreWriter as ArrayStoreWriter

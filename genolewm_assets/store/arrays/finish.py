@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -25,7 +25,7 @@ from genolewm_assets.store.arrays.layout import (
     crc32c_file,
     sidecar_file,
 )
-from genolewm_assets.store.arrays.log import Entry, read_entries
+from genolewm_assets.store.arrays.log import Columns, read_commits
 from genolewm_assets.store.arrays.rows import read_sidecar_log
 from genolewm_assets.store.files import JsonValue, canonical_json, open_plain, sync_tree, write_atomic
 
@@ -43,7 +43,7 @@ def finish_store(
     where = str(directory)
     for spec in layout.arrays:
         _check_equal(directory / spec.file_name, "bytes", n_rows * spec.row_bytes, _size_bytes(directory, spec))
-    written = _write_index(directory / INDEX, layout, read_entries(directory))
+    written = _write_index(directory / INDEX, layout.index_schema, read_commits(directory))
     _check_equal(directory / COMMIT_LOG, "rows", n_rows, written)
     _write_sidecars(directory, layout)
     write_atomic(directory / SHAPES, canonical_json({**layout.as_json(), "n_rows": n_rows}, where))
@@ -71,17 +71,37 @@ def _check_equal(path: Path, what: str, expected: int, got: int) -> None:
         )
 
 
-def _write_index(path: Path, layout: ArrayLayout, entries: Iterator[Entry]) -> int:
+def _write_index(path: Path, schema: pa.Schema, commits: Iterable[Columns]) -> int:
     """Write ``index.parquet`` in row groups of 65,536 rows, independent of the commits; return the number of rows."""
-    schema, first = layout.index_schema, 0
+    rows = 0
     # Remove the file of a killed writer, or a link, which would redirect the writing to another file.
     path.unlink(missing_ok=True)
     with pq.ParquetWriter(path, schema, compression="zstd", compression_level=3) as writer:
-        while group := list(islice(entries, _ROW_GROUP_ROWS)):
-            rows = ((row, *entry) for row, entry in enumerate(group, start=first))
-            writer.write_batch(_record_batch(schema, rows))
-            first += len(group)
-    return first
+        for group in _row_groups(schema, commits):
+            # Page borders depend on the chunks of a column; with one chunk, they depend on the rows alone.
+            writer.write_table(group.combine_chunks(), _ROW_GROUP_ROWS)
+            rows += group.num_rows
+    return rows
+
+
+def _row_groups(schema: pa.Schema, commits: Iterable[Columns]) -> Iterator[pa.Table]:
+    """Yield the rows of all commits in tables of 65,536 rows; the last one has fewer."""
+    parts: list[pa.RecordBatch] = []
+    first, n_waiting = 0, 0
+    for columns in commits:
+        n_rows = len(columns[0])
+        numbered = (np.arange(first, first + n_rows), *columns)
+        arrays = [pa.array(values, field.type) for values, field in zip(numbered, schema, strict=True)]
+        parts.append(pa.RecordBatch.from_arrays(arrays, schema=schema))
+        first, n_waiting = first + n_rows, n_waiting + n_rows
+        if n_waiting >= _ROW_GROUP_ROWS:
+            waiting = pa.Table.from_batches(parts)
+            while len(waiting) >= _ROW_GROUP_ROWS:
+                yield waiting.slice(0, _ROW_GROUP_ROWS)
+                waiting = waiting.slice(_ROW_GROUP_ROWS)
+            parts, n_waiting = waiting.to_batches(), len(waiting)
+    if n_waiting:
+        yield pa.Table.from_batches(parts)
 
 
 def _write_sidecars(directory: Path, layout: ArrayLayout) -> None:
@@ -100,9 +120,3 @@ def _checksums(directory: Path, layout: ArrayLayout, crc: Mapping[str, Sequence[
         "files": {name: f"{crc32c_file(directory / name):08x}" for name in layout.described_files},
     }
     return canonical_json(document, str(directory))
-
-
-def _record_batch(schema: pa.Schema, rows: Iterable[Entry]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)

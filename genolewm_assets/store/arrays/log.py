@@ -27,8 +27,8 @@ _PREFIX, _MIDDLE, _SUFFIX = b'{"check":"', b'","record":', b"}\n"
 # Incremented when the format of records changes. An unfinished store with another version is an error and is kept: its
 # rows may have taken days, and the code that began it can finish it.
 _LOG_VERSION = 2
-#: Index values of one row, in the order of the index schema without its first column.
-Entry: TypeAlias = tuple[Any, ...]
+#: Index values of the rows of one commit, by column, in the order of the index schema without its first column.
+Columns: TypeAlias = Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class LogRecord:
     crc: Mapping[str, Sequence[int]]
     sidecar_bytes: int
     sidecar_crc: int
-    columns: Sequence[Sequence[Any]]
+    columns: Columns
 
     def to_line(self) -> bytes:
         """Return the record as a line of the log, with its checksum."""
@@ -55,9 +55,9 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """State of a store after its last valid commit: keys, CRC-32C of every batch by array, lengths of both logs."""
+    """State of a store after its last valid commit: rows, CRC-32C of every batch by array, lengths of both logs."""
 
-    keys: list[str]
+    rows: int
     crc: dict[str, list[int]]
     log_bytes: int
     sidecar_bytes: int
@@ -98,12 +98,10 @@ def read_header(directory: Path) -> dict[str, Any] | None:
     return next((document for document, _ in _lines(directory / COMMIT_LOG)), None)
 
 
-def read_entries(directory: Path) -> Iterator[Entry]:
-    """Yield the index values of every committed row of a recovered log."""
-    lines = _lines(directory / COMMIT_LOG)
-    next(lines, None)
-    for document, _ in lines:
-        yield from zip(*document["columns"], strict=True)
+def read_commits(directory: Path) -> Iterator[Columns]:
+    """Yield the index values of every commit of a recovered log; the first column holds the keys."""
+    for document, _ in islice(_lines(directory / COMMIT_LOG), 1, None):
+        yield document["columns"]
 
 
 def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
@@ -114,7 +112,7 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
     _check_versions(directory, header)
     check_same_layout(directory, header, layout)
     try:
-        marks, keys = _read_marks(directory / COMMIT_LOG, layout)
+        marks = _read_marks(directory / COMMIT_LOG, layout)
     except (KeyError, TypeError, ValueError, AttributeError) as err:
         # The line's checksum is valid, so a crash cannot be the cause.
         raise CorruptResourceError(
@@ -125,7 +123,7 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
         marks = _agreeing_with_array(marks, directory / spec.file_name, spec, layout.batch_rows)
     last = marks[-1]
     crc = {spec.name: [crc for crc, _ in _claims(marks, spec.name, layout.batch_rows)] for spec in layout.arrays}
-    return Committed(keys[: last.rows], crc, last.log_bytes, last.sidecar_bytes, last.sidecar_crc)
+    return Committed(last.rows, crc, last.log_bytes, last.sidecar_bytes, last.sidecar_crc)
 
 
 def _check_versions(directory: Path, header: Mapping[str, object]) -> None:
@@ -191,21 +189,20 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
             yield document, offset
 
 
-def _read_marks(path: Path, layout: ArrayLayout) -> tuple[list[_Mark], list[str]]:
+def _read_marks(path: Path, layout: ArrayLayout) -> list[_Mark]:
     """Read the records of a log up to the first one that does not continue its predecessor."""
-    lines, keys = _lines(path), []
+    lines = _lines(path)
     _, offset = next(lines, (None, 0))
     marks = [_Mark(0, 0, {}, offset, 0, 0)]
     for document, end in lines:
         rows, before, (sidecar_bytes, sidecar_crc) = document["rows"], marks[-1].rows, document["sidecars"]
         first_batch = before // layout.batch_rows
         n_reached = layout.n_batches(rows) - first_batch
-        added = document["columns"][0]
-        if before + len(added) != rows or any(len(crc) != n_reached for crc in document["crc"].values()):
+        n_added = len(document["columns"][0])
+        if before + n_added != rows or any(len(crc) != n_reached for crc in document["crc"].values()):
             break
         marks.append(_Mark(rows, first_batch, document["crc"], end, sidecar_bytes, sidecar_crc))
-        keys += added
-    return marks, keys
+    return marks
 
 
 def _claims(marks: Iterable[_Mark], name: str, batch_rows: int) -> list[tuple[int, int]]:

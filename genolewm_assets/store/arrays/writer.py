@@ -7,7 +7,6 @@ truncated to the last record that agrees with all files. ``cache`` and ``store.a
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from genolewm_assets.store.arrays.checksums import read_checksums
 from genolewm_assets.store.arrays.files import WrittenFiles
 from genolewm_assets.store.arrays.finish import finish_store
 from genolewm_assets.store.arrays.keys import check_fingerprint, compute_key, fingerprint_differences, read_fingerprint
+from genolewm_assets.store.arrays.known_keys import KnownKeys
 from genolewm_assets.store.arrays.layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c, is_complete
 from genolewm_assets.store.arrays.log import (
     Committed,
@@ -29,6 +29,7 @@ from genolewm_assets.store.arrays.log import (
     check_same_layout,
     create_log,
     extend_checksums,
+    read_commits,
     recover,
 )
 from genolewm_assets.store.arrays.rows import CommitGroup, SidecarTexts, fit_rows, index_columns, read_sidecar_log
@@ -128,25 +129,27 @@ class ArrayStoreWriter:
     def _open_complete(self) -> None:
         checksums = read_checksums(self.directory)
         check_same_layout(self.directory, checksums.layout.as_json(), self.layout)
-        keys = checksums.read_index([self.layout.key_column]).column(0)
-        self._remove_logs()
-        self._keys = dict.fromkeys(keys.to_pylist())
+        with checksums.open_index():
+            self._remove_logs()
+        self._rows = checksums.n_rows
         self._complete = True
 
     def _cut_back(self, files: WrittenFiles, committed: Committed) -> None:
         for spec in self.layout.arrays:
-            files.open_at(spec.file_name, spec.row_bytes * len(committed.keys))
+            files.open_at(spec.file_name, spec.row_bytes * committed.rows)
         files.open_at(SIDECAR_LOG, committed.sidecar_bytes)
         files.open_at(COMMIT_LOG, committed.log_bytes)
         sync_directory(self.directory)
         with (self.directory / SIDECAR_LOG).open("rb") as log:
             self._sidecars = SidecarTexts(self.layout.sidecars, read_sidecar_log(log))
-        # A dict keeps the order and finds a key fast; a second container would double the memory of millions of keys.
-        self._keys = dict.fromkeys(committed.keys)
+        self._rows = committed.rows
         self._crc = committed.crc
         self._sidecar_log = (committed.sidecar_bytes, committed.sidecar_crc)
         self._log_bytes = committed.log_bytes
         self._group = CommitGroup(self.layout)
+        self._known = KnownKeys(self.stored_keys)
+        for keys, *_ in read_commits(self.directory):
+            self._known.add(keys)
 
     def __enter__(self) -> Self:
         return self
@@ -163,11 +166,22 @@ class ArrayStoreWriter:
     @property
     def n_rows(self) -> int:
         """Number of rows, including those not yet committed."""
-        return len(self._keys)
+        return self._rows
 
     def resume_keys(self) -> list[str]:
         """Return the keys of the rows that are stored already and must not be written again, in order."""
-        return list(self._keys)
+        return list(self.stored_keys())
+
+    def stored_keys(self) -> Iterator[str]:
+        """Yield the keys of :meth:`resume_keys`, read from disk in pieces; no row is written meanwhile."""
+        if self._complete:
+            with read_checksums(self.directory).open_index() as index:
+                for batch in index.iter_batches(columns=[self.layout.key_column]):
+                    yield from batch.column(0).to_pylist()
+            return
+        for keys, *_ in read_commits(self.directory):
+            yield from keys
+        yield from self._group.columns[0]
 
     def write(
         self,
@@ -229,7 +243,8 @@ class ArrayStoreWriter:
         files = self._writable()
         fitted = self._fit(rows, len(keys), metas, sidecars)
         columns, rest = index_columns(self.layout, keys, metas, self._where)
-        self._check_new(keys)
+        if (repeated := self._known.find_repeated(keys)) is not None:
+            raise InputError(self._where, "a row with this key was written before", got=repr(repeated))
         for texts in sidecars or ():
             self._sidecars.check(texts, self._where)
         first = 0
@@ -238,7 +253,8 @@ class ArrayStoreWriter:
             shared = self._sidecars.intern([{}] * len(keys[part]) if sidecars is None else sidecars[part])
             self._write_data(files, {name: array[part] for name, array in fitted.items()})
             self._group.add([*(column[part] for column in columns), *shared, rest[part]])
-            self._keys.update(dict.fromkeys(keys[part]))
+            self._known.add(keys[part])
+            self._rows += len(keys[part])
             first = part.stop
             if self.n_rows % self._commit_rows == 0:
                 self.commit()
@@ -267,12 +283,6 @@ class ArrayStoreWriter:
             if given is not None and len(given) != n_rows:
                 raise InputError(self._where, f"number of {what}", expected=f"{n_rows}", got=str(len(given)))
         return {spec.name: fit_rows(spec, rows[spec.name], n_rows, self._where) for spec in self.layout.arrays}
-
-    def _check_new(self, keys: Sequence[str]) -> None:
-        if len(set(keys)) != len(keys) or not self._keys.keys().isdisjoint(keys):
-            counts = Counter(keys)
-            twice = next(key for key in keys if key in self._keys or counts[key] > 1)
-            raise InputError(self._where, "a row with this key was written before", got=repr(twice))
 
     def commit(self) -> None:
         """Sync all rows written so far to disk, so that they survive a kill or a power cut.

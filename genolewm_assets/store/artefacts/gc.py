@@ -1,4 +1,4 @@
-"""Remove superseded generations and the work directories of killed builds.
+"""Remove superseded generations, the files made from them, and the work directories of killed builds.
 
 A generation is kept if it is an input in a manifest under ``packages/``, or of such a generation.
 """
@@ -20,7 +20,7 @@ from genolewm_assets.errors import (
     MissingResourceError,
     ResourceError,
 )
-from genolewm_assets.store.artefacts.inventory import generations, unfinished_files
+from genolewm_assets.store.artefacts.inventory import derived, generations, unfinished_files
 from genolewm_assets.store.artefacts.manifest import MANIFEST
 from genolewm_assets.store.artefacts.root import DIGESTS, REJECTED, Root, enclosing_root
 from genolewm_assets.store.artefacts.work import RESUMABLE
@@ -110,7 +110,7 @@ def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
 
 @dataclass(frozen=True, slots=True)
 class _Garbage:
-    """A path to remove, while the lock of its location is free; ``location`` is None for a temporary file."""
+    """A path to remove, while the lock of its location is free; ``location`` is None for a single file."""
 
     location: str | None
     path: Path
@@ -148,13 +148,19 @@ def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
     yield from _abandoned(root)
     if any(root.is_locked(location) for location in root.locations_at_work()):
         return
+    doomed = set[Path]()
     for base in (root.path, root.path / REJECTED):
         for generation in generations(base):
             parts = split_generation_name(generation.name)
             keep = is_linked(generation) or generation.is_relative_to(root.path / PACKAGES)
             if not keep and parts is not None and parts[1] not in pinned:
                 location = str(link_of_generation(generation).relative_to(base))
+                doomed.add(generation)
                 yield _Garbage(location, generation, Reason.SUPERSEDED, _size_bytes(generation))
+    for path in derived(root.path):
+        generation = path.with_suffix("")
+        if generation in doomed or not generation.is_dir():
+            yield _Garbage(None, path, Reason.SUPERSEDED, _size_bytes(path))
     for base in (root.path, root.path / REJECTED, root.path / DIGESTS):
         for path in unfinished_files(base):
             yield _Garbage(None, path, Reason.ABANDONED, _size_bytes(path))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from genolewm_assets.store.artefacts.manifest import MANIFEST, SCHEMA
 from genolewm_assets.store.artefacts.root import RESERVED
-from genolewm_assets.store.files import GENERATIONS, LINK_SUFFIX, generations_in, walk
+from genolewm_assets.store.files import GENERATIONS, LINK_SUFFIX, derived_files, generations_in, walk
 
 # A temporary file exists only between writing and renaming; at this age, in seconds, its writer is dead.
 _UNFINISHED_AFTER_S = 3600.0
@@ -35,12 +35,19 @@ def generations(base: Path) -> Iterator[Path]:
         yield from generations_in(folder)
 
 
+def derived(base: Path) -> Iterator[Path]:
+    """Yield every file below ``base`` that was made from a generation and lies beside it."""
+    for folder in _folders(base):
+        yield from derived_files(folder)
+
+
 def unfinished_files(base: Path) -> Iterator[Path]:
     """Yield temporary files and links, older than an hour, that a killed process did not rename."""
     for folder in _folders(base):
         inside = folder / GENERATIONS
         found = [path for path in folder.iterdir() if _SCRATCH.fullmatch(path.name)]
-        found += [path for path in inside.iterdir() if path.suffix == LINK_SUFFIX] if inside.is_dir() else []
+        own = inside.iterdir() if inside.is_dir() else ()
+        found += [path for path in own if path.suffix == LINK_SUFFIX or _SCRATCH.fullmatch(path.name)]
         yield from sorted(path for path in found if _is_old(path))
 
 

@@ -11,6 +11,7 @@ from .canonical_json import normal_json as normal_json
 from .generations import GENERATIONS as GENERATIONS
 from .generations import LINK_SUFFIX as LINK_SUFFIX
 from .generations import check_publishable as check_publishable
+from .generations import derived_files as derived_files
 from .generations import generation_path as generation_path
 from .generations import generations_in as generations_in
 from .generations import generations_of as generations_of

@@ -1,7 +1,8 @@
 """Publish directories as generations, and switch the symlinks that point to them.
 
 A *generation* is ``<parent>/.gen/<name>.<digest12>``; the relative symlink ``<parent>/<name>`` points to the current
-one. POSIX cannot rename a directory over one that is not empty; replacing the symlink is one atomic step.
+one. POSIX cannot rename a directory over one that is not empty; replacing the symlink is one atomic step. A file
+``<name>.<digest12>.<suffix>`` beside a generation is made from it, and can be made again.
 """
 
 from __future__ import annotations
@@ -186,6 +187,14 @@ def generations_in(folder: Path) -> Iterator[Path]:
     inside = folder / GENERATIONS
     for path in sorted(inside.iterdir()) if inside.is_dir() and not inside.is_symlink() else ():
         if split_generation_name(path.name) and path.is_dir() and not path.is_symlink():
+            yield path
+
+
+def derived_files(folder: Path) -> Iterator[Path]:
+    """Yield the files ``<generation>.<suffix>`` in the ``.gen`` of one folder, made from a generation, sorted."""
+    inside = folder / GENERATIONS
+    for path in sorted(inside.iterdir()) if inside.is_dir() and not inside.is_symlink() else ():
+        if path.suffix and split_generation_name(path.stem) and path.is_file() and not path.is_symlink():
             yield path
 
 

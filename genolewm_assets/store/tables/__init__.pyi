@@ -20,6 +20,7 @@ from .parquet import cast_table as cast_table
 from .parquet import memory_given_back as memory_given_back
 from .parquet import open_table_writer as open_table_writer
 from .parquet import read_batches as read_batches
+from .parquet import read_rows as read_rows
 from .parquet import read_table as read_table
 from .parquet import reading_parquet as reading_parquet
 from .parquet import write_table as write_table

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -26,6 +27,8 @@ _PART_ROWS = ROW_GROUP_ROWS // 2
 _SAMPLE_ROWS = 4_096
 #: Bytes of a column that are read at a time.
 _BUFFER_BYTES = 1 << 20
+#: Rows that are read at a time where single rows are wanted.
+_READ_ROWS = 64
 
 
 @contextmanager
@@ -116,6 +119,23 @@ def read_batches(path: Path, n_rows: int, columns: Sequence[str] | None = None) 
     """Yield the rows of a Parquet file in order, at most ``n_rows`` at a time, without holding a whole row group."""
     with reading_parquet(path), pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
         yield from file.iter_batches(n_rows, columns=None if columns is None else list(columns))
+
+
+def read_rows(path: Path, rows: Sequence[int], columns: Sequence[str]) -> pa.Table:
+    """Read rows of a Parquet file by their numbers, in the order given; only the row groups that hold one are read."""
+    order = np.argsort(rows, kind="stable")
+    wanted, found = np.asarray(rows, np.int64)[order], []
+    with reading_parquet(path), pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+        ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)])
+        for group in np.unique(np.searchsorted(ends, wanted, side="right")).tolist():
+            first = int(ends[group - 1]) if group else 0
+            for batch in file.iter_batches(_READ_ROWS, row_groups=[group], columns=list(columns)):
+                low, high = np.searchsorted(wanted, [first, first + batch.num_rows])
+                if low < high:
+                    found.append(batch.take(pa.array(wanted[low:high] - first)))
+                first += batch.num_rows
+        schema = pa.schema([file.schema_arrow.field(name) for name in columns])
+    return pa.Table.from_batches(found, schema).take(pa.array(np.argsort(order)))
 
 
 def open_table_writer(

@@ -1,4 +1,4 @@
-"""The index over window hashes follows the caches that the graph publishes; where it cannot, the run says so."""
+"""Each cache that the graph publishes can be searched by window hash; where it cannot, the run says so."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from genolewm_assets.defs.runtime import workspace as workspace_module
 from genolewm_assets.encoders import PRECISION_SUFFICIENT, STATE_CHECKS, write_tiny_llama
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, RejectedResourceError
-from genolewm_assets.states.index import CACHE_INDEX, check_cache_index, open_cache_index
+from genolewm_assets.states.index import check_cache_index, open_cache_index
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 #: Caches by the partition of the window table that their rows belong to.
@@ -31,24 +31,26 @@ def said_of_index(result: dg.ExecuteInProcessResult) -> str:
     return str(event.metadata["window_hashes"].value)
 
 
-def test_a_failed_refresh_is_said_and_the_cache_stays(world: TinyWorld) -> None:
+def test_a_look_up_that_cannot_be_made_is_said_and_the_cache_stays(world: TinyWorld) -> None:
     assert world.materialize("reference/genome").success
-    in_the_way = world.root / CACHE_INDEX
-    in_the_way.mkdir()
-    result = world.materialize(*CACHES["chr17"], partition="chr17")
-    assert result.success
+    assert world.materialize(*CACHES["chr17"], partition="chr17").success
     workspace = world.workspace()
     cache = world.open("embeddings/cache", "chr17")
+    in_the_way = cache.directory.with_name(f"{cache.directory.name}.rows")
+    in_the_way.unlink()
+    in_the_way.mkdir()
+    result = world.materialize("embeddings/cache", partition="chr17")
+    assert result.success
     said = said_of_index(result)
-    assert said.startswith(f"embeddings/cache[chr17] is published as {cache.directory.name}, but the index is out of")
-    assert f"{in_the_way.name}: is a folder, not a row index" in said
+    assert said.startswith(f"embeddings/cache[chr17] is published as {cache.directory.name}, but its windows cannot be")
+    assert f"{in_the_way.name}: is a folder, not a look-up" in said
     logged = [entry.user_message for entry in world.instance.all_logs(result.run_id) if entry.level == logging.ERROR]
-    assert [line for line in logged if str(in_the_way) in line and "genolewm cache index --root" in line]
+    assert [line for line in logged if cache.directory.name in line and "genolewm cache index --root" in line]
     with pytest.raises(CorruptResourceError):
         open_cache_index(workspace.root)
     in_the_way.rmdir()
     again = world.materialize("embeddings/cache", partition="chr17")
-    assert said_of_index(again).endswith("1 cache, 27 hashes, 27 rows")
+    assert said_of_index(again) == "27 rows"
     assert check_cache_index(workspace.root).rows == 27
     assert world.open("embeddings/cache", "chr17").directory == cache.directory
 

@@ -9,7 +9,7 @@ import pytest
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.store import IndexEntry
 from genolewm_assets.store.arrays.layout import ArrayLayout, ArraySpec, crc32c, layout_from_json
-from genolewm_assets.store.arrays.log import committed_rows, read_entries, read_header, recover
+from genolewm_assets.store.arrays.log import committed_rows, read_commits, read_header, recover
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.store.array_stores import ARRAYS, key, open_writer, write_rows
 
@@ -19,7 +19,7 @@ ROWS = 20  # commits at 8, 16 and 20
 def committed(directory: Path, **changes: object) -> int | None:
     with open_writer(directory / "other", **changes) as other:
         found = recover(directory / "store", other.layout)
-    return None if found is None else len(found.keys)
+    return None if found is None else found.rows
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_the_log_is_json_lines_of_small_records(store: Path) -> None:
     assert records[0] == read_header(store)
     assert [record["rows"] for record in records[1:]] == [8, 16, 20]
     assert [set(record["crc"]) for record in records[1:]] == [{"states", "mask", "scale"}] * 3
-    assert [entry[0] for entry in read_entries(store)] == [key(row) for row in range(ROWS)]
+    assert [key for keys, *_ in read_commits(store) for key in keys] == [key(row) for row in range(ROWS)]
     assert committed_rows(store) == ROWS
     assert b"loci" not in (store / "manifest.jsonl").read_bytes(), "side-car values belong in their own log"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.genome import TOKEN_BP
+from genolewm_assets.states import WindowSource
 from genolewm_assets.states.pooling import block_count
 from genolewm_assets.store import ArrayStoreWriter, compute_fingerprint, compute_key
 from genolewm_assets.store.arrays.layout import ArraySpec
@@ -31,6 +33,14 @@ def publish_windows(root: Root, asset: str, partition: str, table: pa.Table) -> 
 
     recipe = {"rows": table.num_rows, "hashes": [digest.as_py().hex() for digest in table["window_hash"]]}
     return build(root, BuildPlan(ArtefactId(asset, partition), f"{folder}/{partition}", "1", recipe, (), write))
+
+
+def listed_windows(sequences: Sequence[str], source: str = "chr17") -> WindowSource:
+    """Return windows to encode with the keys ``<source>:<row>``, in one batch."""
+    lengths = np.array([len(sequence) for sequence in sequences], np.int64)
+    keys = [f"{source}:{row}" for row in range(len(sequences))]
+    batch = pa.RecordBatch.from_pydict({"key": keys, "sequence": list(sequences)})
+    return WindowSource(lengths, lambda: iter([batch]), lambda rows: [sequences[row] for row in rows])
 
 
 def token_counts(table: pa.Table) -> list[int]:

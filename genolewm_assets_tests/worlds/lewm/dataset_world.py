@@ -20,6 +20,7 @@ from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
 from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, PROFILE, SEQUENCES, make_sources, publish
 
 HIDDEN = 6
@@ -108,10 +109,8 @@ def publish_states(root: Root, source: str, sequences: list[str], encoder: State
     location = f"embeddings/{compute_key(config)}"
 
     def write(work: Path) -> BuildReport:
-        keys = [f"{source}:{row}" for row in range(len(sequences))]
-        return write_states(
-            work, config, encoder, keys=keys, sequences=sequences, window_bp=PROFILE.window_bp, sources={}
-        )
+        windows = listed_windows(sequences, source)
+        return write_states(work, config, encoder, windows, window_bp=PROFILE.window_bp, sources={})
 
     artefact = ArtefactId("embeddings/cache", source)
     published = build(root, BuildPlan(artefact, location, "1", config, (), write))
