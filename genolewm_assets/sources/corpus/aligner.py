@@ -7,7 +7,6 @@ genome. All windows are asked before the first is answered, so that each index i
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import FastaError
 from genolewm_assets.sources.corpus.genome_slices import GenomeSlices, Stretch
-from genolewm_assets.sources.corpus.packed import BasesSpool, PackedBases
+from genolewm_assets.sources.corpus.packed import BasesSpool, PackedBases, temporary_file
 from genolewm_assets.sources.corpus.parts import OVERLAP_BP, PART_BP, BestHits, Hit, divide
 from genolewm_assets.sources.corpus.screen import PartScreen
 from genolewm_assets.store.tables import map_ahead
@@ -71,7 +70,7 @@ class MappyAligner:
         row = np.array((self._count, self._sequences.append(sequence), len(sequence)), _QUESTION).tobytes()
         for part in parts:
             if part not in self._asked:
-                self._asked[part] = tempfile.TemporaryFile(dir=self._folder)
+                self._asked[part] = temporary_file(self, self._folder)
             self._asked[part].write(row)
         self._count += 1
         return self._count - 1

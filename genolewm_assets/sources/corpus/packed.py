@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
+from itertools import pairwise
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +14,13 @@ from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 Numbers = NDArray[np.int64]
+
+
+def temporary_file(owner: object, folder: Path) -> IO[bytes]:
+    """Open a nameless file in a folder, which is closed when its owner is no longer used."""
+    file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed with its owner
+    weakref.finalize(owner, file.close)
+    return file
 
 
 def read_bases(column: pa.Array) -> list[bytes]:
@@ -25,7 +35,7 @@ def read_bases(column: pa.Array) -> list[bytes]:
         texts = (text.encode("ascii", "replace") for text in column.to_pylist())
         return [text.upper().replace(b"U", b"T") for text in texts]
     view, ends = memoryview(upper), (offsets - offsets[:1]).tolist()
-    return [bytes(view[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+    return [bytes(view[a:b]) for a, b in pairwise(ends)]
 
 
 def pack(text: bytes) -> Bytes:
@@ -66,7 +76,7 @@ class BasesSpool:
     """Temporary file of packed bases in a folder; it goes with the object."""
 
     def __init__(self, folder: Path) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the object lives
+        self._file = temporary_file(self, folder)
         self._bytes = 0
 
     def append(self, text: bytes) -> int:

@@ -5,7 +5,6 @@ Not here: which alignments are accepted (:mod:`~genolewm_assets.sources.corpus.a
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.sources.corpus.genome_slices import Stretch
+from genolewm_assets.sources.corpus.packed import temporary_file
 
 #: Bases of a part: its minimap2 index takes up to 17 bytes a base while it is made.
 PART_BP = 30_000_000
@@ -95,9 +95,9 @@ class BestHits:
     """Best hit of each of ``count`` questions over all parts, in a temporary file of a folder; 54 bytes a question."""
 
     def __init__(self, count: int, folder: Path) -> None:
-        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - open as long as the object lives
-        self._file.truncate(max(1, count) * _HIT.itemsize)
-        self._rows: NDArray[np.void] = np.memmap(self._file, dtype=_HIT, mode="r+", shape=(max(1, count),))
+        file = temporary_file(self, folder)
+        file.truncate(count * _HIT.itemsize)
+        self._rows: NDArray[np.void] = np.memmap(file, dtype=_HIT, mode="r+", shape=(count,))
         self._names: list[str] = []
 
     def add(self, question: int, hit: Hit) -> None:

@@ -39,9 +39,7 @@ class PartScreen:
         held = _mapped(path, len(parts), "w+")
         for part, stretches in enumerate(parts):
             for bases in (bases for stretch in stretches for bases in _pieces(stretch, genome, kernels.K - 1)):
-                kernels.add_part(
-                    np.frombuffer(bases, np.uint8), kernels.CODES, part, np.asarray(held).view(np.ndarray)
-                )
+                kernels.add_part(np.frombuffer(bases, np.uint8), kernels.CODES, part, np.asarray(held).view(np.ndarray))
         held.flush()
 
     def find(self, sequence: bytes) -> list[int]:

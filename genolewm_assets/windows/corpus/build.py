@@ -24,8 +24,8 @@ _ROWS_PER_TABLE = 512
 _FOREIGN_TO_N = bytes(c if chr(c) in "ACGT" else ord("N") for c in range(256))
 _TEXTS = ("source", "record_id", "taxonomy", "note")
 _NUMBERS = ("window_index", "start", "end", "window_bp")
-#: Columns of decided windows: those of ``CORPUS_WINDOWS`` that need no text, the number of the window's first base among
-#: the bases that are kept, and the number of the question to the aligner, -1 without one.
+#: Columns of decided windows: those of ``CORPUS_WINDOWS`` that need no text, the number of the window's first base
+#: among the bases that are kept, and the number of the question to the aligner, -1 without one.
 DECIDED = pa.schema(
     [CORPUS_WINDOWS.arrow.field(name) for name in (*_TEXTS, *_NUMBERS, "maybe_human", *PLACED)]
     + [pa.field("first", pa.int64(), nullable=False), pa.field("question", pa.int64(), nullable=False)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +54,7 @@ def finish_windows(
         **_answered(decided, text, np.cumsum(sizes), answer, placer),
     }
     names = CORPUS_WINDOWS.columns
-    table = pa.table([columns.get(name, decided[name] if name in decided.column_names else None) for name in names], names)
+    table = pa.table([columns[name] if name in columns else decided[name] for name in names], names)
     _count(table, ledger)
     return table.cast(CORPUS_WINDOWS.arrow)
 
@@ -63,7 +64,7 @@ def _described(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> dict[str, pa
     from genolewm_assets.windows.corpus import kernels
 
     view, starts = memoryview(text), [0, *ends.tolist()]
-    hashes = b"".join(hashlib.sha256(view[a:b]).digest() for a, b in zip(starts, starts[1:], strict=False))
+    hashes = b"".join(hashlib.sha256(view[a:b]).digest() for a, b in pairwise(starts))
     digests = np.frombuffer(hashes, np.uint8).reshape(len(ends), _HASH_BYTES)
     ids = np.ascontiguousarray(_HEX[digests[:, :_ID_BYTES]]).reshape(-1)
     counts = np.empty(len(ends), dtype=np.int64)
