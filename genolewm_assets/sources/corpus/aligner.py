@@ -7,6 +7,7 @@ genome. All windows are asked before the first is answered, so that each index i
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
@@ -139,7 +140,7 @@ class MappyAligner:
         return self._opened(mappy.Aligner(str(path), preset=self._preset))
 
     def _make_index(self, part: tuple[Stretch, ...], path: Path) -> None:
-        fasta = path.with_name(f"{path.name}.fa.tmp")
+        fasta = path.with_name(f".fasta.{secrets.token_hex(4)}.tmp")
         try:
             _write_part(part, self._genome, fasta)
             self._opened(mappy.Aligner(str(fasta), preset=self._preset, n_threads=1, fn_idx_out=str(path)))

@@ -13,13 +13,16 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from genolewm_assets.store.artefacts.root import WORK
-from genolewm_assets.store.files import make_directories, sync_directory, write_atomic
+from genolewm_assets.store.files import make_directories, sync_directory, walk, write_atomic
 
+#: Seconds after its last use for which a derived file is kept.
+_UNUSED_FOR_S = 30 * 24 * 3600.0
 #: Folder of a root that holds the derived files of all generations.
 DERIVED = f"{WORK}/derived"
 
@@ -76,6 +79,17 @@ class DerivedFiles:
             scratch.unlink(missing_ok=True)
         sync_directory(path.parent)
         write_atomic(_record_of(path), digest.encode())
+
+
+def unused_files(base: Path, digests: Collection[str]) -> Iterator[Path]:
+    """Yield the derived files below ``base`` of generations of other digests, and those unused for a month."""
+    for folder, _, names in walk(base) if base.is_dir() else ():
+        is_gone = folder != base and folder.relative_to(base).parts[0] not in digests
+        for path in (folder / name for name in sorted(names) if not name.startswith(".")):
+            used = path.with_name(path.name.removesuffix(".sha256"))
+            latest = (used if used.exists() else path).lstat().st_mtime
+            if is_gone or time.time() - latest > _UNUSED_FOR_S:
+                yield path
 
 
 def _record_of(path: Path) -> Path:
