@@ -36,7 +36,7 @@ def upper_case(text: Bytes, out: Bytes) -> bool:
         if letter == np.uint8(85):
             letter = np.uint8(84)
         out[at] = letter
-    return highest < 128
+    return bool(highest < 128)
 
 
 @compiled(nogil=True)

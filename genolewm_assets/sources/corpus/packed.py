@@ -28,13 +28,17 @@ def read_bases(column: pa.Array) -> list[bytes]:
     from genolewm_assets.sources.corpus import kernels
 
     column = column.cast(pa.large_string()).fill_null("")
+    if not len(column):
+        return []
     offsets = np.frombuffer(column.buffers()[1], np.int64)[column.offset :][: len(column) + 1]
-    text = np.frombuffer(column.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]] if len(column) else offsets
+    text = np.frombuffer(column.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    # Always read-only, because numba compiles a loop once more for writable arrays.
+    text.flags.writeable = False
     upper = np.empty(len(text), dtype=np.uint8)
-    if len(column) and not kernels.upper_case(text, upper):
+    if not kernels.upper_case(text, upper):
         texts = (text.encode("ascii", "replace") for text in column.to_pylist())
         return [text.upper().replace(b"U", b"T") for text in texts]
-    view, ends = memoryview(upper), (offsets - offsets[:1]).tolist()
+    view, ends = upper.data, (offsets - offsets[:1]).tolist()
     return [bytes(view[a:b]) for a, b in pairwise(ends)]
 
 
@@ -51,8 +55,9 @@ class PackedBases:
     """Packed bases, dtype uint8, shape (n_bytes,); usually mapped."""
 
     def __init__(self, packed: Bytes) -> None:
-        # A plain array, because numba compiles a loop once more for each class.
+        # A plain array that cannot be written, because numba compiles a loop once more for each kind.
         self._packed = np.asarray(packed).view(np.ndarray)
+        self._packed.flags.writeable = False
 
     @classmethod
     def open(cls, path: Path) -> PackedBases:

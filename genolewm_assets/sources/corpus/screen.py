@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genolewm_assets.sources.corpus.genome_slices import GenomeSlices, Stretch
 
@@ -54,10 +54,10 @@ class PartScreen:
         return found
 
 
-def _mapped(path: Path, n_parts: int, mode: str) -> NDArray[np.uint8]:
+def _mapped(path: Path, n_parts: int, mode: Literal["r", "w+"]) -> np.memmap[Any, np.dtype[np.uint8]]:
     from genolewm_assets.sources.corpus import kernels
 
-    return np.memmap(path, np.uint8, mode, shape=(kernels.ROWS, -(-n_parts // 8)))  # type: ignore[call-overload]
+    return np.memmap(path, np.uint8, mode, shape=(kernels.ROWS, -(-n_parts // 8)))
 
 
 def _pieces(stretch: Stretch, genome: GenomeSlices, overlap: int) -> Iterator[bytes]:

@@ -170,7 +170,7 @@ class _Builder:
         for verdict, placement, _ in placed:
             self._figures[f"coordinates.{verdict}"] += 1
             self._placed.append(placement)
-        rows = {
+        rows: dict[str, Iterable[object]] = {
             "source": [record.source] * len(windows),
             "record_id": [record_id] * len(windows),
             "taxonomy": [record.taxonomy] * len(windows),

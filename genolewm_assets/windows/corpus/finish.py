@@ -63,7 +63,7 @@ def _described(text: NDArray[np.uint8], ends: NDArray[np.int64]) -> dict[str, pa
     """Return the hashes, ids and GC shares of texts that follow one another."""
     from genolewm_assets.windows.corpus import kernels
 
-    view, starts = memoryview(text), [0, *ends.tolist()]
+    view, starts = text.data, [0, *ends.tolist()]
     hashes = b"".join(hashlib.sha256(view[a:b]).digest() for a, b in pairwise(starts))
     digests = np.frombuffer(hashes, np.uint8).reshape(len(ends), _HASH_BYTES)
     ids = np.ascontiguousarray(_HEX[digests[:, :_ID_BYTES]]).reshape(-1)
