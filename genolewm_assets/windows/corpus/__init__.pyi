@@ -7,7 +7,6 @@ from .finish import finish_windows as finish_windows
 from .placement import CorpusPlacer as CorpusPlacer
 from .placement import Placement as Placement
 from .placement import PlacementHow as PlacementHow
-from .placement import WindowAligner as WindowAligner
 from .records import FAULTS as FAULTS
 from .records import CorpusRecord as CorpusRecord
 from .records import CorpusSource as CorpusSource
