@@ -31,7 +31,9 @@ def screen(tmp_path_factory: pytest.TempPathFactory) -> PartScreen:
     genome = GenomeSlices(path, contigs, DerivedFiles(folder / "derived"))
     # Two stretches of a contig share no 15-mer across their border.
     parts = [(Stretch(str(number), 0, 70_001), Stretch(str(number), 60_000, len(b))) for number, b in enumerate(PARTS)]
-    PartScreen.write(folder / "screen", parts, genome)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("genolewm_assets.sources.corpus.screen._READ_BP", 100_003)
+        PartScreen.write(folder / "screen", parts, genome)
     return PartScreen(folder / "screen", len(parts))
 
 
