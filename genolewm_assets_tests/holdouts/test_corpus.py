@@ -13,11 +13,18 @@ from genolewm_assets.holdouts.corpus import hold_out_corpus
 from genolewm_assets.holdouts.schema import HOLDOUT_CORPUS
 from genolewm_assets.windows.corpus.placement import CorpusPlacer
 from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.windows.corpus.windows import CorpusLedger, CorpusParams, build_corpus_windows
+from genolewm_assets.windows.corpus.windows import CorpusParams
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import Row, corpus, corpus_row
 from genolewm_assets_tests.worlds.sources.corpus import CONTIGS as SMALL_CONTIGS
-from genolewm_assets_tests.worlds.sources.corpus import SMALL, ExactAligner, gene, random_bases, read_bases
+from genolewm_assets_tests.worlds.sources.corpus import (
+    SMALL,
+    ExactAligner,
+    build_tables,
+    gene,
+    random_bases,
+    read_bases,
+)
 
 MARGIN = 60
 
@@ -121,12 +128,12 @@ OF_THE_GENE = {
 @pytest.mark.parametrize(("record", "how"), OF_THE_GENE.values(), ids=OF_THE_GENE)
 def test_bases_of_a_held_out_gene_leave_training_whatever_their_record_states(record: CorpusRecord, how: str) -> None:
     placer = CorpusPlacer(SMALL_CONTIGS, read_bases, ExactAligner())
-    (batch,) = build_corpus_windows([record], CorpusParams(SMALL), placer, CorpusLedger())
-    assert batch.windows.num_rows > 3
-    assert set(batch.windows["placement_how"].to_pylist()) == {how}
+    windows, *_ = build_tables([record], CorpusParams(SMALL), placer)
+    assert windows.num_rows > 3
+    assert set(windows["placement_how"].to_pylist()) == {how}
     held = {Holdout.CLINVAR: intervals(chr20=(4_000, 10_000))}
-    table = hold_out_corpus([batch.windows], held, inconclusive=set(), margin_bp=MARGIN)
-    assert table["reason"].to_pylist() == ["placed"] * batch.windows.num_rows
+    table = hold_out_corpus([windows], held, inconclusive=set(), margin_bp=MARGIN)
+    assert table["reason"].to_pylist() == ["placed"] * windows.num_rows
 
 
 def test_bases_that_the_reference_lacks_leave_training_while_a_held_out_contig_is_inconclusive() -> None:
@@ -142,9 +149,9 @@ def test_bases_that_the_reference_lacks_leave_training_while_a_held_out_contig_i
         gene("chr20", 5_000, 9_000, record_id="bacterium", sequence=unknown, taxonomy="Bacteria"),
     ]
     placer = CorpusPlacer(SMALL_CONTIGS, read_bases, ExactAligner())
-    (batch,) = build_corpus_windows(records, CorpusParams(SMALL), placer, CorpusLedger())
+    windows, *_ = build_tables(records, CorpusParams(SMALL), placer)
     held = {Holdout.CHR: intervals(chr5=(0, 1_000))}
-    table = hold_out_corpus([batch.windows], held, inconclusive={"chr5"}, margin_bp=MARGIN)
+    table = hold_out_corpus([windows], held, inconclusive={"chr5"}, margin_bp=MARGIN)
     assert set(table["record_id"].to_pylist()) == {r.record_id for r in records} - {"confirmed", "bacterium"}
     assert set(table["reason"].to_pylist()) == {"fail_closed"}
 

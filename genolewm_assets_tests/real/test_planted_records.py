@@ -17,6 +17,7 @@ from genolewm_assets.holdouts.similar import corpus_queries
 from genolewm_assets.sources.corpus import GenomeSlices, MappyAligner, write_corpus_windows
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
+from genolewm_assets.store.artefacts import DerivedFiles
 from genolewm_assets.windows.corpus import CorpusParams, CorpusPlacer, CorpusSource
 
 CONTIGS = ContigSet([GRCH38[name] for name in ("chr17", "chr20", "chr21")])
@@ -85,7 +86,8 @@ def planted(bases: Callable[[int, int], str]) -> dict[CorpusSource, list[dict[st
 @pytest.fixture(scope="module")
 def windows(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> pa.Table:
     """Return the corpus windows of all planted records."""
-    slices = GenomeSlices(shared_data / "reference" / "GRCh38.slices.fa.gz", CONTIGS)
+    derived = DerivedFiles(tmp_path_factory.mktemp("derived"))
+    slices = GenomeSlices(shared_data / "reference" / "GRCh38.slices.fa.gz", CONTIGS, derived)
     rows = planted(lambda start, end: slices("chr17", start, end).decode())
     tables = []
     for source, records in rows.items():

@@ -12,11 +12,14 @@ from genolewm_assets.genome import Contig
 from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date
-from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
-from genolewm_assets.sources.corpus.files import audit_corpus_windows, list_corpus_files, write_corpus_windows
+from genolewm_assets.sources.corpus.aligner import MappyAligner
+from genolewm_assets.sources.corpus.files import list_corpus_files
+from genolewm_assets.sources.corpus.genome_slices import GenomeSlices
+from genolewm_assets.sources.corpus.writing import audit_corpus_windows, write_corpus_windows
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
 from genolewm_assets.sources.reference.fasta import compare_contigs, prepare_genome
 from genolewm_assets.sources.reference.tracks import read_bed_track
+from genolewm_assets.store.artefacts import DerivedFiles
 from genolewm_assets.windows.corpus.placement import CorpusPlacer
 from genolewm_assets.windows.corpus.records import CorpusSource
 from genolewm_assets.windows.corpus.windows import CorpusParams
@@ -64,7 +67,7 @@ def test_corpus_urls_are_folders_of_the_sample(catalog: Catalog, sample_root: Pa
 def slices(catalog: Catalog, sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> GenomeSlices:
     folder = tmp_path_factory.mktemp("genome")
     prepare_genome(Path(catalog.resolve_url(catalog.genome.fasta, root=sample_root)), folder, catalog.contigs)
-    return GenomeSlices(folder / "genome.fa.gz", catalog.contigs)
+    return GenomeSlices(folder / "genome.fa.gz", catalog.contigs, DerivedFiles(folder / "derived"))
 
 
 @pytest.mark.nightly

@@ -17,7 +17,7 @@ from genolewm_assets.sources.corpus import (
     needs_parts,
     write_corpus_windows,
 )
-from genolewm_assets.store.artefacts import BuildReport, Published
+from genolewm_assets.store.artefacts import DERIVED, BuildReport, DerivedFiles, Published
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.windows.corpus import (
     CORPUS_CHECKS,
@@ -38,7 +38,8 @@ def plan_corpus_windows(workspace: Workspace, source_name: str, progress: Progre
     params = settings.params(workspace.catalog.window_profile)
 
     def write(work: Path) -> BuildReport:
-        slices = GenomeSlices(genome.file("genome.fa.gz"), workspace.contigs)
+        derived = DerivedFiles(workspace.root.path / DERIVED / genome.manifest.sha256[:12])
+        slices = GenomeSlices(genome.file("genome.fa.gz"), workspace.contigs, derived)
         placer = CorpusPlacer(workspace.contigs, slices, MappyAligner(slices, spliced=source.is_transcribed))
         with workspace.borrow(files) as paths:
             report = write_corpus_windows(

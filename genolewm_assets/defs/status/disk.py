@@ -15,7 +15,7 @@ from genolewm_assets.store.artefacts import ROOT_FILE, WORK, Manifest, generatio
 from genolewm_assets.store.files import is_linked
 
 #: Folders of a root that hold no artefacts, and what they are called on the page.
-_FOLDERS = {WORK: "work (downloads, unfinished)", "rejected": "rejected builds", "dagster": "history of runs"}
+_FOLDERS = {WORK: "work (downloads, indexes, unfinished)", "rejected": "rejected builds", "dagster": "history of runs"}
 
 
 @dataclass(frozen=True, slots=True)

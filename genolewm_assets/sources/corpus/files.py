@@ -1,4 +1,4 @@
-"""Read the Parquet files of the pretraining corpus record by record, and write and check files of corpus windows.
+"""List the Parquet files of the pretraining corpus, and read them record by record.
 
 Not here: the meaning of a row (:mod:`~genolewm_assets.sources.corpus.layouts`).
 """
@@ -6,12 +6,9 @@ Not here: the meaning of a row (:mod:`~genolewm_assets.sources.corpus.layouts`).
 from __future__ import annotations
 
 import re
-import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import fsspec
@@ -21,30 +18,8 @@ import pyarrow.parquet as pq
 from genolewm_assets.errors import InputError
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.corpus.layouts import find_layout
-from genolewm_assets.sources.corpus.parts import BatchAligner
 from genolewm_assets.sources.files import fetch_error
-from genolewm_assets.store.artefacts import CheckResult
-from genolewm_assets.store.tables import open_table_writer
-from genolewm_assets.variants import ShardReport
-from genolewm_assets.windows.corpus import (
-    CORPUS_SKIPPED,
-    CORPUS_WINDOWS,
-    FAULTS,
-    CorpusBatch,
-    CorpusLedger,
-    CorpusParams,
-    CorpusPlacer,
-    CorpusRecord,
-    CorpusSource,
-    RecordFault,
-    SkipReason,
-    WindowAligner,
-    build_corpus_windows,
-    check_corpus_windows,
-)
-
-WINDOWS_NAME = "windows.parquet"
-SKIPPED_NAME = "skipped.parquet"
+from genolewm_assets.windows.corpus import FAULTS, CorpusRecord, CorpusSource, RecordFault, SkipReason
 
 #: Rows read from a corpus file at a time.
 _READ_ROWS = 64
@@ -117,92 +92,6 @@ def read_records(
                 done += batch.num_rows
                 tally.check(path, done)
                 progress.advance(done, tally.total, "records")
-
-
-def write_corpus_windows(
-    paths: Sequence[Path],
-    *,
-    source: CorpusSource,
-    params: CorpusParams,
-    placer: CorpusPlacer,
-    out_dir: Path,
-    progress: Progress = NO_PROGRESS,
-) -> ShardReport:
-    """Write ``windows.parquet`` and ``skipped.parquet`` of one source; return counts of its ledger, and rows by file.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or more rows than ``params`` allows are at fault.
-    """
-    ledger = CorpusLedger()
-    out_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out_dir) as folder:
-        read = partial(read_records, paths, source, max_faulty_fraction=params.max_faulty_fraction)
-        placer = _prepare(placer, read, params, Path(folder))
-        batches = build_corpus_windows(read(progress=progress), params, placer, ledger)
-        rows = _write_batches(batches, out_dir)
-    return ShardReport(ledger.counts(), rows)
-
-
-def audit_corpus_windows(
-    folder: Path,
-    paths: Sequence[Path],
-    *,
-    source: CorpusSource,
-    params: CorpusParams,
-    placer: CorpusPlacer,
-    counts: Mapping[str, int],
-    progress: Progress = NO_PROGRESS,
-) -> tuple[CheckResult, ...]:
-    """Check the files of :func:`write_corpus_windows` against the corpus, read again, and against the reference."""
-    return check_corpus_windows(
-        _tables(folder / WINDOWS_NAME),
-        _tables(folder / SKIPPED_NAME),
-        read_records(paths, source, progress=progress),
-        params=params,
-        counts=counts,
-        contigs=placer.contigs,
-        bases=placer.bases,
-    )
-
-
-def _prepare(
-    placer: CorpusPlacer, records: Callable[[], Iterable[CorpusRecord]], params: CorpusParams, folder: Path
-) -> CorpusPlacer:
-    """Return a placer whose aligner knows which sequences the build asks for."""
-    if not isinstance(placer.aligner, BatchAligner):
-        return placer
-
-    def ask(aligner: WindowAligner) -> None:
-        for _ in build_corpus_windows(records(), params, replace(placer, aligner=aligner), CorpusLedger()):
-            continue
-
-    return replace(placer, aligner=placer.aligner.prepare(ask, folder))
-
-
-def _write_batches(batches: Iterable[CorpusBatch], out_dir: Path) -> dict[str, int]:
-    """Write both tables, one row group per batch, so that a reader of one window reads few others."""
-    rows = {WINDOWS_NAME: 0, SKIPPED_NAME: 0}
-    with ExitStack() as stack:
-        windows, skipped = (
-            stack.enter_context(open_table_writer(out_dir / name, schema))
-            for name, schema in ((WINDOWS_NAME, CORPUS_WINDOWS), (SKIPPED_NAME, CORPUS_SKIPPED))
-        )
-        for batch in batches:
-            for name, writer, table in ((WINDOWS_NAME, windows, batch.windows), (SKIPPED_NAME, skipped, batch.skipped)):
-                if table.num_rows:
-                    writer.write_table(table)
-                rows[name] += table.num_rows
-    return rows
-
-
-def _tables(path: Path) -> Iterator[pa.Table]:
-    """Yield an empty table with the schema of a file, then its row groups."""
-    with pq.ParquetFile(path) as file:
-        yield file.schema_arrow.empty_table()
-        for group in range(file.num_row_groups):
-            yield file.read_row_group(group)
 
 
 def _count_rows(path: Path) -> int:

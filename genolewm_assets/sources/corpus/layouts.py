@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import start_from_pos
+from genolewm_assets.sources.corpus.packed import read_bases
 from genolewm_assets.store.tables import Unreadable, Value, Wanted, column_faults, find_misspelt, read_column
 from genolewm_assets.windows.corpus import CorpusRecord, CorpusSource, RecordFault, SkipReason
 
@@ -59,7 +60,7 @@ class CorpusLayout:
     """A file layout."""
 
     wanted: Mapping[str, Wanted]
-    parse: Callable[[Row, CorpusSource], CorpusRecord]
+    parse: Callable[[Row, bytes, CorpusSource], CorpusRecord]
 
     def columns(self, schema: pa.Schema) -> list[str]:
         """Return the columns of a file that are read."""
@@ -89,21 +90,22 @@ class CorpusLayout:
             arrays |= {name: each for name, each in zip(fields, details.flatten(), strict=True) if name in _METADATA}
         elif details is not None:
             arrays["note"] = details
+        sequence = list(self.wanted)[1]
+        bases = read_bases(arrays.pop(sequence))
         columns = [read_column(array, wanted[name]) for name, array in arrays.items()]
-        for values in zip(*columns, strict=True):
+        for own, *values in zip(bases, *columns, strict=True):
             row = dict(zip(arrays, values, strict=True))
             try:
-                yield self._record(row, source)
+                yield self._record(row, own, source)
             except _RowError as error:
-                record_id, sequence = (row[name] for name in list(self.wanted)[:2])
-                name = record_id if isinstance(record_id, str) else ""
-                yield CorpusRecord(source, name, _bases(sequence), fault=error.fault)
+                record_id = row[next(iter(self.wanted))]
+                yield CorpusRecord(source, record_id if isinstance(record_id, str) else "", own, fault=error.fault)
 
-    def _record(self, row: Row, source: CorpusSource) -> CorpusRecord:
+    def _record(self, row: Row, bases: bytes, source: CorpusSource) -> CorpusRecord:
         for name, value in row.items():
             if isinstance(value, Unreadable):
                 raise _RowError(SkipReason.NOT_A_WHOLE_NUMBER, f"{name} {value.text!r}")
-        record = self.parse(row, source)
+        record = self.parse(row, bases, source)
         if not record.record_id:
             raise _RowError(SkipReason.NO_ID, "none")
         if record.span and record.sequence:
@@ -131,7 +133,7 @@ def find_layout(schema: pa.Schema, *, where: str) -> CorpusLayout:
     )
 
 
-def _parse_gene(row: Row, source: CorpusSource) -> CorpusRecord:
+def _parse_gene(row: Row, bases: bytes, source: CorpusSource) -> CorpusRecord:
     record_id = _text(row["record_id"]) or ""
     contig = _text(row.get("chrom"))
     if contig is None:
@@ -141,7 +143,7 @@ def _parse_gene(row: Row, source: CorpusSource) -> CorpusRecord:
     return CorpusRecord(
         source,
         record_id,
-        _bases(row["sequence"]),
+        bases,
         taxonomy=_text(row.get("taxonomy")),
         contig=contig,
         span=_span(contig, row.get("start"), row.get("end")),
@@ -150,11 +152,11 @@ def _parse_gene(row: Row, source: CorpusSource) -> CorpusRecord:
     )
 
 
-def _parse_text(row: Row, source: CorpusSource) -> CorpusRecord:
+def _parse_text(row: Row, bases: bytes, source: CorpusSource) -> CorpusRecord:
     origin, note = _text(row.get("source")), _text(row.get("note"))
     domain = _DOMAIN.match(origin or "")
     taxonomy = _text(row.get("taxonomy")) or (domain[1] if domain else None)
-    record = CorpusRecord(source, _text(row["record"]) or "", _bases(row["text"]), taxonomy=taxonomy, note=note)
+    record = CorpusRecord(source, _text(row["record"]) or "", bases, taxonomy=taxonomy, note=note)
     stated = _COORDINATES.match(note or "")
     if stated is None:
         words = (_CONTIG_WORD.search(text) for text in (note, origin) if text)
@@ -201,12 +203,6 @@ def _strand(stated: Value) -> str | None:
     if word not in _STRANDS:
         raise _RowError(SkipReason.UNKNOWN_STRAND, repr(stated))
     return _STRANDS[word]
-
-
-def _bases(sequence: object) -> bytes:
-    """Return upper-case ASCII with U replaced by T; empty for a null; '?', which is not a base, for non-ASCII."""
-    text = sequence if isinstance(sequence, str) else ""
-    return text.encode("ascii", "replace").upper().replace(b"U", b"T")
 
 
 def _text(value: Value) -> str | None:

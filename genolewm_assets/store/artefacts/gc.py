@@ -1,6 +1,7 @@
 """Remove superseded generations, the files made from them, and the work directories of killed builds.
 
-A generation is kept if it is an input in a manifest under ``packages/``, or of such a generation.
+A generation is kept if it is an input in a manifest under ``packages/``, or of such a generation. A file derived from a
+generation is kept as long as that generation is there and a build has used the file within a month.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from genolewm_assets.errors import (
     MissingResourceError,
     ResourceError,
 )
+from genolewm_assets.store.artefacts.derived import DERIVED, unused_files
 from genolewm_assets.store.artefacts.inventory import derived, generations, unfinished_files
 from genolewm_assets.store.artefacts.manifest import MANIFEST
 from genolewm_assets.store.artefacts.root import DIGESTS, REJECTED, Root, enclosing_root
@@ -161,7 +163,11 @@ def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
         generation = path.with_suffix("")
         if generation in doomed or not generation.is_dir():
             yield _Garbage(None, path, Reason.SUPERSEDED, _size_bytes(path))
-    for base in (root.path, root.path / REJECTED, root.path / DIGESTS):
+    digests = {path.name[-12:] for path in generations(root.path)}
+    # A list, because removing a file before its record is looked at would hide when it was used.
+    for path in [*unused_files(root.path / DERIVED, digests)]:
+        yield _Garbage(None, path, Reason.SUPERSEDED, _size_bytes(path))
+    for base in (root.path, root.path / REJECTED, root.path / DIGESTS, root.path / DERIVED):
         for path in unfinished_files(base):
             yield _Garbage(None, path, Reason.ABANDONED, _size_bytes(path))
 

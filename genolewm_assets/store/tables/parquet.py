@@ -146,6 +146,7 @@ def open_table_writer(
     dictionaries: bool | list[str] = True,
     encodings: Mapping[str, str] | None = None,
     recipe: Mapping[str, str] | None = None,
+    page_rows: int | None = None,
 ) -> pq.ParquetWriter:
     """Open a Parquet writer with zstd compression and a page index; the caller publishes the file.
 
@@ -157,6 +158,8 @@ def open_table_writer(
         Encodings of columns without a dictionary, by Parquet path; a column that is not named has PLAIN encoding.
     recipe
         Key-value metadata, see :func:`write_tables`.
+    page_rows
+        Rows after which a column's page is compared with its limit of 1 MiB, by default 1,024; fewer for long texts.
     """
     extra = {f"genolewm.{key}": value for key, value in sorted((recipe or {}).items())}
     return pq.ParquetWriter(
@@ -167,6 +170,7 @@ def open_table_writer(
         use_dictionary=dictionaries,
         column_encoding=encodings,
         write_page_index=True,
+        write_batch_size=page_rows,
     )
 
 

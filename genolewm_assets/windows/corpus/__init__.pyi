@@ -1,9 +1,12 @@
+from .build import DECIDED as DECIDED
+from .build import DecidedBatch as DecidedBatch
+from .build import decide_corpus_windows as decide_corpus_windows
 from .checks import CORPUS_CHECKS as CORPUS_CHECKS
 from .checks import check_corpus_windows as check_corpus_windows
+from .finish import finish_windows as finish_windows
 from .placement import CorpusPlacer as CorpusPlacer
 from .placement import Placement as Placement
 from .placement import PlacementHow as PlacementHow
-from .placement import WindowAligner as WindowAligner
 from .records import FAULTS as FAULTS
 from .records import CorpusRecord as CorpusRecord
 from .records import CorpusSource as CorpusSource
@@ -11,7 +14,5 @@ from .records import RecordFault as RecordFault
 from .records import SkipReason as SkipReason
 from .windows import CORPUS_SKIPPED as CORPUS_SKIPPED
 from .windows import CORPUS_WINDOWS as CORPUS_WINDOWS
-from .windows import CorpusBatch as CorpusBatch
 from .windows import CorpusLedger as CorpusLedger
 from .windows import CorpusParams as CorpusParams
-from .windows import build_corpus_windows as build_corpus_windows

@@ -17,8 +17,10 @@ from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault, sta
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
 from genolewm_assets.variants import RECORDS_ACCOUNTED_FOR
-from genolewm_assets.windows.corpus.placement_checks import PlacementAudit, Row
+from genolewm_assets.windows.corpus.keys import KeySet
+from genolewm_assets.windows.corpus.placement_checks import PlacementAudit
 from genolewm_assets.windows.corpus.records import FAULTS, CorpusRecord
+from genolewm_assets.windows.corpus.row_views import RowView, count_gc, count_known, views_of
 from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
 from genolewm_assets.windows.reference import WINDOW_HASHES_RIGHT, WINDOWS_HOLD_ONLY_ACGT
 
@@ -53,8 +55,6 @@ CORPUS_CHECKS = (
 )
 
 _RUN = re.compile(rb"[ACGT]+")
-_ACGT = re.compile(r"[ACGT]+")
-_NOT_GC = str.maketrans("", "", "AT")
 _WORD = re.compile(r"[a-z]{2,}|[0-9]+")
 _HUMAN = {"homo", "human", "sapiens", "hominidae", "homininae", "9606"}
 #: Words of the lineage of *Homo sapiens* (NCBI Taxonomy) above the family, and of texts that state nothing.
@@ -110,9 +110,9 @@ class _Audit:
         self.params, self.placements = params, placements
         self.wrong: defaultdict[str, RowsAtFault] = defaultdict(RowsAtFault)
         self.recount: Counter[str] = Counter()
-        self._seen: set[bytes] = set()
+        self._seen = KeySet()
 
-    def rows(self, tables: Iterable[pa.Table], schema: TableSchema) -> Iterator[Row]:
+    def rows(self, tables: Iterable[pa.Table], schema: TableSchema) -> Iterator[RowView]:
         """Yield the rows of a table; a piece with another schema is a finding, and its rows are left out."""
         for table in tables:
             try:
@@ -123,9 +123,9 @@ class _Audit:
                 for row in differing:
                     self.wrong["schema_as_declared"].add(**row, problem=str(error))
                 continue
-            yield from table.to_pylist()
+            yield from views_of(table)
 
-    def sweep(self, windows: Iterator[Row], skipped: Iterator[Row], records: Iterable[CorpusRecord]) -> None:
+    def sweep(self, windows: Iterator[RowView], skipped: Iterator[RowView], records: Iterable[CorpusRecord]) -> None:
         """Compare every record with its rows; both tables must be in the order of the records."""
         groups = ((name, list(rows)) for name, rows in groupby(windows, key=itemgetter("record_id")))
         group, skip = next(groups, None), next(skipped, None)
@@ -136,9 +136,10 @@ class _Audit:
                 self.recount["skipped.sliced_out"] += 1
                 continue
             name, unused = (record.record_id, True) if reason else self._name(record)
-            expected = [] if unused else self._expected(record.sequence, name)
+            n_known = count_known(record.sequence)
+            expected = [] if unused else self._expected(record.sequence, name, n_known)
             if reason is None:
-                self._recount_bases(record.sequence, expected, repeated=unused)
+                self._recount_bases(record.sequence, expected, n_known, repeated=unused)
             if group is not None and group[0] == name and not unused:
                 self._compare(record, group[1], expected)
                 group = next(groups, None)
@@ -213,7 +214,7 @@ class _Audit:
         """Count a finding about a record, or a count."""
         self.wrong[check].add(record=what, problem=problem, **facts)
 
-    def _add_row(self, check: str, row: Row, problem: str, **facts: object) -> None:
+    def _add_row(self, check: str, row: RowView, problem: str, **facts: object) -> None:
         """Count a finding about a row of a window."""
         names = ("window_index", "start", "end")
         self.wrong[check].add(record=row["record_id"], **{n: row[n] for n in names}, problem=problem, **facts)
@@ -230,12 +231,10 @@ class _Audit:
         """Return the unique id of the record's rows, and whether id and sequence equal those of an earlier record."""
         digest = hashlib.sha256(record.sequence).digest()[:4]
         key = hashlib.md5(record.record_id.encode(), usedforsecurity=False).digest()
-        name = f"{record.record_id}~{digest.hex()}" if key in self._seen else record.record_id
-        repeated = key + digest in self._seen
-        self._seen |= {key, key + digest}
-        return name, repeated
+        repeated = self._seen.add(key + digest)
+        return f"{record.record_id}~{digest.hex()}" if self._seen.add(key) else record.record_id, repeated
 
-    def _expected(self, sequence: bytes, name: str) -> list[tuple[int, int]]:
+    def _expected(self, sequence: bytes, name: str, n_known: int) -> list[tuple[int, int]]:
         """Return the windows ``[start, end)`` of each ACGT run, recomputed by the rules of ``tile_record``."""
         margin, stride, full = (
             self.params.profile.margin_bp,
@@ -243,35 +242,35 @@ class _Audit:
             self.params.profile.window_bp,
         )
         bits, windows = self._bits("phase", name), []
-        for run in _RUN.finditer(sequence):
-            length = run.end() - run.start()
+        whole = [(0, len(sequence))] if n_known else []
+        for first, end in whole if n_known == len(sequence) else (run.span() for run in _RUN.finditer(sequence)):
+            length = end - first
             if length >= full + 2 * margin:
                 phases = min(stride, length - full - 2 * margin + 1)
-                at = run.start() + margin + bits % phases
-                while at + full + margin <= run.end():
+                at = first + margin + bits % phases
+                while at + full + margin <= end:
                     windows.append((at, at + full))
                     at += stride
             elif self.params.short_windows and length >= max(SHORTEST_BP, 2 * margin + 6):
                 size = (length - 2 * margin) - (length - 2 * margin) % 6
-                at = run.start() + margin + bits % min(stride, length - size - 2 * margin + 1)
+                at = first + margin + bits % min(stride, length - size - 2 * margin + 1)
                 windows.append((at, at + size))
         return windows
 
-    def _recount_bases(self, sequence: bytes, expected: list[tuple[int, int]], *, repeated: bool) -> None:
+    def _recount_bases(self, sequence: bytes, expected: list[tuple[int, int]], n_known: int, *, repeated: bool) -> None:
         self.recount["bases_in"] += len(sequence)
         if repeated:
             self.recount["bases_duplicate"] += len(sequence)
             return
-        acgt = sum(sequence.count(base) for base in (b"A", b"C", b"G", b"T"))
-        covered = bytearray(len(sequence))
-        for start, end in expected:
-            covered[start:end] = b"\1" * (end - start)
+        covered = last = 0
+        for start, end in sorted(expected):
+            covered, last = covered + max(0, end - max(start, last)), max(last, end)
         self.recount["windows"] += len(expected)
-        self.recount["bases_lost_non_acgt"] += len(sequence) - acgt
-        self.recount["bases_in_windows"] += covered.count(1)
-        self.recount["bases_in_no_window"] += acgt - covered.count(1)
+        self.recount["bases_lost_non_acgt"] += len(sequence) - n_known
+        self.recount["bases_in_windows"] += covered
+        self.recount["bases_in_no_window"] += n_known - covered
 
-    def _compare(self, record: CorpusRecord, rows: list[Row], expected: list[tuple[int, int]]) -> None:
+    def _compare(self, record: CorpusRecord, rows: list[RowView], expected: list[tuple[int, int]]) -> None:
         found = [(row["window_index"], row["start"], row["end"], row["window_bp"]) for row in rows]
         if found != [(index, start, end, end - start) for index, (start, end) in enumerate(expected)]:
             spans = [(row["start"], row["end"]) for row in rows]
@@ -284,22 +283,22 @@ class _Audit:
                 names = ("placement_how", "placed_contig", "placed_start", "placed_end", "strand", "placement_exact")
                 self._add_row("placements_hold", row, "the placement does not hold", **{n: row[n] for n in names})
 
-    def _check_content(self, row: Row, record: CorpusRecord) -> None:
+    def _check_content(self, row: RowView, record: CorpusRecord) -> None:
         """Compare a row with the bases, flanks, hash, GC share and annotations recomputed from its record."""
         margin, start, end = self.params.profile.margin_bp, row["start"], row["end"]
         cut = record.sequence[start - margin : start], record.sequence[start:end], record.sequence[end : end + margin]
         texts = row["left_flank"], row["sequence"], row["right_flank"]
         labels = row["source"], row["taxonomy"], row["note"], row["maybe_human"]
         stated = str(record.source), record.taxonomy, record.note, record.maybe_human
-        if tuple(part.decode() for part in cut) != texts:
-            differing = next(n for n in range(3) if cut[n].decode() != texts[n])
+        if cut != texts:
+            differing = next(n for n in range(3) if cut[n] != texts[n])
             what = ("left_flank", "sequence", "right_flank")[differing]
             self._add_row(
                 "windows_cut_from_records",
                 row,
                 f"{what} differs from the record",
                 expected=cut[differing].decode(),
-                got=texts[differing],
+                got=texts[differing].decode(),
             )
         elif labels != stated:
             self._add_row(
@@ -309,11 +308,12 @@ class _Audit:
             problem = "called non-human, although its record states no other organism"
             self._add_row("windows_cut_from_records", row, problem, taxonomy=record.taxonomy)
         flanks_fit = len(texts[0]) == len(texts[2]) == margin
-        if not flanks_fit or len(texts[1]) % 6 or not all(_ACGT.fullmatch(text) for text in texts if text):
+        is_known = all(count_known(text) == len(text) for text in texts)
+        if not flanks_fit or len(texts[1]) % 6 or not is_known:
             sizes = [len(text) for text in texts]
             self._add_row("windows_hold_only_acgt", row, "other symbols, or sizes that do not fit", sizes=sizes)
-        fresh = hashlib.sha256(texts[1].encode())
-        gc = len(texts[1].translate(_NOT_GC)) / max(1, len(texts[1]))
+        fresh = hashlib.sha256(texts[1])
+        gc = count_gc(texts[1]) / max(1, len(texts[1]))
         if (fresh.digest(), fresh.hexdigest()[:32]) != (row["window_hash"], row["window_id"]) or abs(
             gc - row["gc"]
         ) > 1e-6:

@@ -101,10 +101,13 @@ class Placement:
 
 
 class WindowAligner(Protocol):
-    """Finds the unique place of a sequence on the reference."""
+    """Finds the unique places of sequences on the reference: all are asked, then all are answered."""
 
-    def align(self, sequence: bytes) -> Placement | None:
-        """Return the one place of upper-case bases on any contig, ``exact`` not set; None for none or several."""
+    def ask(self, sequence: bytes) -> int:
+        """Note upper-case bases, and return the number of their answer, from 0 on; -1 if they have no place."""
+
+    def answer(self) -> Callable[[int], Placement | None]:
+        """Return a function that gives the one place on any contig, ``exact`` not set, or None for none or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +126,39 @@ class CorpusPlacer:
     bases: ReferenceBases
     aligner: WindowAligner | None = None
 
-    def place(self, record: CorpusRecord, windows: Sequence[Span]) -> list[tuple[Verdict, Placement]]:
-        """Return, for each window ``[start, end)`` of a record, the verdict on stated coordinates and the placement.
+    def place(self, record: CorpusRecord, windows: Sequence[Span]) -> list[tuple[Verdict, Placement, int]]:
+        """Place the windows ``[start, end)`` of a record, and ask the aligner where coordinates are not confirmed.
 
         A record of another organism is not placed, because its ``chr17`` is not the reference's.
+
+        Returns
+        -------
+        list of tuple
+            Of each window: the verdict on stated coordinates, the placement if the aligner finds none, and the number
+            of the question to the aligner, -1 without one.
         """
         if not record.maybe_human:
-            return [(Verdict.NOT_STATED, Placement(PlacementHow.NONE, spliced=record.spliced))] * len(windows)
+            return [(Verdict.NOT_STATED, Placement(PlacementHow.NONE, spliced=record.spliced), -1)] * len(windows)
         contig = self._canonical(record.contig)
         # A spliced record is compared once: where its inner exons are is not known.
         whole = self._judge(record, contig)
-        verdicts = [whole or self._compare_window(record, contig, window) for window in windows]
         placed = []
-        for (start, end), verdict in zip(windows, verdicts, strict=True):
-            found = self._place(record, contig, (start, end), verdict)
-            placed.append((verdict, replace(found, exact=self._is_exact(record.sequence[start:end], found))))
+        for window in windows:
+            verdict, exact = (whole, False) if whole else self._compare_window(record, contig, window)
+            placement, question = self._place(record, contig, window, verdict), -1
+            if exact:
+                placement = replace(placement, exact=True)
+            if verdict is not Verdict.CONFIRMED and self.aligner is not None:
+                question = self.aligner.ask(record.sequence[slice(*window)])
+            placed.append((verdict, placement, question))
         return placed
+
+    def with_answer(self, stated: Placement, found: Placement, sequence: bytes) -> Placement:
+        """Return the place that the aligner found for a window, with what it does not replace of the stated one."""
+        found = replace(found, exact=self._is_exact(sequence, found))
+        if stated.how is PlacementHow.CONTIG_NAME and stated.contig == found.contig:
+            return found
+        return replace(found, stated_contig=stated.contig, stated_start=stated.start, stated_end=stated.end)
 
     def _canonical(self, name: str | None) -> str | None:
         """Return the canonical name of a contig of the genome or GRCh38; None for others, as of an older assembly."""
@@ -178,27 +198,25 @@ class CorpusPlacer:
             genomic = self.bases(contig, start, start + first) + self.bases(contig, end - len(tail), end)
         return _compare(head + tail, genomic, enough=MIN_KNOWN_SPLICED * size)
 
-    def _compare_window(self, record: CorpusRecord, contig: str | None, window: Span) -> Verdict:
+    def _compare_window(self, record: CorpusRecord, contig: str | None, window: Span) -> tuple[Verdict, bool]:
+        """Return the verdict on the coordinates of a window of ACGT, and whether all its bases are the reference's."""
         stated = _as_stated(record, contig, window, PlacementHow.STATED)
         genomic = self.bases(str(contig), stated.start or 0, stated.end or 0)
         observed = record.sequence[slice(*window)]
-        enough = MIN_KNOWN * len(observed)
-        return _compare(observed, reverse_complement(genomic) if stated.strand == "-" else genomic, enough=enough)
+        if stated.strand == "-":
+            genomic = reverse_complement(genomic)
+        if observed == genomic and len(observed) >= _MIN_KNOWN_BASES:
+            return Verdict.CONFIRMED, True
+        return _compare(observed, genomic, enough=MIN_KNOWN * len(observed)), False
 
     def _place(self, record: CorpusRecord, contig: str | None, window: Span, verdict: Verdict) -> Placement:
-        """Place a window by confirmed coordinates, else by alignment to all contigs, else as the record states."""
+        """Place a window by confirmed coordinates, or as the record states."""
         if verdict is Verdict.CONFIRMED:
             return _as_stated(record, contig, window, PlacementHow.COORDINATES)
-        how = PlacementHow.NONE if contig is None else PlacementHow.CONTIG_NAME
-        stated = Placement(how, contig, spliced=record.spliced)
         if verdict is Verdict.UNVERIFIABLE:
-            stated = _as_stated(record, contig, window, PlacementHow.STATED)
-        found = None if self.aligner is None else self.aligner.align(record.sequence[slice(*window)])
-        if found is None:
-            return stated
-        if stated.how is PlacementHow.CONTIG_NAME and stated.contig == found.contig:
-            return found
-        return replace(found, stated_contig=stated.contig, stated_start=stated.start, stated_end=stated.end)
+            return _as_stated(record, contig, window, PlacementHow.STATED)
+        how = PlacementHow.NONE if contig is None else PlacementHow.CONTIG_NAME
+        return Placement(how, contig, spliced=record.spliced)
 
     def _is_exact(self, sequence: bytes, placement: Placement) -> bool:
         contig, start, end = placement.contig, placement.start, placement.end

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from genolewm_assets.errors import UnknownContigError
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.windows.corpus.records import CorpusRecord
+from genolewm_assets.windows.corpus.row_views import RowView, count_known
 
-Row = dict[str, Any]
 _OTHER_STRAND = bytes.maketrans(b"ACGT", b"TGCA")
 #: Other symbols than ACGT become a number that differs between record and reference.
 _OF_RECORD, _OF_REFERENCE = (bytes(c if chr(c) in "ACGT" else other for c in range(256)) for other in (1, 2))
@@ -25,7 +24,7 @@ class PlacementAudit:
     contigs: ContigSet
     bases: Callable[[str, int, int], bytes]
 
-    def holds(self, row: Row, record: CorpusRecord) -> bool:
+    def holds(self, row: RowView, record: CorpusRecord) -> bool:
         """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated.
 
         The kind must be ``coordinates`` if, and only if, the bases of the reference agree with stated coordinates.
@@ -47,7 +46,7 @@ class PlacementAudit:
             self._is_exact(row, contig, start, end) == row["placement_exact"] if known else not row["placement_exact"]
         )
 
-    def _stated(self, row: Row, record: CorpusRecord) -> tuple[int, int] | None:
+    def _stated(self, row: RowView, record: CorpusRecord) -> tuple[int, int] | None:
         """Return the place that a record states for a window, of a transcript the whole gene."""
         if record.span is None or record.spliced:
             return record.span
@@ -56,7 +55,7 @@ class PlacementAudit:
             return last - row["end"], last - row["start"]
         return first + row["start"], first + row["end"]
 
-    def _bases_agree(self, row: Row, record: CorpusRecord) -> bool:
+    def _bases_agree(self, row: RowView, record: CorpusRecord) -> bool:
         """Return whether enough bases are known at the stated place, and 19 in 20 of them are those of the record."""
         try:
             contig = self.contigs.resolve(record.contig or "").name
@@ -89,18 +88,21 @@ class PlacementAudit:
         genomic = self.bases(contig, at, at + end - start)
         if record.strand == "-":
             genomic = genomic.translate(_OTHER_STRAND)[::-1]
-        one = np.frombuffer(record.sequence[start:end].translate(_OF_RECORD), dtype=np.uint8)
+        own = record.sequence[start:end]
+        if own == genomic:
+            return (count_known(own),) * 2
+        one = np.frombuffer(own.translate(_OF_RECORD), dtype=np.uint8)
         two = np.frombuffer(genomic.translate(_OF_REFERENCE), dtype=np.uint8)
         return int(((one > 2) & (two > 2)).sum()), int((one == two).sum())
 
-    def _is_exact(self, row: Row, contig: str, start: int, end: int) -> bool:
+    def _is_exact(self, row: RowView, contig: str, start: int, end: int) -> bool:
         genomic = self.bases(contig, start, end) if end - start == row["window_bp"] and not row["spliced"] else b""
         if row["strand"] == "-":
             genomic = genomic.translate(_OTHER_STRAND)[::-1]
-        return bool(genomic.decode() == row["sequence"])
+        return bool(genomic == row["sequence"])
 
 
-def _has_its_columns(row: Row) -> bool:
+def _has_its_columns(row: RowView) -> bool:
     """Return whether exactly those columns are filled that a kind of placement has."""
     how = row["placement_how"]
     place = row["placed_start"], row["placed_end"], row["strand"]

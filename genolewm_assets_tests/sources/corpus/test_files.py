@@ -9,13 +9,11 @@ import pytest
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import ContigSet
-from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
-from genolewm_assets.sources.corpus.files import (
-    audit_corpus_windows,
-    list_corpus_files,
-    read_records,
-    write_corpus_windows,
-)
+from genolewm_assets.sources.corpus.aligner import MappyAligner
+from genolewm_assets.sources.corpus.files import list_corpus_files, read_records
+from genolewm_assets.sources.corpus.genome_slices import GenomeSlices
+from genolewm_assets.sources.corpus.writing import audit_corpus_windows, write_corpus_windows
+from genolewm_assets.store.artefacts import DerivedFiles
 from genolewm_assets.variants import ShardReport
 from genolewm_assets.windows.corpus.placement import CorpusPlacer
 from genolewm_assets.windows.corpus.records import FAULTS, CorpusSource
@@ -206,7 +204,7 @@ def test_the_real_sequences(
 ) -> None:
     records, long, full, windows, placed = REAL[source]
     files = [Path(file) for file in list_corpus_files(str(shared_data / "corpus" / source))]
-    genome = GenomeSlices(sliced_fasta, sliced_contigs)
+    genome = GenomeSlices(sliced_fasta, sliced_contigs, DerivedFiles(tmp_path / "derived"))
     placer = CorpusPlacer(sliced_contigs, genome, MappyAligner(genome, spliced=source.is_transcribed))
     for params, expected in ((CorpusParams(), full), (CorpusParams(short_windows=True), windows)):
         report = write_corpus_windows(files, source=source, params=params, placer=placer, out_dir=tmp_path)

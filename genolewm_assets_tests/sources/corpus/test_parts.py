@@ -6,14 +6,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pysam
 import pytest
 
 from genolewm_assets.genome import Contig, ContigSet, reverse_complement
-from genolewm_assets.sources.corpus.aligner import GenomeSlices, MappyAligner
-from genolewm_assets.sources.corpus.files import write_corpus_windows
-from genolewm_assets.sources.corpus.parts import PART_BP, Stretch, divide, needs_parts
-from genolewm_assets.windows.corpus.placement import CorpusPlacer, WindowAligner
+from genolewm_assets.sources.corpus.aligner import MappyAligner
+from genolewm_assets.sources.corpus.genome_slices import GenomeSlices, Stretch
+from genolewm_assets.sources.corpus.parts import PART_BP, divide, needs_parts
+from genolewm_assets.sources.corpus.writing import write_corpus_windows
+from genolewm_assets.store.artefacts import DerivedFiles
+from genolewm_assets.windows.corpus.placement import CorpusPlacer, Placement
 from genolewm_assets.windows.corpus.records import CorpusSource
 from genolewm_assets.windows.corpus.windows import CorpusParams
 from genolewm_assets_tests.worlds.sources.corpus import SMALL, random_bases
@@ -34,7 +37,7 @@ def genome(tmp_path_factory: pytest.TempPathFactory) -> GenomeSlices:
     path = tmp_path_factory.mktemp("reference") / "genome.fa"
     path.write_text("".join(f">{name}\n{bases.decode()}\n" for name, bases in BASES.items()))
     pysam.faidx(str(path))
-    return GenomeSlices(path, CONTIGS)
+    return GenomeSlices(path, CONTIGS, DerivedFiles(path.parent / "derived"))
 
 
 def mutated(bases: bytes, share: float) -> bytes:
@@ -63,19 +66,18 @@ def transcripts() -> dict[str, bytes]:
     }
 
 
+def answers(aligner: MappyAligner, asked: dict[str, bytes]) -> dict[str, Placement | None]:
+    questions = {name: aligner.ask(bases) for name, bases in asked.items()}
+    answer = aligner.answer()
+    return {name: answer(question) if question >= 0 else None for name, question in questions.items()}
+
+
 @pytest.mark.parametrize("spliced", [False, True])
-def test_parts_give_the_places_of_one_index(genome: GenomeSlices, tmp_path: Path, *, spliced: bool) -> None:
-    asked = transcripts()
-
-    def ask(aligner: WindowAligner) -> None:
-        for bases in asked.values():
-            aligner.align(bases)
-
-    whole = MappyAligner(genome, spliced=spliced)
-    assert whole.prepare(ask, tmp_path) is whole
-    divided = MappyAligner(genome, spliced=spliced, part_bp=PART, overlap_bp=OVERLAP).prepare(ask, tmp_path)
-    found = {name: divided.align(bases) for name, bases in asked.items()}
-    assert found == {name: whole.align(bases) for name, bases in asked.items()}
+def test_parts_give_the_places_of_one_index(genome: GenomeSlices, *, spliced: bool) -> None:
+    whole = answers(MappyAligner(genome, spliced=spliced), transcripts())
+    divided = MappyAligner(genome, spliced=spliced, part_bp=PART, overlap_bp=OVERLAP)
+    found = answers(divided, transcripts())
+    assert found == whole
     placed = {name for name, place in found.items() if place is not None}
     unplaced = {"too much changed", "in two parts", "not in the catalogue", "nowhere"}
     assert placed == set(transcripts()) - unplaced - (set() if spliced else {"intron"})
@@ -98,6 +100,7 @@ def test_files_are_the_same_bytes(genome: GenomeSlices, tmp_path: Path) -> None:
         )
         assert report.counts["placed.mappy"] > 50
         written.append({file.name: file.read_bytes() for file in out.iterdir()})
+        assert pq.read_metadata(out / "windows.parquet").num_row_groups == 1
     assert written[0] == written[1]
     assert set(written[1]) == {"windows.parquet", "skipped.parquet"}
 

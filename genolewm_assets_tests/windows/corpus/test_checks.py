@@ -17,7 +17,6 @@ from genolewm_assets.windows.corpus.windows import (
     CORPUS_WINDOWS,
     CorpusLedger,
     CorpusParams,
-    build_corpus_windows,
 )
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus import (
@@ -25,6 +24,7 @@ from genolewm_assets_tests.worlds.sources.corpus import (
     CONTIGS,
     SMALL,
     ExactAligner,
+    build_rows,
     gene,
     random_bases,
     read_bases,
@@ -60,13 +60,13 @@ RECORDS: list[CorpusRecord] = [
 ]
 
 
+def build(records: list[CorpusRecord]) -> tuple[list[Row], list[Row], dict[str, int]]:
+    return build_rows(records, PARAMS, CorpusPlacer(CONTIGS, read_bases, ExactAligner()))
+
+
 @pytest.fixture(scope="module")
 def built() -> tuple[list[Row], list[Row], dict[str, int]]:
-    ledger = CorpusLedger()
-    placer = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
-    batches = list(build_corpus_windows(RECORDS, PARAMS, placer, ledger))
-    windows = [row for batch in batches for row in batch.windows.to_pylist()]
-    return windows, [row for batch in batches for row in batch.skipped.to_pylist()], ledger.counts()
+    return build(RECORDS)
 
 
 def check(
@@ -205,30 +205,23 @@ def test_a_record_called_non_human_without_reason_is_found(
 ) -> None:
     monkeypatch.setattr(CorpusRecord, "maybe_human", property(lambda _: False))
     records = [gene("chr20", 1_000 * at, 1_000 * at + 3_000, record_id=f"r{at}", taxonomy=taxonomy) for at in range(20)]
-    ledger = CorpusLedger()
-    batches = list(build_corpus_windows(records, PARAMS, CorpusPlacer(CONTIGS, read_bases, ExactAligner()), ledger))
-    windows, skipped = ([r for b in batches for r in getattr(b, name).to_pylist()] for name in ("windows", "skipped"))
-    assert failed(check(windows, skipped, ledger.counts(), records)) == {"windows_cut_from_records"}
+    assert failed(check(*build(records), records)) == {"windows_cut_from_records"}
 
 
 def test_rows_at_fault_are_listed_and_rare() -> None:
     fault = RecordFault(SkipReason.UNKNOWN_STRAND, "'up'")
     bad = CorpusRecord(CorpusSource.EUKARYOTE_GENERATOR, "plus", b"ACGT", fault=fault)
     records = [bad, *RECORDS, *(gene("chr20", at, at + 300, record_id=f"h{at}") for at in range(70))]
-    ledger, placer = CorpusLedger(), CorpusPlacer(CONTIGS, read_bases, ExactAligner())
-    batches = list(build_corpus_windows(records, PARAMS, placer, ledger))
-    windows, skipped = ([r for b in batches for r in getattr(b, name).to_pylist()] for name in ("windows", "skipped"))
+    windows, skipped, counts = build(records)
     assert (skipped[0]["record_id"], skipped[0]["reason"], skipped[0]["length_bp"]) == ("plus", "unknown_strand", 4)
-    results = check(windows, skipped, ledger.counts(), records)
+    results = check(windows, skipped, counts, records)
     assert failed(results) == set()
     figures = results["faulty_records_rare"].figures
     assert (figures["wrong"], figures["unknown_strand"], figures["compared"]) == (1, 1, len(records))
     other = [{**skipped[0], "reason": "no_id"}, *skipped[1:]]
-    assert failed(check(windows, other, ledger.counts(), records)) == {"every_record_accounted_for"}
-    assert failed(check(windows, skipped[1:], ledger.counts(), records)) == {"every_record_accounted_for"}
-    batches = list(build_corpus_windows(records[:9], PARAMS, placer, ledger := CorpusLedger()))
-    windows, skipped = ([r for b in batches for r in getattr(b, name).to_pylist()] for name in ("windows", "skipped"))
-    rare = check(windows, skipped, ledger.counts(), records[:9])["faulty_records_rare"]
+    assert failed(check(windows, other, counts, records)) == {"every_record_accounted_for"}
+    assert failed(check(windows, skipped[1:], counts, records)) == {"every_record_accounted_for"}
+    rare = check(*build(records[:9]), records[:9])["faulty_records_rare"]
     expected = "'+', '-', '.', 1, -1 or 0"
     assert (rare.passed, rare.figures["fraction"], rare.figures["max_fraction"]) == (False, 0.111111, 0.01)
     assert rare.rows == ({"record": "plus", "problem": "unknown_strand", "expected": expected, "got": "'up'"},)
@@ -236,11 +229,7 @@ def test_rows_at_fault_are_listed_and_rare() -> None:
 
 def test_a_source_without_windows_compared_its_records_and_one_without_records_nothing() -> None:
     short = [gene("chr20", 1_000 * at, 1_000 * at + 300, record_id=f"short{at}") for at in range(40)]
-    ledger = CorpusLedger()
-    placer = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
-    batches = list(build_corpus_windows(short, PARAMS, placer, ledger))
-    skipped = [row for batch in batches for row in batch.skipped.to_pylist()]
-    results = check([], skipped, ledger.counts(), short)
+    results = check(*build(short), short)
     assert failed(results) == set()
     assert results["every_record_accounted_for"].figures["compared"] == 40
     said = results["placements_hold"].figures

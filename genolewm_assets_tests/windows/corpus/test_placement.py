@@ -12,11 +12,22 @@ from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus import BASES, CONTIGS, ExactAligner, gene, random_bases, read_bases
 
-PLACER = CorpusPlacer(CONTIGS, read_bases, ExactAligner())
+ALIGNER = ExactAligner()
+PLACER = CorpusPlacer(CONTIGS, read_bases, ALIGNER)
 
 
 def place(record: CorpusRecord, window: tuple[int, int] = (100, 700)) -> tuple[Verdict, Placement]:
-    (found,) = PLACER.place(record, [window])
+    (found,) = place_all(record, [window])
+    return found
+
+
+def place_all(record: CorpusRecord, windows: list[tuple[int, int]]) -> list[tuple[Verdict, Placement]]:
+    placed, answer = PLACER.place(record, windows), ALIGNER.answer()
+    found = []
+    for (verdict, placement, question), window in zip(placed, windows, strict=True):
+        answered = answer(question) if question >= 0 else None
+        bases = record.sequence[slice(*window)]
+        found.append((verdict, PLACER.with_answer(placement, answered, bases) if answered else placement))
     return found
 
 
@@ -24,7 +35,7 @@ def place(record: CorpusRecord, window: tuple[int, int] = (100, 700)) -> tuple[V
 def test_a_window_lies_where_its_bases_are(strand: str) -> None:
     record = gene("chr20", 5_000, 9_000, strand)
     windows = [(0, 600), (100, 700), (3_400, 4_000)]
-    for (start, end), (verdict, placement) in zip(windows, PLACER.place(record, windows), strict=True):
+    for (start, end), (verdict, placement) in zip(windows, place_all(record, windows), strict=True):
         assert verdict is Verdict.CONFIRMED
         assert (placement.how, placement.exact, placement.strand) == (PlacementHow.COORDINATES, True, strand)
         genomic = BASES["chr20"][placement.start : placement.end]

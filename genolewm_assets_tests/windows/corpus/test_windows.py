@@ -11,15 +11,10 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import PROFILES
 from genolewm_assets.windows.corpus.placement import CorpusPlacer
 from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.windows.corpus.windows import (
-    CorpusLedger,
-    CorpusParams,
-    build_corpus_windows,
-    is_in_slice,
-    tile_record,
-)
+from genolewm_assets.windows.corpus.tiling import is_in_slice, tile_record
+from genolewm_assets.windows.corpus.windows import CorpusParams
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, gene, random_bases, read_bases
+from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, build_rows, gene, random_bases, read_bases
 
 IDS = [f"record{n}" for n in range(3_000)]
 
@@ -90,11 +85,8 @@ def test_windows_keep_their_margins_and_stride(lengths: list[int], name: str, se
 def build(
     records: list[CorpusRecord], **more: object
 ) -> tuple[list[dict[str, object]], list[dict[str, object]], dict[str, int]]:
-    ledger = CorpusLedger()
     params = CorpusParams(**{"profile": SMALL, **more})  # type: ignore[arg-type]
-    batches = list(build_corpus_windows(records, params, CorpusPlacer(CONTIGS, read_bases), ledger))
-    windows = [row for batch in batches for row in batch.windows.to_pylist()]
-    return windows, [row for batch in batches for row in batch.skipped.to_pylist()], ledger.counts()
+    return build_rows(records, params, CorpusPlacer(CONTIGS, read_bases))
 
 
 def test_rows_say_what_the_record_and_the_reference_have() -> None:

@@ -28,11 +28,12 @@ from genolewm_assets.variants import AlleleNormaliser, NormalAllele
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.windows.corpus.placement import CorpusPlacer
 from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.windows.corpus.windows import CorpusLedger, CorpusParams, build_corpus_windows
+from genolewm_assets.windows.corpus.windows import CorpusParams
 from genolewm_assets.windows.reference.table import build_window_table
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm.holdout_world import genome
 from genolewm_assets_tests.worlds.lewm.package_world import RELEASE, other_base, publish, simulate, table
+from genolewm_assets_tests.worlds.sources.corpus import build_tables
 
 PROFILE = WindowProfile("filtered", window_bp=1_200, stride_bp=800, margin_bp=96)
 SHORT = WindowProfile("short", window_bp=600, stride_bp=600, margin_bp=96)
@@ -255,8 +256,7 @@ def _corpus() -> dict[str, pa.Table]:
         for profile in (PROFILE, SHORT):
             size = profile.window_bp + 2 * profile.margin_bp
             records = [one for one in _records() if one.source is source and len(one.sequence) == size]
-            batches = build_corpus_windows(records, CorpusParams(profile), placer, CorpusLedger())
-            parts += [batch.windows for batch in batches]
+            parts.append(build_tables(records, CorpusParams(profile), placer)[0])
         found[str(source)] = pa.concat_tables(parts).sort_by([("record_id", "ascending")]).combine_chunks()
     return found
 

@@ -1,0 +1,203 @@
+"""Choose, tile and place the records of a source: all columns but those of texts. Not here: file layouts."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from genolewm_assets.genome import acgt_runs, encode_sequence
+from genolewm_assets.store.tables import number_column, text_column
+from genolewm_assets.windows.corpus.keys import KeySet
+from genolewm_assets.windows.corpus.placed_columns import PLACED, placed_columns
+from genolewm_assets.windows.corpus.placement import CorpusPlacer, Placement, Span, Verdict
+from genolewm_assets.windows.corpus.records import CorpusRecord, SkipReason
+from genolewm_assets.windows.corpus.tiling import is_in_slice, tile_record, window_size
+from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, CorpusLedger, CorpusParams
+
+#: Rows, of both tables together, from which on a batch is yielded.
+_ROWS_PER_TABLE = 512
+_FOREIGN_TO_N = bytes(c if chr(c) in "ACGT" else ord("N") for c in range(256))
+_TEXTS = ("source", "record_id", "taxonomy", "note")
+_NUMBERS = ("window_index", "start", "end", "window_bp")
+#: Columns of decided windows: those of ``CORPUS_WINDOWS`` that need no text, the number of the window's first base
+#: among the bases that are kept, and the number of the question to the aligner, -1 without one.
+DECIDED = pa.schema(
+    [CORPUS_WINDOWS.arrow.field(name) for name in (*_TEXTS, *_NUMBERS, "maybe_human", *PLACED)]
+    + [pa.field("first", pa.int64(), nullable=False), pa.field("question", pa.int64(), nullable=False)]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedBatch:
+    """Rows for some consecutive records, in their order: windows of the schema :data:`DECIDED`, and skipped records."""
+
+    windows: pa.Table
+    skipped: pa.Table
+
+
+def decide_corpus_windows(
+    records: Iterable[CorpusRecord],
+    params: CorpusParams,
+    placer: CorpusPlacer,
+    ledger: CorpusLedger,
+    keep: Callable[[bytes], int],
+) -> Iterator[DecidedBatch]:
+    """Tile and place records, and yield their rows in batches of some hundred; ask the aligner where that is needed.
+
+    Parameters
+    ----------
+    records
+        Records of one source, in the order of its files.
+    params, placer
+        Tiling, and placement on the reference.
+    ledger
+        Receives the counts; those of placements come from ``finish_windows``.
+    keep
+        Keeps the upper-case bases of a record that has windows, and returns the number of the first of them.
+
+    Yields
+    ------
+    DecidedBatch
+        Records outside the slice are counted, not listed.
+    """
+    builder = _Builder(params, placer, ledger, keep)
+    for record in records:
+        builder.add(record)
+        if builder.waiting >= _ROWS_PER_TABLE:
+            yield builder.take()
+    yield builder.take()
+
+
+class RecordNamer:
+    """Makes record ids unique: appends ``~`` and a digest of the sequence if an id repeats with another sequence."""
+
+    def __init__(self) -> None:
+        self._seen = KeySet()
+
+    def name(self, record: CorpusRecord) -> str | None:
+        """Return the unique id of a record; None if an earlier record had the same id and sequence."""
+        full = f"{record.record_id}~{hashlib.sha256(record.sequence).hexdigest()[:8]}"
+        if self._seen.add(full.encode()):
+            return None
+        return full if self._seen.add(record.record_id.encode()) else record.record_id
+
+
+class _Builder:
+    """Collects the columns of both tables, and the counts."""
+
+    def __init__(
+        self, params: CorpusParams, placer: CorpusPlacer, ledger: CorpusLedger, keep: Callable[[bytes], int]
+    ) -> None:
+        self._params, self._placer, self._figures, self._keep = params, placer, ledger.figures, keep
+        self._namer = RecordNamer()
+        self._columns: defaultdict[str, list[object]] = defaultdict(list)
+        self._placed: list[Placement] = []
+        self._skipped: list[tuple[str, str, int, str]] = []
+
+    @property
+    def waiting(self) -> int:
+        """Number of rows collected since the last :meth:`take`."""
+        return len(self._placed) + len(self._skipped)
+
+    def take(self) -> DecidedBatch:
+        """Return the collected rows as tables and clear them."""
+        columns = {name: text_column(self._columns[name]) for name in _TEXTS}  # type: ignore[arg-type]
+        for name in (*_NUMBERS, "maybe_human", "first", "question"):
+            dtype = DECIDED.field(name).type.to_pandas_dtype()
+            columns[name] = number_column(np.array(self._columns[name], dtype))
+        windows = {**columns, **placed_columns(self._placed)}
+        source, record_id, length_bp, reason = zip(*self._skipped, strict=True) if self._skipped else ((),) * 4
+        skipped = [text_column(source), text_column(record_id), number_column(np.array(length_bp, np.int64))]
+        tables = (
+            pa.Table.from_arrays([windows[name] for name in DECIDED.names], schema=DECIDED),
+            pa.Table.from_arrays([*skipped, text_column(reason)], schema=CORPUS_SKIPPED.arrow),
+        )
+        self._columns.clear()
+        self._placed, self._skipped = [], []
+        return DecidedBatch(*tables)
+
+    def add(self, record: CorpusRecord) -> None:
+        """Add the windows of a record, or count and list it as skipped."""
+        self._figures["records_in"] += 1
+        if record.fault is not None:
+            self._skip(record, record.fault.reason)
+            return
+        params = self._params
+        if not is_in_slice(record.record_id, fraction=params.slice_fraction, seed=params.seed):
+            self._figures[f"skipped.{SkipReason.SLICED_OUT}"] += 1
+            return
+        self._figures["bases_in"] += len(record.sequence)
+        record_id = self._namer.name(record)
+        if record_id is None:
+            self._skip(record, SkipReason.DUPLICATE)
+            return
+        self._figures["record_ids_made_unique"] += record_id != record.record_id
+        runs = _known_runs(record.sequence)
+        windows = tile_record(runs, record_id, params)
+        self._count_bases(record, runs, windows)
+        if windows:
+            self._use(record, record_id, windows)
+        else:
+            self._skip(record, _skip_reason(record, params))
+
+    def _skip(self, record: CorpusRecord, reason: SkipReason) -> None:
+        self._figures[f"skipped.{reason}"] += 1
+        if reason is SkipReason.DUPLICATE:
+            self._figures["bases_duplicate"] += len(record.sequence)
+        self._skipped.append((record.source, record.record_id, len(record.sequence), reason))
+
+    def _count_bases(self, record: CorpusRecord, runs: Sequence[Span], windows: Sequence[Span]) -> None:
+        acgt = sum(end - start for start, end in runs)
+        # Windows ascend by start and by end, so the size of their union needs no sorting.
+        ends_before = [0, *(end for _, end in windows)]
+        covered = sum(end - max(start, before) for (start, end), before in zip(windows, ends_before, strict=False))
+        self._figures["bases_lost_non_acgt"] += len(record.sequence) - acgt
+        self._figures["bases_in_windows"] += covered
+        self._figures["bases_in_no_window"] += acgt - covered
+
+    def _use(self, record: CorpusRecord, record_id: str, windows: Sequence[Span]) -> None:
+        first, full_bp = self._keep(record.sequence), self._params.profile.window_bp
+        self._figures["records_used"] += 1
+        self._figures["windows"] += len(windows)
+        self._figures["maybe_human"] += len(windows) * record.maybe_human
+        self._figures["short_windows"] += sum(end - start < full_bp for start, end in windows)
+        placed: Sequence[tuple[Verdict, Placement, int]] = self._placer.place(record, windows)
+        for verdict, placement, _ in placed:
+            self._figures[f"coordinates.{verdict}"] += 1
+            self._placed.append(placement)
+        rows: dict[str, Iterable[object]] = {
+            "source": [record.source] * len(windows),
+            "record_id": [record_id] * len(windows),
+            "taxonomy": [record.taxonomy] * len(windows),
+            "note": [record.note] * len(windows),
+            "maybe_human": [record.maybe_human] * len(windows),
+            "window_index": range(len(windows)),
+            "start": [start for start, _ in windows],
+            "end": [end for _, end in windows],
+            "window_bp": [end - start for start, end in windows],
+            "first": [first + start for start, _ in windows],
+            "question": [question for *_, question in placed],
+        }
+        for name, values in rows.items():
+            self._columns[name] += values
+
+
+def _known_runs(sequence: bytes) -> list[Span]:
+    """Return the maximal runs of ACGT."""
+    from genolewm_assets.windows.corpus import kernels
+
+    if sequence and kernels.count_known(np.frombuffer(sequence, np.uint8)) == len(sequence):
+        return [(0, len(sequence))]
+    return list(acgt_runs(encode_sequence(sequence.translate(_FOREIGN_TO_N))))
+
+
+def _skip_reason(record: CorpusRecord, params: CorpusParams) -> SkipReason:
+    if not record.sequence:
+        return SkipReason.EMPTY
+    too_short = window_size(len(record.sequence), params) == 0
+    return SkipReason.TOO_SHORT if too_short else SkipReason.SPLIT_TOO_SHORT
