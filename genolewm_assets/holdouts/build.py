@@ -23,7 +23,7 @@ from genolewm_assets.genome import (
     meets,
 )
 from genolewm_assets.holdouts.alleles import count_new_labels, list_in_genes, list_in_intervals, list_newly_labelled
-from genolewm_assets.holdouts.corpus import CONCLUSIVE_SHARE, assembled_shares, hold_out_corpus
+from genolewm_assets.holdouts.corpus import CONCLUSIVE_SHARE, CorpusRule, assembled_shares
 from genolewm_assets.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
 from genolewm_assets.holdouts.held_intervals import (
@@ -39,7 +39,6 @@ from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, AlleleReason, CorpusReason, VariantOrigin
 from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles
 from genolewm_assets.holdouts.similar import (
-    Query,
     SimilaritySearch,
     corpus_keys,
     corpus_queries,
@@ -55,7 +54,7 @@ class SequenceInputs:
     """What is compared with held-out sequence, and how.
 
     ``bases`` returns the bases of a contig, and ``corpus`` tables or batches of the corpus windows with
-    ``similar.SEQUENCE_COLUMNS``, each time from the start.
+    ``similar.SEQUENCE_COLUMNS``.
     """
 
     search: SimilaritySearch
@@ -162,13 +161,10 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     held = held_intervals.merged()
     shares = assembled_shares(inputs.genome, sorted({contig for level in held.values() for contig in level}))
     counts.update({f"assembled_per_million.{contig}": int(share * 1e6) for contig, share in shares.items()})
-    corpus = hold_out_corpus(
-        _counted(inputs.corpus, counts),
-        held,
-        inconclusive={contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE},
-        margin_bp=inputs.profile.margin_bp,
-    )
-    similar = _find_similar(inputs, held_intervals, corpus, counts)
+    inconclusive = {contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE}
+    rule = CorpusRule(held, inconclusive, inputs.profile.margin_bp)
+    corpus = rule.list_excluded(_counted(inputs.corpus, counts))
+    similar = _find_similar(inputs, held_intervals, rule, counts)
     by_key = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
     corpus = pa.concat_tables([corpus, similar_corpus_rows(similar)]).sort_by(by_key).combine_chunks()
     parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
@@ -255,15 +251,15 @@ def _list_alleles(
             yield list_in_intervals(table, VariantOrigin.CLINVAR, contig, holdout, intervals)
 
 
-def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, placed: pa.Table, counts: Counter[str]) -> pa.Table:
+def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, rule: CorpusRule, counts: Counter[str]) -> pa.Table:
     """List (``HOLDOUT_SIMILAR``) and count windows, not excluded by place, that are similar to held-out sequence."""
     given, held = inputs.sequences, merge_intervals(intervals.to_table())
 
-    def queries(given: SequenceInputs) -> Iterator[Query]:
+    def queries(given: SequenceInputs) -> Iterator[pa.Table]:
         yield from reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
-        yield from corpus_queries(given.corpus(), placed)
+        yield from corpus_queries(given.corpus(), rule.excludes)
 
-    found = iter(()) if given is None else given.search(held, lambda: queries(given))
+    found = iter(()) if given is None else given.search(held, queries(given))
     similar, reasons = list_similar(found, intervals.merged())
     counts.update(reasons)
     return similar

@@ -147,7 +147,7 @@ class ReleaseInputs:
 
     def corpus_sequences(self) -> Iterator[pa.Table]:
         """Yield the sequences of the corpus windows batch by batch."""
-        yield from self._corpus_batches(SEQUENCE_COLUMNS, 2_048)
+        yield from self._corpus_batches(SEQUENCE_COLUMNS, 512)
 
     def _corpus_batches(self, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
         for path in self.corpus_files().values():

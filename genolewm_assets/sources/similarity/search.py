@@ -3,6 +3,9 @@
 A window is similar to held-out sequence if, outside repeats, it aligns with 90 % equal bases over 1,000 bp, or chained
 alignments hold half of it, or it shares as many 21-mers within 1,000 bp as 50 equal bases have. By repeats alone a
 window is reported, not excluded.
+
+Every window is compared once with a filter over all held-out sequence. Only candidates, which have a stretch with
+enough 21-mers of the filter, are compared with each part of it.
 """
 
 from __future__ import annotations
@@ -10,19 +13,31 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from threading import Lock
+from typing import TypeVar
 
-import mappy
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from genolewm_assets.errors import FastaError
-from genolewm_assets.holdouts import Held, HeldPlace, Query, Similarity, SimilarReason
+from genolewm_assets.holdouts import Held, HeldPlace, Similarity, SimilarReason, WindowKey
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity.held_part import OVERLAP_BP, PART_BP, HeldPart, divide, encode, is_soft_masked
+from genolewm_assets.sources.similarity.aligner import HeldAligner
+from genolewm_assets.sources.similarity.candidates import CANDIDATES, CandidateWriter, read_candidates
+from genolewm_assets.sources.similarity.held_part import (
+    LETTERS,
+    OVERLAP_BP,
+    PART_BP,
+    HeldPart,
+    HeldSpan,
+    count_bases,
+    divide,
+)
+from genolewm_assets.sources.similarity.presence import PresenceFilter
+from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays
+from genolewm_assets.sources.similarity.repeats import Repeats, SoftMask, find_frequent, is_soft_masked
 
 #: An alignment with this share of equal bases over so many bases, both outside repeats, excludes a window.
 MIN_IDENTITY, MIN_ALIGNED_BP = 0.90, 1_000
@@ -35,8 +50,13 @@ MIN_REPEATED = 100
 #: Shared 21-mers of a stretch with which a window is aligned: its copy with 80 % equal bases has more.
 _TO_ALIGN = 6
 
-_ROWS, _THREADS = 64, 2
+#: Threads that compare 21-mers, and the Arrow batches that wait for them.
+_THREADS, _BATCHES = 2, 4
 _K = 21
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+Int64s = NDArray[np.int64]
 
 
 class SequenceSearch:
@@ -66,45 +86,133 @@ class SequenceSearch:
         self._reader, self._progress = reader, progress
         self._part_bp, self._overlap_bp = part_bp, overlap_bp
 
-    def __call__(self, held: Held, queries: Callable[[], Iterable[Query]]) -> Iterator[Similarity]:
+    def __call__(self, held: Held, queries: Iterable[pa.Table]) -> Iterator[Similarity]:
         """Yield the similar windows, those of one part of the held-out sequence after those of another."""
-        soft_masked = is_soft_masked(self._reader)
-        parts = list(divide(held, self._part_bp, self._overlap_bp))
-        for number, spans in enumerate(parts, 1):
-            part = HeldPart.read(self._reader, spans, soft_masked=soft_masked)
-            if part.spans:
-                yield from self._search_part(part, queries(), f"windows compared, part {number} of {len(parts)}")
+        divided = divide(held, self._part_bp, self._overlap_bp)
+        parts = [known for spans in divided if (known := [s for s in spans if s.contig in self._reader.contigs])]
+        if not parts:
+            return
+        with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(_THREADS) as pool:
+            folder = Path(name)
+            masked = is_soft_masked(self._reader)
+            repeats = SoftMask() if masked else find_frequent(self._reader, parts, folder)
+            self._choose(parts, repeats, queries, folder, pool)
+            for number, spans in enumerate(parts, 1):
+                self._progress.advance(number, len(parts), "parts of held-out sequence compared with candidates")
+                yield from self._compare(HeldPart.read(self._reader, spans, repeats), folder, pool)
 
-    def _search_part(self, part: HeldPart, queries: Iterable[Query], doing: str) -> Iterator[Similarity]:
-        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
-            compare = partial(_compare_all, part, HeldAligner(part, Path(folder)))
-            left, done = iter(queries), 0
-            # Few batches wait at a time, so that not all windows are in memory.
-            while batches := [batch for _ in range(4 * _THREADS) if (batch := tuple(islice(left, _ROWS)))]:
-                for found in pool.map(compare, batches):
-                    yield from found
-                done += sum(map(len, batches))
-                self._progress.advance(done, None, doing)
+    def _choose(
+        self,
+        parts: Sequence[Sequence[HeldSpan]],
+        repeats: Repeats,
+        queries: Iterable[pa.Table],
+        folder: Path,
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        """Write the candidates into a file of the folder."""
+        present = PresenceFilter(folder / "present", count_bases(parts))
+        for spans in parts:
+            present.add(HeldPart.read(self._reader, spans, repeats))
+
+        def choose(table: pa.Table) -> tuple[QueryBatch, NDArray[np.bool_], NDArray[np.uint8], Int64s]:
+            batch = QueryBatch.of(table)
+            return batch, *present.find_dense(batch, least_shared(batch.sizes), STRETCH)
+
+        done = 0
+        with CandidateWriter(folder / CANDIDATES) as candidates:
+            for _, found in _ahead(pool, choose, (table for table in queries if table.num_rows)):
+                candidates.add(*found)
+                self._progress.advance(done := done + len(found[0]), None, "windows compared with held-out sequence")
+
+    def _compare(self, part: HeldPart, folder: Path, pool: ThreadPoolExecutor) -> Iterator[Similarity]:
+        """Yield the candidates that are similar to a part."""
+        shared, sizes, transcribed = _count_shared(part, folder, pool)
+        least = least_shared(sizes)
+        to_align, reported = shared[:, 0] >= least[:, 0], shared[:, 2] >= least[:, 1]
+        for kind in (False, True):
+            for row, found in self._align(part, folder, to_align & (transcribed == kind), shared, transcribed=kind):
+                reported[row] &= found is None
+                if found is not None:
+                    yield found
+        for row, key, _ in _read_rows(folder, reported):
+            yield Similarity(key, SimilarReason.REPEATS, (_around(part, shared[row, 3]),), 0.0, int(shared[row, 2]))
+
+    def _align(
+        self, part: HeldPart, folder: Path, chosen: NDArray[np.bool_], shared: NDArray[np.int32], *, transcribed: bool
+    ) -> Iterator[tuple[int, Similarity | None]]:
+        """Align chosen candidates to a part one by one, as one can take 250 MB; yield number and result."""
+        if not chosen.any():
+            return
+        aligner = HeldAligner(part, folder, transcribed=transcribed)
+        for done, (row, key, bases) in enumerate(_read_rows(folder, chosen), 1):
+            yield row, _decide(part, key, bases, aligner.align(bases), shared[row])
+            self._progress.advance(done, None, "candidates aligned")
 
 
-def _compare_all(part: HeldPart, aligner: HeldAligner, queries: Sequence[Query]) -> list[Similarity]:
-    found = (compare(part, aligner, query) for query in queries)
-    return [similarity for similarity in found if similarity is not None]
+def least_shared(sizes: Int64s) -> NDArray[np.float64]:
+    """Return the fewest shared 21-mers with which windows are aligned, and reported: float64, shape (n_windows, 2)."""
+    least = _least(sizes)
+    return np.stack([np.minimum(_TO_ALIGN, least), least * MIN_REPEATED / MIN_SHARED], axis=1)
 
 
-def compare(part: HeldPart, aligner: HeldAligner, query: Query) -> Similarity | None:
-    """Compare one window with a part of the held-out sequence; None if it is not similar."""
-    codes = encode(query.bases)
-    unique, unique_at, any_kind, any_at = part.find_shared(codes, STRETCH)
-    least = max(_LEAST_SHARED, MIN_SHARED * min(1.0, (codes.size - _K + 1) / STRETCH))
-    if unique >= min(_TO_ALIGN, least):
-        places, share = aligner.align(query.bases, transcribed=query.transcribed)
-        reason = _reason(places, share, len(query.bases), shares_kmers=unique >= least)
-        if reason is not None:
-            return Similarity(query.key, reason, (*places, _around(part, unique_at)), share, unique)
-    if any_kind >= least * MIN_REPEATED / MIN_SHARED:
-        return Similarity(query.key, SimilarReason.REPEATS, (_around(part, any_at),), 0.0, any_kind)
-    return None
+def _least(sizes: Int64s) -> NDArray[np.float64]:
+    return np.maximum(_LEAST_SHARED, MIN_SHARED * np.minimum(1.0, (sizes - _K + 1) / STRETCH))
+
+
+def _count_shared(
+    part: HeldPart, folder: Path, pool: ThreadPoolExecutor
+) -> tuple[NDArray[np.int32], Int64s, NDArray[np.bool_]]:
+    """Return what the candidates share with a part, see ``kmer_kernels.find_shared``; their sizes; their kinds."""
+    from genolewm_assets.sources.similarity import kmer_kernels as kernels
+
+    slots = part.make_table()
+
+    def count(table: pa.Table) -> tuple[NDArray[np.int32], Int64s, NDArray[np.bool_]]:
+        batch, (hits, firsts) = QueryBatch.of(table), as_arrays(table["hits"])
+        found = np.empty((len(batch), 4), dtype=np.int32)
+        kernels.find_shared(batch.data, batch.offsets, LETTERS, hits, firsts, part.codes, slots, STRETCH, found)
+        return found, batch.sizes, table["transcribed"].to_numpy()
+
+    found = [
+        (np.empty((0, 4), np.int32), np.empty(0, np.int64), np.empty(0, bool)),
+        *(result for _, result in _ahead(pool, count, read_candidates(folder / CANDIDATES))),
+    ]
+    shared, sizes, transcribed = (np.concatenate(each) for each in zip(*found, strict=True))
+    return shared, sizes, transcribed
+
+
+def _read_rows(folder: Path, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, WindowKey, bytes]]:
+    """Yield number, key and bases of the chosen candidates."""
+    first = 0
+    for table in read_candidates(folder / CANDIDATES):
+        ours = chosen[first : first + table.num_rows]
+        rows = table.filter(pa.array(ours))
+        keys = map(WindowKey, *(rows[name].to_pylist() for name in WindowKey._fields))
+        yield from zip((first + np.flatnonzero(ours)).tolist(), keys, rows["bases"].to_pylist(), strict=True)
+        first += table.num_rows
+
+
+def _ahead(
+    pool: ThreadPoolExecutor, function: Callable[[_Item], _Result], items: Iterable[_Item]
+) -> Iterator[tuple[_Item, _Result]]:
+    """Yield items and results in order; few items wait at a time, so that not all are in memory."""
+    left = iter(items)
+    while group := list(islice(left, _BATCHES)):
+        yield from zip(group, pool.map(function, group), strict=True)
+
+
+def _decide(
+    part: HeldPart,
+    key: WindowKey,
+    bases: bytes,
+    aligned: tuple[list[HeldPlace], float],
+    shared: NDArray[np.int32],
+) -> Similarity | None:
+    """Return the similarity of a candidate by its alignments and what it shares; None if it is not similar."""
+    (places, share), unique, unique_at = aligned, int(shared[0]), int(shared[1])
+    enough = unique >= float(_least(np.array([len(bases)]))[0])
+    reason = _reason(places, share, len(bases), shares_kmers=enough)
+    return None if reason is None else Similarity(key, reason, (*places, _around(part, unique_at)), share, unique)
 
 
 def _reason(places: Sequence[HeldPlace], share: float, size: int, *, shares_kmers: bool) -> SimilarReason | None:
@@ -119,63 +227,3 @@ def _around(part: HeldPart, at: int) -> HeldPlace:
     """Return the place of a shared 21-mer, which is not aligned."""
     span, start = part.span_at(at)
     return HeldPlace(span.contig, start, start + _K, "+", None, 0)
-
-
-#: minimap2's flag MM_F_EQX: equal and unequal bases have operations of their own in the CIGAR.
-_EQX = 0x4000000
-#: CIGAR operations, as numbers of BAM (SAM specification 1.6, §4.2).
-_INSERTION, _DELETION, _INTRON, _EQUAL, _UNEQUAL = 1, 2, 3, 7, 8
-#: Presets of minimap2 for genomic sequence and, by whether a sequence is transcribed, for transcripts.
-_PRESETS = {False: "asm20", True: "splice"}
-_IN_REPEAT = 8
-
-
-class HeldAligner:
-    """Aligns sequences to a part of the held-out sequence."""
-
-    def __init__(self, part: HeldPart, folder: Path) -> None:
-        self._part = part
-        self._fasta = folder / "held_out.fa"
-        part.write(self._fasta)
-        self._aligners: dict[bool, mappy.Aligner] = {}
-        self._indexing = Lock()
-
-    def align(self, bases: bytes, *, transcribed: bool) -> tuple[list[HeldPlace], float]:
-        """Return the places of all alignments, most equal bases outside repeats first, and the aligned share."""
-        found: list[tuple[float, HeldPlace]] = []
-        covered = np.zeros(len(bases), dtype=bool)
-        for hit in self._index(transcribed).map(bases.decode("ascii")):
-            covered[hit.q_st : hit.q_en] = True
-            equal, columns = self._count(hit)
-            span = self._part.spans[int(hit.ctg)]
-            place = span.contig, span.start + hit.r_st, span.start + hit.r_en, "-" if hit.strand < 0 else "+"
-            found.append((equal, HeldPlace(*place, equal / columns if columns else 0.0, columns)))
-        found.sort(key=lambda scored: (-scored[0], scored[1]))
-        return [place for _, place in found], float(covered.mean()) if covered.size else 0.0
-
-    def _index(self, transcribed: bool) -> mappy.Aligner:
-        """Return the index for a kind of sequence; it is made when the first such sequence is aligned."""
-        with self._indexing:
-            if transcribed not in self._aligners:
-                preset = _PRESETS[transcribed]
-                aligner = mappy.Aligner(str(self._fasta), preset=preset, n_threads=1, extra_flags=_EQX)
-                if not aligner:
-                    raise FastaError("held-out sequence", "minimap2 cannot index it", remedy="Rebuild reference/genome")
-                self._aligners[transcribed] = aligner
-            return self._aligners[transcribed]
-
-    def _count(self, hit: mappy.Alignment) -> tuple[int, int]:
-        """Return equal bases and all columns of an alignment outside repeats; a gap is one column."""
-        first = int(self._part.firsts[int(hit.ctg)])
-        outside = self._part.codes[first + hit.r_st : first + hit.r_en] & _IN_REPEAT == 0
-        before = np.concatenate([[0], np.cumsum(outside)])
-        at = equal = columns = 0
-        for length, operation in hit.cigar:
-            if operation in (_EQUAL, _UNEQUAL):
-                n = int(before[at + length] - before[at])
-                equal += n if operation == _EQUAL else 0
-                columns += n
-            elif operation in (_INSERTION, _DELETION):
-                columns += int(outside[min(at, outside.size - 1)])
-            at += length if operation in (_EQUAL, _UNEQUAL, _DELETION, _INTRON) else 0
-        return equal, columns
