@@ -13,10 +13,11 @@ from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.similarity import compare
 from genolewm_assets.genome import GRCH38, IntervalArray
-from genolewm_assets.holdouts import Query, Similarity, SimilarReason
-from genolewm_assets.holdouts.similar import REFERENCE, WindowKey
+from genolewm_assets.holdouts import Similarity, SimilarReason, WindowKey
+from genolewm_assets.holdouts.similar import REFERENCE
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
+from genolewm_assets_tests.worlds.lewm.queries import Query, as_table
 
 #: BRCA1 (NCBI Gene 672), and its pseudogene BRCA1P1 (394269), which shares the first exons; GRCh38, 0-based.
 BRCA1, PSEUDOGENE = (43_044_294, 43_125_364), (43_168_000, 43_178_000)
@@ -49,7 +50,7 @@ def windows(fasta: Path) -> list[Query]:
 def similar(fasta: Path, windows: list[Query]) -> dict[WindowKey, Similarity]:
     held = {"chr17": IntervalArray(np.array([BRCA1[0]]), np.array([BRCA1[1]]))}
     with FastaReader(fasta, GRCH38) as reader:
-        return {found.key: found for found in SequenceSearch(reader)(held, lambda: windows)}
+        return {found.key: found for found in SequenceSearch(reader)(held, [as_table(windows)])}
 
 
 def test_the_pseudogene_of_a_held_out_gene_leaves_training(similar: dict[WindowKey, Similarity]) -> None:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow as pa
 import pysam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
-from genolewm_assets.holdouts import Query, Similarity, SimilarReason
-from genolewm_assets.holdouts.similar import WindowKey
+from genolewm_assets.holdouts import Similarity, SimilarReason, WindowKey
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
-from genolewm_assets.sources.similarity.held_part import HeldPart, HeldSpan, divide, encode
+from genolewm_assets.sources.similarity.held_part import LETTERS, HeldPart, HeldSpan, count_bases, divide, encode
+from genolewm_assets.sources.similarity.kmer_kernels import find_shared
+from genolewm_assets.sources.similarity.presence import PresenceFilter
+from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays, as_column
+from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent
+from genolewm_assets.sources.similarity.search import STRETCH, least_shared
 from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.lewm.queries import Query, as_table
 
 WINDOW_BP = 12_544
 #: Held out: two genes of chr17 with sequence between them that is not held out.
@@ -63,7 +70,7 @@ def search(fasta: Path, queries: Sequence[Query], held: object = HELD, **options
     """Return what is similar, by the record of the query."""
     found: dict[str, list[Similarity]] = {}
     with FastaReader(fasta, GRCH38) as reader:
-        for similarity in SequenceSearch(reader, **options)(held, lambda: iter(queries)):  # type: ignore[arg-type]
+        for similarity in SequenceSearch(reader, **options)(held, iter([as_table(queries)])):  # type: ignore[arg-type]
             found.setdefault(similarity.key.record_id, []).append(similarity)
     return found
 
@@ -185,17 +192,16 @@ def plain_kmers(bases: str) -> list[str | None]:
     return [min(kmer, reverse_complement(kmer)) if set(kmer) <= set("ACGT") else None for kmer in whole]
 
 
-def read_part(bases: str) -> HeldPart:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "genome.fa"
-        path.write_text(f">chr17\n{bases}\n")
-        pysam.faidx(str(path))
-        with FastaReader(path, GRCH38) as reader:
-            return HeldPart.read(reader, [HeldSpan("chr17", 0, len(bases))], soft_masked=True)
+def read_part(folder: Path, bases: str) -> HeldPart:
+    path = folder / "genome.fa"
+    path.write_text(f">chr17\n{bases}\n")
+    pysam.faidx(str(path))
+    with FastaReader(path, GRCH38) as reader:
+        return HeldPart.read(reader, [HeldSpan("chr17", 0, len(bases))], SoftMask())
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(30, 400), st.integers(20, 60))
-def test_shared_kmers_are_those_of_sets(seed: int, size: int, stretch: int) -> None:
+def test_shared_kmers_are_those_of_sets_and_the_filter_misses_none(seed: int, size: int, stretch: int) -> None:
     rng = np.random.default_rng(seed)
     letters = np.frombuffer(b"ACGTacgtN", np.uint8)
     held = letters[rng.choice(9, size, p=[0.2, 0.2, 0.2, 0.2, 0.04, 0.04, 0.04, 0.04, 0.04])].tobytes().decode()
@@ -213,8 +219,23 @@ def test_shared_kmers_are_those_of_sets(seed: int, size: int, stretch: int) -> N
         shared = [int(kmer in kmers) for kmer in mine]
         return max((sum(shared[at : at + stretch]) for at in range(len(shared))), default=0)
 
-    part = read_part(held)
-    unique, unique_at, any_kind, any_at = part.find_shared(encode(sequence.encode()), stretch)
+    # Between other windows, of which one is shorter than a 21-mer.
+    windows = QueryBatch.of(as_table(query(name, name.encode()) for name in ("ACGT", sequence, "N" * 50)))
+    with TemporaryDirectory() as name:
+        part = read_part(Path(name), held)
+        present = PresenceFilter(Path(name) / "present", count_bases([part.spans]))
+        present.add(part)
+        wanted = np.array([[1, 1], [densest(outside) or 1, densest(known) or 1], [1, 1]], dtype=np.float64)
+        dense, hits, firsts = present.find_dense(windows, wanted, stretch)
+    # Whichever of the two is there is enough.
+    assert dense[1] or not densest(known)
+    assert not dense[0]
+    assert not dense[2]
+    found = np.empty((3, 4), dtype=np.int32)
+    bits = as_arrays(pa.chunked_array([as_column(hits, firsts)]))
+    find_shared(windows.data, windows.offsets, LETTERS, *bits, part.codes, part.make_table(), stretch, found)
+    assert found[[0, 2]].tolist() == [[0, -1, 0, -1]] * 2
+    unique, unique_at, any_kind, any_at = found[1].tolist()
     assert (unique, any_kind) == (densest(outside), densest(known))
     for n, at in ((unique, unique_at), (any_kind, any_at)):
         assert (at >= 0) == (n > 0)
@@ -223,19 +244,39 @@ def test_shared_kmers_are_those_of_sets(seed: int, size: int, stretch: int) -> N
             assert plain_kmers(held)[start] in mine
 
 
-def test_bases_near_frequent_kmers_count_as_the_repeat(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    element = "".join("ACGT"[i] for i in rng.integers(0, 4, 100))
-    spaced = "".join(element + "".join("ACGT"[i] for i in rng.integers(0, 4, 400)) for _ in range(9))
-    path = tmp_path / "genome.fa"
-    path.write_text(f">chr17\n{spaced}\n>chr20\n{spaced[:2_000]}\n")
-    pysam.faidx(str(path))
-    with FastaReader(path, GRCH38) as reader:
-        part = HeldPart.read(reader, [HeldSpan("chr17", 0, len(spaced))], soft_masked=False)
-    in_repeat = part.codes & 8 > 0
-    assert in_repeat[500:600].all()
-    assert in_repeat[450:650].all()
-    assert not in_repeat[660:940].any()
+def test_few_windows_of_other_sequence_are_candidates(fasta: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    other = QueryBatch.of(as_table(query(f"{n}", random_bases(rng, WINDOW_BP)) for n in range(300)))
+    with FastaReader(fasta, GRCH38) as reader:
+        part = HeldPart.read(reader, [HeldSpan("chr17", 0, 200_000)], SoftMask())
+    present = PresenceFilter(tmp_path / "present", count_bases([part.spans]))
+    present.add(part)
+    dense, _, _ = present.find_dense(other, least_shared(other.sizes), STRETCH)
+    assert np.count_nonzero(dense) <= 9
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_bases_near_frequent_kmers_count_as_the_repeat(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    elements = ["".join("ACGT"[i] for i in rng.integers(0, 4, 60)) for _ in range(3)]
+    copies = [elements[0]] * 9 + [reverse_complement(elements[1])] * 3 + [elements[1]] * 6 + [elements[2]] * 8
+    spaced = "".join(copy + "".join("ACGT"[i] for i in rng.integers(0, 4, 200)) for copy in copies)
+    counts = Counter(kmer for text in (spaced, spaced[:2_000].lower()) for kmer in plain_kmers(text) if kmer)
+    wanted = np.zeros(len(spaced), dtype=bool)
+    for at, kmer in enumerate(plain_kmers(spaced)):
+        if kmer and counts[kmer] > 8:
+            wanted[max(0, at - 50) : at + K + 50] = True
+    with TemporaryDirectory() as name:
+        path = Path(name) / "genome.fa"
+        path.write_text(f">chr17\n{spaced}\n>chr20\n{spaced[:2_000].lower()}\n")
+        pysam.faidx(str(path))
+        # Spans end inside an element, too: what is counted is the genome, not what is held out.
+        parts = [[HeldSpan("chr17", 0, 2_030)], [HeldSpan("chr17", 2_030, len(spaced))]]
+        with FastaReader(path, GRCH38) as reader:
+            repeats = find_frequent(reader, parts, Path(name))
+            marked = repeats.mark(encode(spaced.encode())) & 8 > 0
+    assert wanted.any()
+    assert (marked == wanted).all()
 
 
 @given(
