@@ -1,3 +1,4 @@
+from .alleles import CLINVAR_COLUMNS as CLINVAR_COLUMNS
 from .build import HoldoutInputs as HoldoutInputs
 from .build import SequenceInputs as SequenceInputs
 from .build import build_holdouts as build_holdouts
