@@ -38,7 +38,7 @@ from genolewm_assets.holdouts.similar import (
 )
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, corpus, corpus_row, gnomad, simulated_inputs
-from genolewm_assets_tests.worlds.lewm.queries import Query, as_queries
+from genolewm_assets_tests.worlds.sources.queries import Query, as_queries
 
 Span = tuple[str, int, int]
 Key = tuple[str, int, str, str]

@@ -17,7 +17,7 @@ from genolewm_assets.holdouts import Similarity, SimilarReason, WindowKey
 from genolewm_assets.holdouts.similar import REFERENCE
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
-from genolewm_assets_tests.worlds.lewm.queries import Query, as_table
+from genolewm_assets_tests.worlds.sources.queries import Query, as_table
 
 #: BRCA1 (NCBI Gene 672), and its pseudogene BRCA1P1 (394269), which shares the first exons; GRCh38, 0-based.
 BRCA1, PSEUDOGENE = (43_044_294, 43_125_364), (43_168_000, 43_178_000)

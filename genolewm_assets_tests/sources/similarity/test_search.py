@@ -26,7 +26,7 @@ from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays
 from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent
 from genolewm_assets.sources.similarity.search import STRETCH, least_shared
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.lewm.queries import Query, as_table
+from genolewm_assets_tests.worlds.sources.queries import Query, as_table
 
 WINDOW_BP = 12_544
 #: Held out: two genes of chr17 with sequence between them that is not held out.
