@@ -29,31 +29,26 @@ from genolewm_assets.sources.similarity.kmer_kernels import (
 #: 64-bit words of a line.
 LINE = 8
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_HALF, _NINE, _LAST_NINE = np.uint64(32), np.uint64(9), np.uint64(511)
+_HALF, _NINE, _TWICE_NINE = np.uint64(32), np.uint64(9), np.uint64(18)
 _N_ANY, _N_UNIQUE = 3, 5
 
 
 @compiled(nogil=True)
-def _line(key: np.uint64, words: Hashes) -> np.int64:
+def _line(key: np.uint64, words: Hashes) -> np.uint64:
     """Return the first word of the line of a hash."""
-    return np.int64(((key >> _HALF) * np.uint64(words.size // LINE)) >> _HALF) * LINE
+    return (((key >> _HALF) * np.uint64(words.size // LINE)) >> _HALF) * np.uint64(LINE)
 
 
 @compiled(nogil=True)
-def _has(bits: np.uint64, n: int, line: int, words: Hashes) -> bool:
-    for _ in range(n):
-        place = bits & _LAST_NINE
-        if not words[line + np.int64(place >> np.uint64(6))] >> (place & np.uint64(63)) & np.uint64(1):
-            return False
-        bits >>= _NINE
-    return True
+def _bit(bits: np.uint64, line: np.uint64, words: Hashes) -> np.uint64:
+    """Return, as the lowest bit, that bit of a line which the lowest nine of ``bits`` name."""
+    return words[line + (bits >> np.uint64(6) & np.uint64(LINE - 1))] >> (bits & np.uint64(63))
 
 
 @compiled(nogil=True)
-def _set(bits: np.uint64, n: int, line: int, words: Hashes) -> None:
+def _set(bits: np.uint64, n: int, line: np.uint64, words: Hashes) -> None:
     for _ in range(n):
-        place = bits & _LAST_NINE
-        words[line + np.int64(place >> np.uint64(6))] |= np.uint64(1) << (place & np.uint64(63))
+        words[line + (bits >> np.uint64(6) & np.uint64(LINE - 1))] |= np.uint64(1) << (bits & np.uint64(63))
         bits >>= _NINE
 
 
@@ -61,9 +56,16 @@ def _set(bits: np.uint64, n: int, line: int, words: Hashes) -> None:
 def _kind(key: np.uint64, words: Hashes) -> int:
     """Return the highest kind that a 21-mer may have in the filter."""
     line = _line(key, words)
-    if key == NO_HASH or not _has(key, _N_ANY, line, words):
+    # Without a branch by bit, which no processor could foretell.
+    any_kind = _bit(key, line, words) & _bit(key >> _NINE, line, words) & _bit(key >> _TWICE_NINE, line, words)
+    if not any_kind & np.uint64(1) or key == NO_HASH:
         return NONE
-    return UNIQUE if _has((key * _ODD) >> np.uint64(19), _N_UNIQUE, line, words) else REPEAT
+    bits = (key * _ODD) >> np.uint64(19)
+    for _ in range(_N_UNIQUE):
+        if not _bit(bits, line, words) & np.uint64(1):
+            return REPEAT
+        bits >>= _NINE
+    return UNIQUE
 
 
 @compiled(nogil=True)
