@@ -30,14 +30,12 @@ class PresenceFilter:
 
         add_to_filter(part.codes, part.kinds, self.words)
 
-    def find_dense(
-        self, queries: QueryBatch, least: NDArray[np.float64], stretch: int
-    ) -> tuple[NDArray[np.bool_], Codes, NDArray[np.int64]]:
-        """Return which windows are dense, and their bits of bases and where those begin; see ``presence_kernels``."""
+    def find_dense(self, queries: QueryBatch, stretch: int) -> tuple[NDArray[np.int32], Codes, NDArray[np.int64]]:
+        """Return most 21-mers of a stretch, bits of bases, and where those begin; see ``presence_kernels``."""
         from genolewm_assets.sources.similarity.presence_kernels import find_dense
 
         firsts = np.zeros(len(queries) + 1, dtype=np.int64)
         np.cumsum((queries.sizes + 7) // 8, out=firsts[1:])
-        hits, dense = np.zeros(firsts[-1], dtype=np.uint8), np.zeros(len(queries), dtype=bool)
-        find_dense(queries.data, queries.offsets, LETTERS, self.words, least, stretch, hits, firsts, dense)
-        return dense, hits, firsts
+        hits, most = np.zeros(firsts[-1], dtype=np.uint8), np.empty((len(queries), 2), dtype=np.int32)
+        find_dense(queries.data, queries.offsets, LETTERS, self.words, stretch, hits, firsts, most)
+        return most, hits, firsts

@@ -87,19 +87,19 @@ def add_to_filter(codes: Codes, kinds: Codes, words: Hashes) -> None:
 
 @compiled(nogil=True)
 def find_dense(
-    data: Codes, offsets: Offsets, letters: Codes, words: Hashes, least: npt.NDArray[np.float64], stretch: int,
-    hits: Codes, firsts: Offsets, dense: npt.NDArray[np.bool_],
+    data: Codes, offsets: Offsets, letters: Codes, words: Hashes, stretch: int, hits: Codes, firsts: Offsets,
+    most: npt.NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """Tell which windows may have enough held-out 21-mers in a stretch, and mark the bases where those begin.
+    """Count the 21-mers of each window that may be held out where they are densest, and mark where they begin.
 
     ``data``, ``offsets``, ``letters``, ``hits`` (zeros) and ``firsts`` are those of ``kmer_kernels.find_shared``.
-    ``least``, shape (n_windows, 2): fewest 21-mers outside repeats, and of any kind, either of which is enough.
+    ``most``, shape (n_windows, 2): most 21-mers of one stretch outside repeats, and of any kind.
     """
-    most = 0
+    longest = 0
     for row in range(offsets.size - 1):
-        most = max(most, offsets[row + 1] - offsets[row])
-    codes, hashes = np.empty(most, dtype=np.uint8), np.empty(most, dtype=np.uint64)
-    kinds = np.empty(most, dtype=np.uint8)
+        longest = max(longest, offsets[row + 1] - offsets[row])
+    codes, hashes = np.empty(longest, dtype=np.uint8), np.empty(longest, dtype=np.uint64)
+    kinds = np.empty(longest, dtype=np.uint8)
     for row in range(offsets.size - 1):
         n = offsets[row + 1] - offsets[row]
         for at in range(n):
@@ -118,7 +118,7 @@ def find_dense(
                 n_unique += kinds[at] == UNIQUE
                 most_any, most_unique = max(most_any, n_any), max(most_unique, n_unique)
                 hits[firsts[row] + (at >> 3)] |= np.uint8(1) << np.uint8(at & 7)
-        dense[row] = most_unique >= least[row, 0] or most_any >= least[row, 1]
+        most[row, 0], most[row, 1] = most_unique, most_any
 
 
 @compiled(nogil=True)

@@ -1,8 +1,8 @@
 """Search windows for held-out sequence: shared 21-mers choose what minimap2 aligns, and both decide.
 
 A window is similar to held-out sequence if, outside repeats, it aligns with 90 % equal bases over 1,000 bp, or chained
-alignments hold half of it, or it shares as many 21-mers within 1,000 bp as 50 equal bases have. By repeats alone a
-window is reported, not excluded.
+alignments hold half of it, or it shares 31-mers as the audit counts them. By repeats alone a window is reported, not
+excluded.
 
 Every window is compared once with a filter over all held-out sequence. Only candidates, which have a stretch with
 enough 21-mers of the filter, are compared with each part of it.
@@ -25,7 +25,7 @@ from genolewm_assets.holdouts import Held, HeldPlace, Similarity, SimilarReason,
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity.aligner import HeldAligner
-from genolewm_assets.sources.similarity.candidates import CANDIDATES, CandidateWriter, read_candidates
+from genolewm_assets.sources.similarity.candidates import Candidates, CandidateWriter
 from genolewm_assets.sources.similarity.held_part import (
     LETTERS,
     OVERLAP_BP,
@@ -43,12 +43,13 @@ from genolewm_assets.sources.similarity.repeats import Repeats, SoftMask, find_f
 MIN_IDENTITY, MIN_ALIGNED_BP = 0.90, 1_000
 #: Chained alignments of this share of a window exclude it, if this share of it is aligned outside repeats.
 MIN_CHAINED, MIN_OUTSIDE = 0.5, 0.1
-#: 21-mers of a stretch that exclude a window of 1,000 bp or more; of a shorter one in proportion, but at least 4.
-MIN_SHARED, STRETCH, _LEAST_SHARED = 30, 980, 4
-#: The same for 21-mers in repeats, with which a window is reported: a copy of 90 % equal bases has as many.
-MIN_REPEATED = 100
-#: Shared 21-mers of a stretch with which a window is aligned: its copy with 80 % equal bases has more.
-_TO_ALIGN = 6
+#: Shared 31-mers outside repeats that exclude a window, as the audit counts them: so many one after another, or such a
+#: share of those of a stretch of so many bases, in so many places that do not overlap.
+LONGEST_RUN, LEAST_SHARE, STRETCH_BP, LEAST_PLACES = 32, 0.019, 1_000, 2
+#: 21-mers of a stretch that 50 equal bases have. Fewest in any window, and those of a copy with 80 % equal bases, with
+#: which a window is aligned; in repeats a window is reported with as many as a copy of 90 % has. A window shorter than
+#: a stretch needs a share of them.
+_ENOUGH, STRETCH, _LEAST_SHARED, _TO_ALIGN, MIN_REPEATED = 30, 980, 4, 6, 100
 
 #: Threads that compare 21-mers, and the Arrow batches that wait for them.
 _THREADS, _BATCHES = 2, 4
@@ -96,10 +97,18 @@ class SequenceSearch:
             folder = Path(name)
             masked = is_soft_masked(self._reader)
             repeats = SoftMask() if masked else find_frequent(self._reader, parts, folder)
-            self._choose(parts, repeats, queries, folder, pool)
-            for number, spans in enumerate(parts, 1):
+            candidates = self._choose(parts, repeats, queries, folder, pool)
+            if not len(candidates):
+                return
+            shape = len(parts), len(candidates), 4
+            shared = np.memmap(folder / "shared", np.int32, "w+", shape=shape)
+            for number, spans in enumerate(parts):
                 self._progress.advance(number, len(parts), "parts of held-out sequence compared with candidates")
-                yield from self._compare(HeldPart.read(self._reader, spans, repeats), folder, pool)
+                _count_shared(HeldPart.read(self._reader, spans, repeats), candidates, shared[number], pool)
+            counted = _find_counted(candidates)
+            for number, spans in enumerate(parts):
+                part = HeldPart.read(self._reader, spans, repeats)
+                yield from self._compare(part, candidates, np.asarray(shared[number]), counted, folder)
 
     def _choose(
         self,
@@ -108,88 +117,91 @@ class SequenceSearch:
         queries: Iterable[pa.Table],
         folder: Path,
         pool: ThreadPoolExecutor,
-    ) -> None:
-        """Write the candidates into a file of the folder."""
-        present = PresenceFilter(folder / "present", count_bases(parts))
+    ) -> Candidates:
+        """Return the windows that may share enough with all held-out sequence."""
+        present, path, done = PresenceFilter(folder / "present", count_bases(parts)), folder / "candidates", 0
         for spans in parts:
             present.add(HeldPart.read(self._reader, spans, repeats))
 
-        def choose(table: pa.Table) -> tuple[QueryBatch, NDArray[np.bool_], NDArray[np.uint8], Int64s]:
+        def choose(table: pa.Table) -> tuple[QueryBatch, NDArray[np.int32], NDArray[np.uint8], Int64s]:
             batch = QueryBatch.of(table)
-            return batch, *present.find_dense(batch, least_shared(batch.sizes), STRETCH)
+            return batch, *present.find_dense(batch, STRETCH)
 
-        done = 0
-        with CandidateWriter(folder / CANDIDATES) as candidates:
-            for _, found in _ahead(pool, choose, (table for table in queries if table.num_rows)):
-                candidates.add(*found)
-                self._progress.advance(done := done + len(found[0]), None, "windows compared with held-out sequence")
+        with CandidateWriter(path) as writer:
+            for _, (batch, most, hits, firsts) in _ahead(pool, choose, (table for table in queries if table.num_rows)):
+                dense = (most >= least_shared(batch.sizes)).any(axis=1)
+                writer.add(batch, dense, most[:, 0], hits, firsts)
+                self._progress.advance(done := done + len(batch), None, "windows compared with held-out sequence")
+        return Candidates(path, lambda sizes: least_shared(sizes)[:, 0])
 
-    def _compare(self, part: HeldPart, folder: Path, pool: ThreadPoolExecutor) -> Iterator[Similarity]:
+    def _compare(
+        self,
+        part: HeldPart,
+        candidates: Candidates,
+        shared: NDArray[np.int32],
+        counted: NDArray[np.bool_],
+        folder: Path,
+    ) -> Iterator[Similarity]:
         """Yield the candidates that are similar to a part."""
-        shared, sizes, transcribed = _count_shared(part, folder, pool)
-        least = least_shared(sizes)
-        to_align, reported = shared[:, 0] >= least[:, 0], shared[:, 2] >= least[:, 1]
-        for kind in (False, True):
-            for row, found in self._align(part, folder, to_align & (transcribed == kind), shared, transcribed=kind):
-                reported[row] &= found is None
-                if found is not None:
-                    yield found
-        for row, key, _ in _read_rows(folder, reported):
+        least = least_shared(candidates.sizes)
+        to_align = (shared[:, 0] >= least[:, 0]) | (counted & (shared[:, 0] > 0))
+        reported = shared[:, 2] >= least[:, 1]
+        for transcribed in (False, True):
+            chosen = to_align & (candidates.transcribed == transcribed)
+            for row, key, size, aligned in self._align(part, candidates, folder, chosen, transcribed=transcribed):
+                reason = _reason(*aligned, size, shares_kmers=bool(counted[row]) and bool(shared[row, 0]))
+                if reason is not None:
+                    reported[row] = False
+                    places = *aligned[0], _around(part, shared[row, 1])
+                    yield Similarity(key, reason, places, aligned[1], int(shared[row, 0]))
+        for row, key, _ in candidates.rows(reported):
             yield Similarity(key, SimilarReason.REPEATS, (_around(part, shared[row, 3]),), 0.0, int(shared[row, 2]))
 
     def _align(
-        self, part: HeldPart, folder: Path, chosen: NDArray[np.bool_], shared: NDArray[np.int32], *, transcribed: bool
-    ) -> Iterator[tuple[int, Similarity | None]]:
-        """Align chosen candidates to a part one by one, as one can take 250 MB; yield number and result."""
+        self, part: HeldPart, candidates: Candidates, folder: Path, chosen: NDArray[np.bool_], *, transcribed: bool
+    ) -> Iterator[tuple[int, WindowKey, int, tuple[list[HeldPlace], float]]]:
+        """Yield number, key and size of chosen candidates with their alignments, one by one, as one can take 250 MB."""
         if not chosen.any():
             return
         aligner = HeldAligner(part, folder, transcribed=transcribed)
-        for done, (row, key, bases) in enumerate(_read_rows(folder, chosen), 1):
-            yield row, _decide(part, key, bases, aligner.align(bases), shared[row])
+        for done, (row, key, bases) in enumerate(candidates.rows(chosen), 1):
+            yield row, key, len(bases), aligner.align(bases)
             self._progress.advance(done, None, "candidates aligned")
 
 
 def least_shared(sizes: Int64s) -> NDArray[np.float64]:
     """Return the fewest shared 21-mers with which windows are aligned, and reported: float64, shape (n_windows, 2)."""
-    least = _least(sizes)
-    return np.stack([np.minimum(_TO_ALIGN, least), least * MIN_REPEATED / MIN_SHARED], axis=1)
+    of_stretch = np.minimum(1.0, (sizes - _K + 1) / STRETCH)
+    least = np.maximum(_LEAST_SHARED, _ENOUGH * of_stretch)
+    return np.stack([np.minimum(_TO_ALIGN, least), least * MIN_REPEATED / _ENOUGH], axis=1)
 
 
-def _least(sizes: Int64s) -> NDArray[np.float64]:
-    return np.maximum(_LEAST_SHARED, MIN_SHARED * np.minimum(1.0, (sizes - _K + 1) / STRETCH))
-
-
-def _count_shared(
-    part: HeldPart, folder: Path, pool: ThreadPoolExecutor
-) -> tuple[NDArray[np.int32], Int64s, NDArray[np.bool_]]:
-    """Return what the candidates share with a part, see ``kmer_kernels.find_shared``; their sizes; their kinds."""
+def _count_shared(part: HeldPart, candidates: Candidates, shared: NDArray[np.int32], pool: ThreadPoolExecutor) -> None:
+    """Write what the candidates share with a part, see ``kmer_kernels.find_shared``; mark the shared 31-mers."""
     from genolewm_assets.sources.similarity import kmer_kernels as kernels
 
     slots = part.make_table()
 
-    def count(table: pa.Table) -> tuple[NDArray[np.int32], Int64s, NDArray[np.bool_]]:
+    def count(numbered: tuple[slice, pa.Table]) -> NDArray[np.int32]:
+        at, table = numbered
         batch, (hits, firsts) = QueryBatch.of(table), as_arrays(table["hits"])
-        found = np.empty((len(batch), 4), dtype=np.int32)
-        kernels.find_shared(batch.data, batch.offsets, LETTERS, hits, firsts, part.codes, slots, STRETCH, found)
-        return found, batch.sizes, table["transcribed"].to_numpy()
+        found, long = np.empty((len(batch), 4), dtype=np.int32), (candidates.long, candidates.long_at[at])
+        kernels.find_shared(batch.data, batch.offsets, LETTERS, hits, firsts, part.codes, slots, STRETCH, found, *long)
+        return found
 
-    found = [
-        (np.empty((0, 4), np.int32), np.empty(0, np.int64), np.empty(0, bool)),
-        *(result for _, result in _ahead(pool, count, read_candidates(folder / CANDIDATES))),
-    ]
-    shared, sizes, transcribed = (np.concatenate(each) for each in zip(*found, strict=True))
-    return shared, sizes, transcribed
+    for (at, _), found in _ahead(pool, count, candidates.numbered()):
+        shared[at] = found
 
 
-def _read_rows(folder: Path, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, WindowKey, bytes]]:
-    """Yield number, key and bases of the chosen candidates."""
-    first = 0
-    for table in read_candidates(folder / CANDIDATES):
-        ours = chosen[first : first + table.num_rows]
-        rows = table.filter(pa.array(ours))
-        keys = map(WindowKey, *(rows[name].to_pylist() for name in WindowKey._fields))
-        yield from zip((first + np.flatnonzero(ours)).tolist(), keys, rows["bases"].to_pylist(), strict=True)
-        first += table.num_rows
+def _find_counted(candidates: Candidates) -> NDArray[np.bool_]:
+    """Tell which candidates share 31-mers outside repeats, of all parts, as the audit counts them."""
+    from genolewm_assets.sources.similarity.kmer_kernels import find_counted
+
+    counted, rule = np.zeros(len(candidates), dtype=bool), np.array([LONGEST_RUN, STRETCH_BP, LEAST_PLACES])
+    for at, table in candidates.numbered():
+        batch, long = QueryBatch.of(table), (candidates.long, candidates.long_at[at])
+        find_counted(batch.data, batch.offsets, LETTERS, *long, rule, LEAST_SHARE, counted[at])
+    return counted
 
 
 def _ahead(
@@ -199,20 +211,6 @@ def _ahead(
     left = iter(items)
     while group := list(islice(left, _BATCHES)):
         yield from zip(group, pool.map(function, group), strict=True)
-
-
-def _decide(
-    part: HeldPart,
-    key: WindowKey,
-    bases: bytes,
-    aligned: tuple[list[HeldPlace], float],
-    shared: NDArray[np.int32],
-) -> Similarity | None:
-    """Return the similarity of a candidate by its alignments and what it shares; None if it is not similar."""
-    (places, share), unique, unique_at = aligned, int(shared[0]), int(shared[1])
-    enough = unique >= float(_least(np.array([len(bases)]))[0])
-    reason = _reason(places, share, len(bases), shares_kmers=enough)
-    return None if reason is None else Similarity(key, reason, (*places, _around(part, unique_at)), share, unique)
 
 
 def _reason(places: Sequence[HeldPlace], share: float, size: int, *, shares_kmers: bool) -> SimilarReason | None:
