@@ -19,6 +19,7 @@ from .schema import CorpusReason as CorpusReason
 from .schema import SimilarReason as SimilarReason
 from .sides import EARLIER_COLUMNS as EARLIER_COLUMNS
 from .sides import EarlierSides as EarlierSides
+from .similar import ORIGINS as ORIGINS
 from .similar import QUERIES as QUERIES
 from .similar import SEQUENCE_COLUMNS as SEQUENCE_COLUMNS
 from .similar import Held as Held

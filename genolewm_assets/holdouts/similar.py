@@ -20,6 +20,8 @@ from genolewm_assets.windows.corpus import CorpusSource
 
 #: Origin of a window of the reference in the table of similar windows; a corpus window has its source.
 REFERENCE = "reference"
+#: All origins.
+ORIGINS = (REFERENCE, *CorpusSource)
 
 #: Columns of ``CORPUS_WINDOWS`` that are compared, and those that tell where a window is from.
 SEQUENCE_COLUMNS = (*CORPUS_COLUMNS, "sequence", "right_flank")
@@ -150,7 +152,7 @@ def corpus_queries(tables: Iterable[pa.Table], is_placed: Callable[[pa.Table], B
 
 
 def list_similar(similar: Iterable[Similarity], held: Mapping[Holdout, Held]) -> tuple[pa.Table, Counter[str]]:
-    """List the similar windows, each with its best place in each holdout; count them by their first reason."""
+    """List the similar windows, each with its best place in each holdout; count them by origin and first reason."""
     found, waiting = _FOUND.empty_table(), list[pa.Table]()
     left, n, n_waiting = iter(similar), 0, 0
     while some := list(islice(left, _LISTED)):
@@ -159,12 +161,10 @@ def list_similar(similar: Iterable[Similarity], held: Mapping[Holdout, Held]) ->
         if n_waiting > max(_KEPT, found.num_rows):
             found, waiting, n_waiting = _best(pa.concat_tables([found, *waiting])), [], 0
     found = _best(pa.concat_tables([found, *waiting]))
-    counts = Counter({f"similar.{kind}.{reason}": 0 for kind in (REFERENCE, "corpus") for reason in SimilarReason})
+    counts = Counter({f"similar.{origin}.{reason}": 0 for origin in ORIGINS for reason in SimilarReason})
     firsts = found.group_by(list(WindowKey._fields)).aggregate([("rank", "min")])
-    of_reference = pc.equal(firsts["origin"], REFERENCE)
-    for kind, ours in ((REFERENCE, of_reference), ("corpus", pc.invert(of_reference))):
-        for pair in pc.value_counts(firsts["rank_min"].filter(ours)).to_pylist():
-            counts[f"similar.{kind}.{_RANKS[pair['values']]}"] += pair["counts"]
+    for row in firsts.group_by(["origin", "rank_min"]).aggregate([([], "count_all")]).to_pylist():
+        counts[f"similar.{row['origin']}.{_RANKS[row['rank_min']]}"] += row["count_all"]
     order = [(name, "ascending") for name in HOLDOUT_SIMILAR.key]
     return found.select(HOLDOUT_SIMILAR.columns).sort_by(order).combine_chunks(), counts
 

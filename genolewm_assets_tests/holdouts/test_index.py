@@ -152,7 +152,7 @@ def test_each_holdout_gets_the_best_place_in_it() -> None:
         ("holdout-chr", "chr20", 10),
         ("holdout-clinvar", "chr17", 1_900),
     ]
-    assert counts["similar.corpus.aligned"] == 1
+    assert counts["similar.mrna_evo2.aligned"] == 1
     assert sum(counts.values()) == 1
     HOLDOUT_SIMILAR.check(table.schema, where="similar")
 
@@ -219,7 +219,7 @@ def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> No
     rows = [row for row in held.corpus.to_pylist() if row["record_id"] == "somewhere else"]
     assert {row["reason"] for row in rows} == {"similar"}
     assert place["holdout"] in {row["holdout"] for row in rows}
-    assert held.counts["similar.corpus.aligned"] == 1
+    assert held.counts["similar.mrna_evo2.aligned"] == 1
 
     def outcome(tables: object) -> bool:
         checks = check_holdouts(tables, given, policy)  # type: ignore[arg-type]

@@ -36,6 +36,7 @@ from genolewm_assets.holdouts import (
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
     HOLDOUT_SIMILAR,
+    ORIGINS,
     CorpusReason,
     EarlierSides,
     HoldoutInputs,
@@ -274,7 +275,7 @@ def _describe_kept(published: Published) -> dict[str, dg.MetadataValue]:
 
 
 def _similar(counts: Mapping[str, int], reason: SimilarReason) -> int:
-    return sum(counts[f"similar.{kind}.{reason}"] for kind in ("reference", "corpus"))
+    return sum(counts[f"similar.{origin}.{reason}"] for origin in ORIGINS)
 
 
 _GENES = of(clinvar_shard, "gene_ids", "gene_symbols")
@@ -295,7 +296,7 @@ holdouts_manifest = GatedAsset(
     `packages/split` filters by these tables and checks its splits against them.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="5",
+    code_version="6",
     place=lambda _, release: f"holdouts/{release}",
     deps=(*RELEASE_DEPS, on_every_partition(haplotype_source)),
     partitions=BY_PACKAGED_RELEASE,

@@ -15,6 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genolewm_assets.audit.held_kmers import held_tables
+from genolewm_assets.audit.reading.intervals import Span
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.similarity import compare
 from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
 from genolewm_assets.holdouts import Similarity, SimilarReason, WindowKey
 from genolewm_assets.sources.reference import FastaReader
@@ -124,13 +128,37 @@ def test_a_spliced_transcript_is_found(fasta: Path, contigs: dict[str, bytes], i
     assert search(fasta, [query("retrocopy", contigs["chr20"][:5_000] + spliced + contigs["chr20"][5_000:9_000])])
 
 
-@each_row("bp", [60, 100, 300])
-def test_equal_bases_that_an_audit_counts_are_found(fasta: Path, contigs: dict[str, bytes], bp: int) -> None:
+def test_shared_31mers_exclude_what_the_audit_counts_and_nothing_else(fasta: Path, contigs: dict[str, bytes]) -> None:
+    """Windows with one to four short pieces, also of different parts, against the audit's own search."""
+    rng = np.random.default_rng(6)
+    queries = []
+    for number in range(300):
+        window = bytearray(random_bases(rng, 6_000))
+        for _ in range(rng.integers(1, 5)):
+            size, at = int(rng.integers(28, 66)), int(rng.integers(2_000, 3_100))
+            start = int(rng.choice([25_000, 60_000, 130_000]) + rng.integers(0, 9_000))
+            piece = contigs["chr17"][start : start + size]
+            window[at : at + size] = piece if rng.random() < 0.5 else reverse_complement(piece)
+        queries.append(query(f"{number}", bytes(window)))
+    spans = [Span("chr17", start, end) for start, end in HELD["chr17"]]
+    with Reference(fasta) as reference:
+        (table,) = held_tables(reference, spans, soft_masked=False)
+        counted = {each.key.record_id for each in queries if compare(each.bases.decode(), table).is_leak}
+    found = search(fasta, queries, part_bp=30_000, overlap_bp=1_000)
+    assert 50 < len(counted) < 250
+    assert set(found) == counted
+    assert {each.reason for similar in found.values() for each in similar} == {SimilarReason.SHARED_KMERS}
+    assert all(each.places[0].contig == "chr17" for similar in found.values() for each in similar)
+
+
+@each_row(("bp", "is_found"), [(62, True), (61, False)])
+def test_62_equal_bases_are_enough(fasta: Path, contigs: dict[str, bytes], bp: int, is_found: bool) -> None:
     rng = np.random.default_rng(bp)
-    window = random_bases(rng, 8_000) + contigs["chr17"][70_000 : 70_000 + bp] + random_bases(rng, 4_000)
-    (found,) = search(fasta, [query("equal", window)])["equal"]
-    assert found.reason is SimilarReason.SHARED_KMERS
-    assert any(place.contig == "chr17" and 69_900 <= place.start < 70_000 + bp for place in found.places)
+    piece = contigs["chr17"][70_000 - 1 : 70_000 + bp + 1]
+    # The bases on both sides differ from those of the held-out sequence.
+    edges = (bytes([b"CGTA"[b"ACGT".index(piece[at])]]) for at in (0, -1))
+    window = random_bases(rng, 8_000) + next(edges) + piece[1:-1] + next(edges) + random_bases(rng, 4_000)
+    assert bool(search(fasta, [query("equal", window)])) == is_found
 
 
 def test_a_thousand_windows_of_other_sequence_are_not_similar(fasta: Path, contigs: dict[str, bytes]) -> None:
