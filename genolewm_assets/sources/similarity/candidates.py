@@ -69,17 +69,14 @@ class Candidates:
 
     def __init__(self, path: Path, least_unique: Callable[[NDArray[np.int64]], NDArray[np.float64]]) -> None:
         self._path = path
-        columns = [_SCHEMA.empty_table(), *self.tables()]
-        sizes, self.transcribed, unique = (
-            np.concatenate([np.asarray(find(table)) for table in columns])
-            for find in (
-                lambda table: pc.binary_length(table["bases"]).to_numpy(),
-                lambda table: table["transcribed"].to_numpy(),
-                lambda table: table["unique"].to_numpy(),
-            )
-        )
-        self.sizes: NDArray[np.int64] = sizes.astype(np.int64)
-        n_bytes = np.where(unique >= least_unique(self.sizes), (self.sizes + 7) // 8, 0)
+        sizes, transcribed, unique = [np.empty(0, np.int64)], [np.empty(0, bool)], [np.empty(0, np.int32)]
+        for table in self.tables():
+            sizes.append(pc.binary_length(table["bases"]).to_numpy())
+            transcribed.append(table["transcribed"].to_numpy())
+            unique.append(table["unique"].to_numpy())
+        self.sizes: NDArray[np.int64] = np.concatenate(sizes)
+        self.transcribed: NDArray[np.bool_] = np.concatenate(transcribed)
+        n_bytes = np.where(np.concatenate(unique) >= least_unique(self.sizes), (self.sizes + 7) // 8, 0)
         self.long_at = np.where(n_bytes > 0, np.cumsum(n_bytes) - n_bytes, -1)
         long = np.memmap(path.with_name("long"), np.uint8, "w+", shape=(1 + int(n_bytes.sum()),))
         self.long: NDArray[np.uint8] = np.asarray(long)

@@ -108,16 +108,19 @@ def _find_slot(key: np.uint64, codes: Codes, start: int, held: Codes, slots: Slo
     """Return the slot of the 21-mer at ``start`` of ``codes``, or the free one where it would be."""
     at, mark = _first_slot(key, slots), np.uint32(key & _MARK_BITS)
     while slots[at] != FREE:
-        if slots[at] >> _MARK == mark and _is_equal(codes, start, held, np.int64(slots[at] & _PLACE)):
+        if slots[at] >> _MARK == mark and _is_equal(codes, start, held, slots[at] & _PLACE):
             break
-        at = at + 1 if at + 1 < slots.size else 0
+        at += np.int64(1)
+        if at == slots.size:
+            at = np.int64(0)
     return at
 
 
 @compiled(nogil=True)
-def _is_equal(codes: Codes, start: int, held: Codes, place: int) -> bool:
+def _is_equal(codes: Codes, start: int, held: Codes, first: np.uint32) -> bool:
     """Tell whether two 21-mers are equal, or each other's reverse complement."""
     same = other = True
+    place = np.int64(first)
     for step in range(K):
         base = codes[start + step] & 3
         same = same and base == held[place + step] & 3

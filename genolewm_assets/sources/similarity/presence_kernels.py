@@ -42,7 +42,7 @@ def _line(key: np.uint64, words: Hashes) -> np.uint64:
 @compiled(nogil=True)
 def _bit(bits: np.uint64, line: np.uint64, words: Hashes) -> np.uint64:
     """Return, as the lowest bit, that bit of a line which the lowest nine of ``bits`` name."""
-    return words[line + (bits >> np.uint64(6) & np.uint64(LINE - 1))] >> (bits & np.uint64(63))
+    return np.uint64(words[line + (bits >> np.uint64(6) & np.uint64(LINE - 1))] >> (bits & np.uint64(63)))
 
 
 @compiled(nogil=True)
@@ -161,7 +161,9 @@ def _place(key: np.uint64, keys: Hashes) -> np.int64:
     """Return the place of a hash in a table with open addressing, or the free one where it would be."""
     at = np.int64(((key >> _HALF) * np.uint64(keys.size)) >> _HALF)
     while keys[at] != NO_HASH and keys[at] != key:
-        at = at + 1 if at + 1 < keys.size else 0
+        at += np.int64(1)
+        if at == keys.size:
+            at = np.int64(0)
     return at
 
 

@@ -93,10 +93,11 @@ def find_frequent(reader: FastaReader, parts: Sequence[Sequence[HeldSpan]], fold
 
 
 def _table(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    from genolewm_assets.sources.similarity import presence_kernels as kernels
+    from genolewm_assets.sources.similarity.kmer_kernels import NO_HASH
+    from genolewm_assets.sources.similarity.presence_kernels import add_keys
 
-    keys = np.full(16 + 2 * hashes.size, kernels.NO_HASH, dtype=np.uint64)
-    kernels.add_keys(hashes, keys)
+    keys = np.full(16 + 2 * hashes.size, NO_HASH, dtype=np.uint64)
+    add_keys(hashes, keys)
     return keys
 
 

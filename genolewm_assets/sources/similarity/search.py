@@ -129,7 +129,8 @@ class SequenceSearch:
 
         with CandidateWriter(path) as writer:
             for _, (batch, most, hits, firsts) in _ahead(pool, choose, (table for table in queries if table.num_rows)):
-                dense = (most >= least_shared(batch.sizes)).any(axis=1)
+                enough = most >= least_shared(batch.sizes)
+                dense = enough[:, 0] | enough[:, 1]
                 writer.add(batch, dense, most[:, 0], hits, firsts)
                 self._progress.advance(done := done + len(batch), None, "windows compared with held-out sequence")
         return Candidates(path, lambda sizes: least_shared(sizes)[:, 0])

@@ -27,7 +27,7 @@ _MARGIN_BP = PROFILE.margin_bp
 _CORPUS, _SIMILARITY = "genolewm_assets.windows.corpus", search.__name__
 _NEVER = 10**6
 
-_DECIDE, _CORPUS_QUERIES = search._decide, corpus_queries
+_REASON, _CORPUS_QUERIES = search._reason, corpus_queries
 _HOLD_GENES, _TRAINING_ROWS = hold_genes, plan._training_rows
 
 
@@ -115,9 +115,8 @@ def _copies() -> Iterator[Mutant]:
         yield Mutant(f"{name}; similarity off", mutate, LeakKind.DUPLICATE, finds, similarity=False)
 
 
-def _along_the_reference(*given: Any) -> Any:
-    found = _DECIDE(*given)
-    return None if found is None or found.places[0].strand == "-" else found
+def _along_the_reference(places: Any, *given: Any, **more: Any) -> Any:
+    return None if places and places[0].strand == "-" else _REASON(places, *given, **more)
 
 
 def _choosing(choose: Callable[[pa.Table], pa.Table]) -> Mutate:
@@ -141,7 +140,9 @@ def _only_aligned(similar: pa.Table) -> pa.ChunkedArray:
 def _similarity() -> Iterator[Mutant]:
     kind, bacterium, transcript = LeakKind.HELD_SEQUENCE, "prokaryote_evo2", "mrna_evo2 transcript:0"
     paralogue = "reference chr18:2496"
-    no_kmers = exchange(f"{_SIMILARITY}.MIN_SHARED", _NEVER)
+    no_kmers = all_of(
+        *(exchange(f"{_SIMILARITY}.{name}", least) for name, least in (("LONGEST_RUN", _NEVER), ("LEAST_SHARE", 2.0)))
+    )
     no_chains = exchange(f"{_SIMILARITY}.MIN_CHAINED", 2.0)
     alone = all_of(no_kmers, no_chains)
     strict, longer = (
@@ -151,7 +152,7 @@ def _similarity() -> Iterator[Mutant]:
     for name, mutate, finds in (
         (
             "reverse strand not searched",
-            exchange(f"{_SIMILARITY}._decide", _along_the_reference),
+            exchange(f"{_SIMILARITY}._reason", _along_the_reference),
             "reference chr18:5696",
         ),
         ("shared k-mers do not count", no_kmers, f"{bacterium} chimera:0"),
