@@ -105,10 +105,10 @@ class SequenceSearch:
             for number, spans in enumerate(parts):
                 self._progress.advance(number, len(parts), "parts of held-out sequence compared with candidates")
                 _count_shared(HeldPart.read(self._reader, spans, repeats), candidates, shared[number], pool)
-            counted = _find_counted(candidates)
+            least = _least_counted(candidates, shared[:, :, 0].max(axis=0))
             for number, spans in enumerate(parts):
                 part = HeldPart.read(self._reader, spans, repeats)
-                yield from self._compare(part, candidates, np.asarray(shared[number]), counted, folder)
+                yield from self._compare(part, candidates, np.asarray(shared[number]), least, folder)
 
     def _choose(
         self,
@@ -140,17 +140,16 @@ class SequenceSearch:
         part: HeldPart,
         candidates: Candidates,
         shared: NDArray[np.int32],
-        counted: NDArray[np.bool_],
+        least_counted: NDArray[np.float64],
         folder: Path,
     ) -> Iterator[Similarity]:
         """Yield the candidates that are similar to a part."""
-        least = least_shared(candidates.sizes)
-        to_align = (shared[:, 0] >= least[:, 0]) | (counted & (shared[:, 0] > 0))
-        reported = shared[:, 2] >= least[:, 1]
+        least, enough = least_shared(candidates.sizes), shared[:, 0] >= least_counted
+        to_align, reported = (shared[:, 0] >= least[:, 0]) | enough, shared[:, 2] >= least[:, 1]
         for transcribed in (False, True):
             chosen = to_align & (candidates.transcribed == transcribed)
             for row, key, size, aligned in self._align(part, candidates, folder, chosen, transcribed=transcribed):
-                reason = _reason(*aligned, size, shares_kmers=bool(counted[row]) and bool(shared[row, 0]))
+                reason = _reason(*aligned, size, shares_kmers=bool(enough[row]))
                 if reason is not None:
                     reported[row] = False
                     places = *aligned[0], _around(part, shared[row, 1])
@@ -172,9 +171,12 @@ class SequenceSearch:
 
 def least_shared(sizes: Int64s) -> NDArray[np.float64]:
     """Return the fewest shared 21-mers with which windows are aligned, and reported: float64, shape (n_windows, 2)."""
-    of_stretch = np.minimum(1.0, (sizes - _K + 1) / STRETCH)
-    least = np.maximum(_LEAST_SHARED, _ENOUGH * of_stretch)
+    least = _least_of(sizes)
     return np.stack([np.minimum(_TO_ALIGN, least), least * MIN_REPEATED / _ENOUGH], axis=1)
+
+
+def _least_of(sizes: Int64s) -> NDArray[np.float64]:
+    return np.maximum(_LEAST_SHARED, _ENOUGH * np.minimum(1.0, (sizes - _K + 1) / STRETCH))
 
 
 def _count_shared(part: HeldPart, candidates: Candidates, shared: NDArray[np.int32], pool: ThreadPoolExecutor) -> None:
@@ -194,15 +196,19 @@ def _count_shared(part: HeldPart, candidates: Candidates, shared: NDArray[np.int
         shared[at] = found
 
 
-def _find_counted(candidates: Candidates) -> NDArray[np.bool_]:
-    """Tell which candidates share 31-mers outside repeats, of all parts, as the audit counts them."""
+def _least_counted(candidates: Candidates, most: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the fewest 21-mers shared with a part with which each candidate is similar to it by shared 31-mers.
+
+    Infinite if the audit counts too few 31-mers of all parts together; else no more than the candidate shares with the
+    part, of 21-mers outside repeats, with which it shares ``most``.
+    """
     from genolewm_assets.sources.similarity.kmer_kernels import find_counted
 
     counted, rule = np.zeros(len(candidates), dtype=bool), np.array([LONGEST_RUN, STRETCH_BP, LEAST_PLACES])
     for at, table in candidates.numbered():
         batch, long = QueryBatch.of(table), (candidates.long, candidates.long_at[at])
         find_counted(batch.data, batch.offsets, LETTERS, *long, rule, LEAST_SHARE, counted[at])
-    return counted
+    return np.where(counted, np.minimum(_least_of(candidates.sizes), np.maximum(1, most)), np.inf)
 
 
 def _ahead(
