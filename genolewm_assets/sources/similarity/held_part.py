@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets.sources.reference import FastaReader
-
-if TYPE_CHECKING:
-    from genolewm_assets.sources.similarity.repeats import Repeats
 
 #: Bases that are compared at once. Their table takes 8 bytes a base, and one of minimap2's indexes up to 15.
 PART_BP = 1 << 25
@@ -43,6 +40,13 @@ class HeldSpan(NamedTuple):
     contig: str
     start: int
     end: int
+
+
+class Repeats(Protocol):
+    """Rule that tells which bases are in a repeat."""
+
+    def mark(self, codes: Codes) -> Codes:
+        """Return codes of ``kmer_kernels``, as the FASTA has them, with repeats marked."""
 
 
 def divide(held: Mapping[str, IntervalArray], part_bp: int, overlap_bp: int) -> Iterator[list[HeldSpan]]:

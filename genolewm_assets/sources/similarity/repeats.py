@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +25,6 @@ MASKED_SHARES = 0.05, 0.9
 
 _READ_BP = 1 << 22
 _K = 21
-
-
-class Repeats(Protocol):
-    """Rule that tells which bases are in a repeat."""
-
-    def mark(self, codes: Codes) -> Codes:
-        """Return codes of ``kmer_kernels``, as the FASTA has them, with repeats marked."""
 
 
 class SoftMask:

@@ -32,12 +32,13 @@ from genolewm_assets.sources.similarity.held_part import (
     PART_BP,
     HeldPart,
     HeldSpan,
+    Repeats,
     count_bases,
     divide,
 )
 from genolewm_assets.sources.similarity.presence import PresenceFilter
 from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays
-from genolewm_assets.sources.similarity.repeats import Repeats, SoftMask, find_frequent, is_soft_masked
+from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent, is_soft_masked
 
 #: An alignment with this share of equal bases over so many bases, both outside repeats, excludes a window.
 MIN_IDENTITY, MIN_ALIGNED_BP = 0.90, 1_000
