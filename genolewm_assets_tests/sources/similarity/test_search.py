@@ -283,6 +283,21 @@ def test_few_windows_of_other_sequence_are_candidates(fasta: Path, tmp_path: Pat
     assert np.count_nonzero((most >= least_shared(other.sizes)).any(axis=1)) <= 9
 
 
+def test_every_21mer_of_a_long_part_is_found(fasta: Path, contigs: dict[str, bytes], tmp_path: Path) -> None:
+    with FastaReader(fasta, GRCH38) as reader:
+        part = HeldPart.read(reader, [HeldSpan("chr17", 0, 50_000)], SoftMask())
+    present = PresenceFilter(tmp_path / "present", count_bases([part.spans]))
+    present.add(part)
+    windows = QueryBatch.of(as_table([query("whole", contigs["chr17"][:50_000])]))
+    most, hits, firsts = present.find_dense(windows, 10**6)
+    assert most.tolist() == [[50_000 - K + 1] * 2]
+    assert np.unpackbits(hits).sum() == 50_000 - K + 1
+    found, long = np.empty((1, 4), np.int32), (np.zeros(0, np.uint8), np.array([-1]))
+    bits = as_arrays(pa.chunked_array([as_column(hits, firsts)]))
+    find_shared(windows.data, windows.offsets, LETTERS, *bits, part.codes, part.make_table(), 10**6, found, *long)
+    assert found[0, [0, 2]].tolist() == [50_000 - K + 1] * 2
+
+
 @given(st.integers(0, 2**32 - 1))
 def test_bases_near_frequent_kmers_count_as_the_repeat(seed: int) -> None:
     rng = np.random.default_rng(seed)
