@@ -177,7 +177,8 @@ def least_shared(sizes: Int64s) -> NDArray[np.float64]:
 
 
 def _least_of(sizes: Int64s) -> NDArray[np.float64]:
-    return np.maximum(_LEAST_SHARED, _ENOUGH * np.minimum(1.0, (sizes - _K + 1) / STRETCH))
+    least: NDArray[np.float64] = np.maximum(_LEAST_SHARED, _ENOUGH * np.minimum(1.0, (sizes - _K + 1) / STRETCH))
+    return least
 
 
 def _count_shared(part: HeldPart, candidates: Candidates, shared: NDArray[np.int32], pool: ThreadPoolExecutor) -> None:
