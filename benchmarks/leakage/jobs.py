@@ -49,18 +49,19 @@ def _batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 
 
 def _filter(fasta: Path, number: int) -> Callable[[], int]:
+    import pyarrow as pa
+
     from genolewm_assets.genome import GRCH38, IntervalArray
-    from genolewm_assets.holdouts import Query, SimilarReason
-    from genolewm_assets.holdouts.similar import WindowKey
+    from genolewm_assets.holdouts import QUERIES, SimilarReason
     from genolewm_assets.sources.reference import FastaReader
     from genolewm_assets.sources.similarity import SequenceSearch
 
     def work() -> int:
         with FastaReader(fasta, GRCH38) as reader:
             held = {"chr20": IntervalArray(np.array([0]), np.array([reader.contigs["chr20"]]))}
-            queries = lambda: (  # noqa: E731 - asked for once for each part
-                Query(WindowKey("reference", "chr17", at), bases) for at, bases in enumerate(windows(fasta, number))
-            )
+            key = {"origin": "reference", "contig": "chr17", "record_id": "", "window_index": 0, "transcribed": False}
+            rows = ({**key, "start": at, "bases": bases} for at, bases in enumerate(windows(fasta, number)))
+            queries = (pa.Table.from_pylist(batch, schema=QUERIES) for batch in _batches(rows, _BATCH))
             found = SequenceSearch(reader)(held, queries)
             return len({each.key for each in found if each.reason is not SimilarReason.REPEATS})
 

@@ -1,3 +1,4 @@
+from .alleles import CLINVAR_COLUMNS as CLINVAR_COLUMNS
 from .build import HoldoutInputs as HoldoutInputs
 from .build import SequenceInputs as SequenceInputs
 from .build import build_holdouts as build_holdouts
@@ -18,11 +19,13 @@ from .schema import CorpusReason as CorpusReason
 from .schema import SimilarReason as SimilarReason
 from .sides import EARLIER_COLUMNS as EARLIER_COLUMNS
 from .sides import EarlierSides as EarlierSides
+from .similar import ORIGINS as ORIGINS
+from .similar import QUERIES as QUERIES
 from .similar import SEQUENCE_COLUMNS as SEQUENCE_COLUMNS
 from .similar import Held as Held
 from .similar import HeldPlace as HeldPlace
-from .similar import Query as Query
 from .similar import Similarity as Similarity
+from .similar import WindowKey as WindowKey
 from .temporal import KEPT_FILE as KEPT_FILE
 from .temporal import TemporalChoice as TemporalChoice
 from .temporal import TemporalSetting as TemporalSetting

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +13,13 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import DECIDED, HARMFUL, Holdout, Split
 from genolewm_assets.holdouts.gene_components import GeneComponents
-from genolewm_assets.holdouts.held_intervals import HeldIntervals
+from genolewm_assets.holdouts.held_intervals import HeldInterval, HeldIntervals
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, AlleleReason, VariantOrigin
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
+
+#: Role, unit and reason of each allele: string, shape (n_rows,) each.
+_Decisions: TypeAlias = tuple[pa.Array, pa.Array, pa.Array]
 
 #: Columns of a ClinVar table that this module reads.
 CLINVAR_COLUMNS = (*ALLELE_KEY, "label", "stars", "clinvar_id", "gene_symbols", "gene_ids")
@@ -27,9 +31,8 @@ def list_in_intervals(
     """List the alleles of one contig whose reference bases overlap an interval of one holdout."""
     met = intervals.find(holdout, contig, *allele_spans(table))
     rows = np.flatnonzero(met >= 0)
-    held = intervals.of(holdout, contig)
-    decisions = [(held[i].role, held[i].unit, AlleleReason.IN_SPAN) for i in met[rows].tolist()]
-    return _rows(table, rows, origin, holdout, decisions)
+    role, unit = _sides(intervals.of(holdout, contig), met[rows])
+    return _rows(table.take(pa.array(rows)), origin, holdout, (role, unit, _repeated(AlleleReason.IN_SPAN, len(rows))))
 
 
 def list_in_genes(
@@ -45,10 +48,12 @@ def list_in_genes(
     own = own_interval[components.of_alleles(clinvar)]
     met = np.where(own >= 0, own, intervals.find(Holdout.CLINVAR, contig, *allele_spans(clinvar)))
     rows = np.flatnonzero(met >= 0)
-    bench = (is_labelled(clinvar) & (clinvar["stars"].to_numpy() >= min_stars))[rows]
-    reasons = np.where(own[rows] < 0, AlleleReason.IN_SPAN, np.where(bench, AlleleReason.BENCH, AlleleReason.OF_GENE))
-    decisions = [(held[i].role, held[i].unit, why) for i, why in zip(met[rows].tolist(), reasons.tolist(), strict=True)]
-    return _rows(clinvar, rows, VariantOrigin.CLINVAR, Holdout.CLINVAR, decisions)
+    ours = clinvar.take(pa.array(rows))
+    bench = is_labelled(ours) & (ours["stars"].to_numpy() >= min_stars)
+    codes = np.where(own[rows] < 0, 0, np.where(bench, 1, 2))
+    reasons = pa.array([str(each) for each in (AlleleReason.IN_SPAN, AlleleReason.BENCH, AlleleReason.OF_GENE)])
+    decisions = (*_sides(held, met[rows]), reasons.take(pa.array(codes)))
+    return _rows(ours, VariantOrigin.CLINVAR, Holdout.CLINVAR, decisions)
 
 
 def find_newly_labelled(later: pa.Table, earlier: pa.Table) -> tuple[Bools, Bools]:
@@ -60,8 +65,8 @@ def find_newly_labelled(later: pa.Table, earlier: pa.Table) -> tuple[Bools, Bool
 
 
 def list_newly_labelled(
-    later: dict[str, pa.Table],
-    earlier: dict[str, pa.Table],
+    later: Mapping[str, pa.Table],
+    earlier: Mapping[str, pa.Table],
     intervals: HeldIntervals,
     components: GeneComponents,
     policy: HoldoutPolicy,
@@ -74,34 +79,35 @@ def list_newly_labelled(
     without a gene, its contig. Units of all alleles outside the intervals are divided, so that a new label alone moves
     no unit.
     """
-    chosen: list[tuple[pa.Table, Int64s, list[tuple[Split | None, str, AlleleReason]]]] = []
+    chosen: list[tuple[pa.Table, _Decisions]] = []
     for contig, table in later.items():
         newly, is_new = find_newly_labelled(table, earlier.get(contig, table.slice(0, 0)))
         rows = np.flatnonzero(newly & (table["stars"].to_numpy() >= policy.min_stars))
-        component = components.of_alleles(table)
-        met = intervals.find_largest(contig, *(bounds[rows] for bounds in allele_spans(table)))
-        decisions: list[tuple[Split | None, str, AlleleReason]] = []
-        for row, interval in zip(rows.tolist(), met, strict=True):
-            unit = components[component[row]].id if component[row] >= 0 else contig
-            role_and_unit = (None, unit) if interval is None else (interval.role, interval.unit)
-            decisions.append((*role_and_unit, AlleleReason.NEW if is_new[row] else AlleleReason.BECAME_LABELLED))
-        chosen.append((table, rows, decisions))
+        ours = table.take(pa.array(rows))
+        met = intervals.find_largest(contig, *allele_spans(ours))
+        # The last unit is of an allele without a gene.
+        units = pa.array([*(component.id for component in components), contig], pa.string())
+        own = units.take(pa.array(components.of_alleles(ours) % len(units)))
+        role = pa.array([None if each is None else str(each.role) for each in met], pa.string())
+        unit = pc.coalesce(pa.array([None if each is None else each.unit for each in met], pa.string()), own)
+        reason = pc.if_else(pa.array(is_new[rows]), str(AlleleReason.NEW), str(AlleleReason.BECAME_LABELLED))
+        chosen.append((ours, (role, unit, reason)))
     free = policy.divide(unit for tables in (later, earlier) for unit in _free_units(tables, intervals, components))
     free |= {unit: kept[unit] for unit in free.keys() & kept.keys()}
+    of_unit = pa.array(list(free), pa.string()), pa.array([str(role) for role in free.values()], pa.string())
     parts = [
         _rows(
-            table,
-            rows,
+            ours,
             VariantOrigin.CLINVAR,
             Holdout.TEMPORAL,
-            [(role or free[unit], unit, why) for role, unit, why in decisions],
+            (pc.coalesce(role, of_unit[1].take(pc.index_in(unit, value_set=of_unit[0]))), unit, reason),
         )
-        for table, rows, decisions in chosen
+        for ours, (role, unit, reason) in chosen
     ]
     return pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts])
 
 
-def _free_units(tables: dict[str, pa.Table], intervals: HeldIntervals, components: GeneComponents) -> Iterator[str]:
+def _free_units(tables: Mapping[str, pa.Table], intervals: HeldIntervals, components: GeneComponents) -> Iterator[str]:
     """Yield gene component, or contig without a gene, of the alleles that overlap no held-out interval."""
     for contig, table in tables.items():
         free = np.ones(table.num_rows, dtype=bool)
@@ -116,27 +122,26 @@ def is_labelled(clinvar: pa.Table) -> Bools:
     return as_bools(pc.is_in(clinvar["label"], value_set=pa.array(DECIDED)))
 
 
-def _rows(
-    table: pa.Table,
-    rows: Int64s,
-    origin: VariantOrigin,
-    holdout: Holdout,
-    decisions: Sequence[tuple[Split, str, AlleleReason]],
-) -> pa.Table:
-    """Return rows of an allele table in the schema ``HOLDOUT_ALLELES``, with role, unit and reason of each."""
-    n = len(rows)
-    taken = table.take(pa.array(rows, pa.int64()))
-    given: dict[str, pa.Array] = {
-        "holdout": pa.array([str(holdout)] * n, pa.string()),
-        "role": pa.array([str(role) for role, _, _ in decisions], pa.string()),
-        "source": pa.array([str(origin)] * n, pa.string()),
-        "unit": pa.array([unit for _, unit, _ in decisions], pa.string()),
-        "reason": pa.array([str(reason) for _, _, reason in decisions], pa.string()),
-    }
+def _sides(held: Sequence[HeldInterval], met: Int64s) -> tuple[pa.Array, pa.Array]:
+    """Return role and unit of the interval that each allele meets: string, shape (n_rows,) each."""
+    at = pa.array(met)
+    role, unit = (pa.array([str(getattr(each, name)) for each in held], pa.string()) for name in ("role", "unit"))
+    return role.take(at), unit.take(at)
+
+
+def _repeated(value: str, n: int) -> pa.Array:
+    return pa.repeat(pa.scalar(str(value), pa.string()), n)
+
+
+def _rows(taken: pa.Table, origin: VariantOrigin, holdout: Holdout, decisions: _Decisions) -> pa.Table:
+    """Return alleles in the schema ``HOLDOUT_ALLELES``."""
+    n = taken.num_rows
+    given: dict[str, pa.Array] = dict(zip(("role", "unit", "reason"), decisions, strict=True))
+    given |= {"holdout": _repeated(holdout, n), "source": _repeated(origin, n)}
     if origin is VariantOrigin.GNOMAD:
         fields = [HOLDOUT_ALLELES.arrow.field(name) for name in ("label", "stars", "clinvar_id")]
         given |= {field.name: pa.nulls(n, field.type) for field in fields}
-        given["gene_ids"] = pa.array([[]] * n, pa.list_(pa.int64()))
+        given["gene_ids"] = pa.ListArray.from_arrays(pa.array(np.zeros(n + 1, np.int32)), pa.array([], pa.int64()))
     columns = [given[name] if name in given else taken[name] for name in HOLDOUT_ALLELES.columns]
     return pa.table(columns, schema=HOLDOUT_ALLELES.arrow)
 

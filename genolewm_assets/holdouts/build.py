@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +25,15 @@ from genolewm_assets.genome import (
     meets,
 )
 from genolewm_assets.holdouts.alleles import count_new_labels, list_in_genes, list_in_intervals, list_newly_labelled
-from genolewm_assets.holdouts.corpus import CONCLUSIVE_SHARE, assembled_shares, hold_out_corpus
+from genolewm_assets.holdouts.corpus import CONCLUSIVE_SHARE, CorpusRule, assembled_shares
 from genolewm_assets.holdouts.gene_components import GeneComponents, find_gene_components
-from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
+from genolewm_assets.holdouts.haplotype_blocks import (
+    Blocks,
+    HaplotypeBlock,
+    choose_blocks,
+    find_blocks,
+    list_haplotypes,
+)
 from genolewm_assets.holdouts.held_intervals import (
     HeldIntervals,
     hold_blocks,
@@ -39,9 +47,7 @@ from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, AlleleReason, CorpusReason, VariantOrigin
 from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles
 from genolewm_assets.holdouts.similar import (
-    Query,
     SimilaritySearch,
-    corpus_keys,
     corpus_queries,
     list_similar,
     reference_queries,
@@ -55,7 +61,7 @@ class SequenceInputs:
     """What is compared with held-out sequence, and how.
 
     ``bases`` returns the bases of a contig, and ``corpus`` tables or batches of the corpus windows with
-    ``similar.SEQUENCE_COLUMNS``, each time from the start.
+    ``similar.SEQUENCE_COLUMNS``.
     """
 
     search: SimilaritySearch
@@ -120,9 +126,27 @@ class HoldoutInputs:
             for contig, table in self.windows.items()
         }
 
-    def on_windows(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """Return those tables whose contig has windows, by contig."""
-        return {contig: table for contig, table in tables.items() if contig in self.windows}
+    def on_windows(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        """Return those tables whose contig has windows, by contig; each is read whenever it is asked for."""
+        return _OnContigs(tables, self.windows)
+
+
+class _OnContigs(Mapping[str, pa.Table]):
+    """Those of some tables whose contig is one of others."""
+
+    def __init__(self, tables: Mapping[str, pa.Table], contigs: Collection[str]) -> None:
+        self._tables, self._contigs = tables, [contig for contig in tables if contig in contigs]
+
+    def __getitem__(self, contig: str) -> pa.Table:
+        if contig not in self._contigs:
+            raise KeyError(contig)
+        return self._tables[contig]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._contigs)
+
+    def __len__(self) -> int:
+        return len(self._contigs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,20 +179,17 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     policy = policy.canonical(inputs.contigs)
     clinvar = inputs.on_windows(inputs.clinvar)
     earlier = None if policy.temporal is None else inputs.on_windows(inputs.clinvar_earlier or {})
-    components = find_gene_components([*clinvar.values(), *(earlier or {}).values()], reach_bp=inputs.footprint_bp)
+    components = find_gene_components(chain(clinvar.values(), (earlier or {}).values()), reach_bp=inputs.footprint_bp)
     counts = Counter({"gene_components": len(components), f"temporal.{policy.temporal_rule}": 1})
     blocks = _choose_blocks(inputs, policy, counts)
     held_intervals = _hold_intervals(inputs, policy, components, blocks)
     held = held_intervals.merged()
     shares = assembled_shares(inputs.genome, sorted({contig for level in held.values() for contig in level}))
     counts.update({f"assembled_per_million.{contig}": int(share * 1e6) for contig, share in shares.items()})
-    corpus = hold_out_corpus(
-        _counted(inputs.corpus, counts),
-        held,
-        inconclusive={contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE},
-        margin_bp=inputs.profile.margin_bp,
-    )
-    similar = _find_similar(inputs, held_intervals, corpus, counts)
+    inconclusive = {contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE}
+    rule = CorpusRule(held, inconclusive, inputs.profile.margin_bp)
+    corpus = rule.list_excluded(_counted(inputs.corpus, counts))
+    similar = _find_similar(inputs, held_intervals, rule, counts)
     by_key = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
     corpus = pa.concat_tables([corpus, similar_corpus_rows(similar)]).sort_by(by_key).combine_chunks()
     parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
@@ -191,27 +212,28 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
 
 def _choose_blocks(inputs: HoldoutInputs, policy: HoldoutPolicy, counts: Counter[str]) -> list[HaplotypeBlock]:
     """Return the haplotype blocks to hold out; count all blocks, and the common alleles with phased genotypes."""
-    blocks: list[HaplotypeBlock] = []
+    blocks: list[Blocks] = []
     for contig, table in inputs.on_windows(inputs.gnomad).items():
         carried = inputs.phased.get(contig)
         known = 0 if carried is None else int(np.count_nonzero(carried.known))
         counts.update({"common_alleles.phased": known, "common_alleles.not_phased": table.num_rows - known})
-        blocks += find_blocks(table, link_bp=policy.link_bp, max_block_bp=policy.max_block_bp, carried=carried)
+        blocks.append(find_blocks(table, link_bp=policy.link_bp, max_block_bp=policy.max_block_bp, carried=carried))
     chosen, exhausted = choose_blocks(
         blocks,
-        {block.id: policy.draw("block", block.id) for block in blocks},
+        partial(policy.draw, "block"),
         inputs.footprints(),
         fraction=policy.haplotype_fraction,
         tolerance=HAPLOTYPE_TOLERANCE,
         max_blocks=policy.haplotype_max_blocks,
         first=inputs.before.of_units(),
     )
+    n_blocks = sum(map(len, blocks))
     counts.update(
         {
-            "haplotype_blocks": len(blocks),
-            "haplotype_blocks.phased": sum(block.phased for block in blocks),
+            "haplotype_blocks": n_blocks,
+            "haplotype_blocks.phased": sum(int(np.count_nonzero(each.phased)) for each in blocks),
             "haplotype_blocks.held_out": len(chosen),
-            "haplotype_blocks.at_most": int(policy.haplotype_max_blocks * len(blocks)),
+            "haplotype_blocks.at_most": int(policy.haplotype_max_blocks * n_blocks),
             "haplotype_blocks.used_up": int(exhausted),
         }
     )
@@ -255,15 +277,15 @@ def _list_alleles(
             yield list_in_intervals(table, VariantOrigin.CLINVAR, contig, holdout, intervals)
 
 
-def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, placed: pa.Table, counts: Counter[str]) -> pa.Table:
+def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, rule: CorpusRule, counts: Counter[str]) -> pa.Table:
     """List (``HOLDOUT_SIMILAR``) and count windows, not excluded by place, that are similar to held-out sequence."""
     given, held = inputs.sequences, merge_intervals(intervals.to_table())
 
-    def queries(given: SequenceInputs) -> Iterator[Query]:
+    def queries(given: SequenceInputs) -> Iterator[pa.Table]:
         yield from reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
-        yield from corpus_queries(given.corpus(), placed)
+        yield from corpus_queries(given.corpus(), rule.excludes)
 
-    found = iter(()) if given is None else given.search(held, lambda: queries(given))
+    found = iter(()) if given is None else given.search(held, queries(given))
     similar, reasons = list_similar(found, intervals.merged())
     counts.update(reasons)
     return similar
@@ -297,9 +319,11 @@ def count_rows(intervals: pa.Table, alleles: pa.Table, corpus: pa.Table) -> Coun
             ours = pc.and_(pc.equal(intervals["holdout"], holdout), pc.equal(intervals["role"], role))
             counts[f"units.{holdout}.{role}"] = len(pc.unique(intervals["unit"].filter(ours)))
         for noun, table, reasons in (("alleles", alleles, AlleleReason), ("corpus_windows", corpus, CorpusReason)):
-            found = Counter(table["reason"].filter(pc.equal(table["holdout"], holdout)).to_pylist())
-            counts.update({f"{noun}.{holdout}.{reason}": found[reason] for reason in reasons})
-    counts["corpus_windows.held_out"] = len(pc.unique(corpus_keys(corpus)))
+            found = pc.value_counts(table["reason"].filter(pc.equal(table["holdout"], holdout))).to_pylist()
+            by_reason = {each["values"]: each["counts"] for each in found}
+            counts.update({f"{noun}.{holdout}.{reason}": by_reason.get(reason, 0) for reason in reasons})
+    key = ["source", "record_id", "window_index"]
+    counts["corpus_windows.held_out"] = corpus.group_by(key).aggregate([]).num_rows
     return counts
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,21 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import GRCH38, Holdout
+from genolewm_assets.genome import Holdout
 from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables
-from genolewm_assets.holdouts.corpus import CONCLUSIVE_SHARE, GRCH38_BASES
 from genolewm_assets.holdouts.declared_checks import HOLDOUT_CHECKS
 from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.holdouts.schema import HOLDOUT_CORPUS, TABLES, AlleleReason, IntervalReason
+from genolewm_assets.holdouts.schema import TABLES, AlleleReason, IntervalReason
+from genolewm_assets.holdouts.window_checks import Problems, bounds_of, check_corpus, check_similar, meets_any, spans_of
 from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
-from genolewm_assets.variants import ALLELE_KEY
+from genolewm_assets.variants import ALLELE_KEY, join_columns
 
-_CORPUS_KEY = ("holdout", "source", "record_id", "window_index")
 _FIRST = "no earlier package of the root was made under this policy"
-#: Rows at fault, each with the text ``problem``.
-Problems = list[dict[str, object]]
 
 
 def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> tuple[CheckResult, ...]:
@@ -86,16 +81,21 @@ def _schemas(held: HoldoutTables) -> Problems:
 def _keys(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
     problems: Problems = []
     for table, schema in _tables(held):
-        rows = zip(*(table[name].to_pylist() for name in schema.key), strict=True)
+        key = table.select(schema.key).combine_chunks()
+        one, two = key.slice(0, max(0, key.num_rows - 1)), key.slice(1)
+        ascends = pa.array(np.zeros(one.num_rows, dtype=bool))
+        for name in reversed(schema.key):
+            equal_so_far = pc.and_(pc.equal(one[name], two[name]), ascends)
+            ascends = pc.or_(pc.less(one[name], two[name]), equal_so_far)
+        wrong = pc.invert(ascends)
         problems += [
             {
                 "table": schema.name,
-                "key": one,
-                "next": two,
-                "problem": f"{schema.name}: {one} is repeated or not sorted",
+                "key": tuple(before.values()),
+                "next": tuple(after.values()),
+                "problem": f"{schema.name}: {tuple(before.values())} is repeated or not sorted",
             }
-            for one, two in pairwise(rows)
-            if one >= two
+            for before, after in zip(one.filter(wrong).to_pylist(), two.filter(wrong).to_pylist(), strict=True)
         ]
     return problems
 
@@ -105,9 +105,9 @@ def _roles(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -
     roles: defaultdict[str, set[str]] = defaultdict(set)
     holdouts: defaultdict[str, set[str]] = defaultdict(set)
     for table in (held.intervals, held.alleles):
-        for unit, role, holdout in set(zip(*(table[n].to_pylist() for n in ("unit", "role", "holdout")), strict=True)):
-            roles[unit].add(role)
-            holdouts[unit].add(holdout)
+        for row in table.group_by(["unit", "role", "holdout"]).aggregate([]).to_pylist():
+            roles[row["unit"]].add(row["role"])
+            holdouts[row["unit"]].add(row["holdout"])
     return [
         {
             "unit": unit,
@@ -142,22 +142,24 @@ def _contigs(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -
 
 
 def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
-    """Count the alleles whose reference bases overlap a held-out interval, and compare with the allele table.
-
-    An allele overlaps as many intervals as start before its end, less those that end at or before its start.
-    """
+    """Count the alleles whose reference bases overlap a held-out interval, and compare with the allele table."""
     expected: Counter[tuple[str, str, str]] = Counter()
-    for (holdout, contig), spans in _spans(held).items():
-        starts, ends = (np.sort(np.array(bounds, dtype=np.int64)) for bounds in zip(*spans, strict=True))
-        for source, shards in (("gnomad", given.gnomad), ("clinvar", given.clinvar)):
-            if contig in shards and contig in given.windows:
-                start = shards[contig]["pos"].to_numpy() - 1
-                end = start + pc.binary_length(shards[contig]["ref"]).to_numpy()
-                met = np.searchsorted(starts, end, side="left") > np.searchsorted(ends, start, side="right")
+    bounds = bounds_of(held)
+    for source, shards in (("gnomad", given.gnomad), ("clinvar", given.clinvar)):
+        for contig in shards.keys() & given.windows.keys() & {contig for _, contig in bounds}:
+            alleles = shards[contig]
+            start = alleles["pos"].to_numpy() - 1
+            end = start + pc.binary_length(alleles["ref"]).to_numpy()
+            for holdout in Holdout:
+                met = meets_any(bounds.get((holdout, contig)), start, end)
                 expected[holdout, source, contig] = int(np.count_nonzero(met))
-    columns = (held.alleles[name].to_pylist() for name in ("holdout", "source", "chrom"))
-    rows = zip(zip(*columns, strict=True), held.alleles["reason"].to_pylist(), strict=True)
-    named = Counter(key for key, reason in rows if key[0] != Holdout.TEMPORAL and reason != AlleleReason.KEPT)
+    ours = pc.and_(
+        pc.not_equal(held.alleles["holdout"], str(Holdout.TEMPORAL)),
+        pc.not_equal(held.alleles["reason"], str(AlleleReason.KEPT)),
+    )
+    key = ["holdout", "source", "chrom"]
+    listed = held.alleles.select(key).filter(ours).group_by(key).aggregate([([], "count_all")]).to_pylist()
+    named = Counter({tuple(row[name] for name in key): row["count_all"] for row in listed})
     return [
         {
             **dict(zip(("holdout", "source", "contig"), key, strict=True)),
@@ -170,97 +172,24 @@ def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) 
     ]
 
 
-def _similar(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
-    """Find similar windows of the corpus that are not excluded, and places that are not held out."""
-    excluded = set(zip(*(held.corpus[name].to_pylist() for name in HOLDOUT_CORPUS.key), strict=True))
-    spans, problems = _spans(held), Problems()
-    for row in held.similar.to_pylist():
-        what = f"{row['origin']} {row['record_id'] or row['contig']}:{row['window_index'] or row['start']}"
-        key = row["origin"], row["record_id"], row["window_index"], row["holdout"]
-        if row["record_id"] and row["reason"] != "repeats" and key not in excluded:
-            problems.append({**row, "problem": f"{what} is similar to held-out sequence and not excluded"})
-        held_out = spans.get((row["holdout"], row["held_contig"]), [])
-        if not any(start < row["held_end"] and row["held_start"] < end for start, end in held_out):
-            problems.append({**row, "problem": f"{what} is similar to a place that {row['holdout']} does not hold out"})
-    return problems
-
-
-def _corpus(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
-    """Decide window by window which corpus windows are, or may be, held out, and compare with the table."""
-    keys = zip(*(held.corpus[name].to_pylist() for name in _CORPUS_KEY), strict=True)
-    listed: dict[tuple[Any, ...], str] = dict(zip(keys, held.corpus["reason"].to_pylist(), strict=True))
-    by_place = {key for key, reason in listed.items() if reason in ("placed", "fail_closed")}
-    bounds: defaultdict[str, dict[str, tuple[list[int], list[int]]]] = defaultdict(dict)
-    for (holdout, contig), spans in _spans(held).items():
-        bounds[holdout][contig] = sorted(start for start, _ in spans), sorted(end for _, end in spans)
-    doubtful = {holdout: any(_is_inconclusive(given, contig) for contig in on) for holdout, on in bounds.items()}
-    problems: Problems = []
-    n = 0
-    for row in (row for table in given.corpus for row in table.to_pylist()):
-        n += 1
-        for holdout, on in bounds.items():
-            key = (holdout, row["source"], row["record_id"], row["window_index"])
-            confirmed = row["placement_how"] == "coordinates"
-            expected = _is_there(row, on, given.profile.margin_bp) or (
-                doubtful[holdout] and row["maybe_human"] and not confirmed
-            )
-            if (expected and key not in listed) or (not expected and key in by_place):
-                problems.append(_of_window(key, listed.get(key), row))
-            by_place.discard(key)
-    problems += [_of_window(key, listed[key], {}) for key in sorted(by_place)]
-    if n != (counted := held.counts.get("corpus_windows", 0)):
-        problems.append({"expected": n, "got": counted, "problem": f"{n} corpus windows, {counted} were counted"})
-    return problems
-
-
-def _is_there(row: dict[str, Any], on: dict[str, tuple[list[int], list[int]]], margin_bp: int) -> bool:
-    """Return whether a corpus window is, or may be, in a held-out interval, as placed or as stated."""
-    for contig, start, end in (
-        (row["placed_contig"], row["placed_start"], row["placed_end"]),
-        (row["stated_contig"], row["stated_start"], row["stated_end"]),
-    ):
-        if contig in on:
-            starts, ends = on[contig]
-            if start is None or bisect_left(starts, end + margin_bp) > bisect_right(ends, start - margin_bp):
-                return True
-    return False
-
-
-def _is_inconclusive(given: HoldoutInputs, contig: str) -> bool:
-    """Return whether too little of a contig's assembly is in the genome for a search to show that nothing is there."""
-    found = [row for row in given.genome.to_pylist() if row["contig"] == contig]
-    if not found:
-        return True
-    if contig not in GRCH38_BASES or found[0]["length"] != GRCH38[contig].length:
-        return False
-    return bool(found[0]["acgt_bases"] < CONCLUSIVE_SHARE * GRCH38_BASES[contig])
-
-
-def _of_window(key: tuple[Any, ...], reason: str | None, row: dict[str, Any]) -> dict[str, object]:
-    what = "not listed" if reason is None else f"listed as {reason}"
-    facts = dict(zip(_CORPUS_KEY, key, strict=True))
-    place = {name: row.get(name) for name in ("placement_how", "placed_contig", "placed_start", "placed_end")}
-    problem = f"{' '.join(map(str, key))}: {what}, although its placement says otherwise"
-    return {**facts, **place, "reason": reason, "problem": problem}
-
-
 def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> Problems:
     """Compare the share of windows that blocks exclude with the policy; less is accepted if too few blocks exist."""
-    met: set[tuple[str, int]] = set()
-    bounds = {name: (table["start"].to_pylist(), table["end"].to_pylist()) for name, table in given.windows.items()}
-    for (holdout, contig), spans in _spans(held, but=IntervalReason.KEPT).items():
+    bounds = {name: (table["start"].to_numpy(), table["end"].to_numpy()) for name, table in given.windows.items()}
+    met = {contig: np.zeros(len(starts), dtype=bool) for contig, (starts, _) in bounds.items()}
+    for (holdout, contig), spans in spans_of(held, but=IntervalReason.KEPT).items():
         if holdout == Holdout.HAPLOTYPES and contig in bounds:
             starts, ends = bounds[contig]
             for start, end in spans:
-                low = bisect_right(ends, start - given.profile.margin_bp)
-                met.update((contig, row) for row in range(low, bisect_left(starts, end)))
+                low = np.searchsorted(ends, start - given.profile.margin_bp, side="right")
+                met[contig][low : np.searchsorted(starts, end)] = True
     total = sum(len(starts) for starts, _ in bounds.values())
-    off = len(met) - policy.haplotype_fraction * total
+    n = sum(int(np.count_nonzero(mask)) for mask in met.values())
+    off = n - policy.haplotype_fraction * total
     if abs(off) <= HAPLOTYPE_TOLERANCE * total or (off < 0 and held.counts["haplotype_blocks.used_up"]):
         return []
-    share, target = f"{len(met) / total:.2%}", f"{policy.haplotype_fraction:.2%}"
-    problem = f"{len(met)} of {total} windows are excluded from training: {share}, expected {target}"
-    return [{"windows": total, "excluded": len(met), "expected": target, "got": share, "problem": problem}]
+    share, target = f"{n / total:.2%}", f"{policy.haplotype_fraction:.2%}"
+    problem = f"{n} of {total} windows are excluded from training: {share}, expected {target}"
+    return [{"windows": total, "excluded": n, "expected": target, "got": share, "problem": problem}]
 
 
 def _carriers(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
@@ -303,28 +232,38 @@ def _count_carried(
     given: HoldoutInputs, contig: str, alleles: frozenset[tuple[int, str, str]]
 ) -> dict[frozenset[tuple[int, str, str]], int]:
     """Return the number of haplotypes by the set of two or more of ``alleles`` that they carry."""
-    keys = zip(*(given.gnomad[contig][name].to_pylist() for name in ("pos", "ref", "alt")), strict=True)
+    if contig not in given.phased:
+        return {}
+    positions = sorted(pos for pos, _, _ in alleles)
+    table = given.gnomad[contig]
+    pos = table["pos"].to_numpy()
+    first, last = np.searchsorted(pos, positions[0]), np.searchsorted(pos, positions[-1], side="right")
+    near = table.slice(first, last - first)
+    keys = zip(*(near[name].to_pylist() for name in ("pos", "ref", "alt")), strict=True)
     by_haplotype: defaultdict[int, set[tuple[int, str, str]]] = defaultdict(set)
-    for row, key in enumerate(keys):
-        if key in alleles and contig in given.phased:
-            text = "".join(f"{byte:08b}" for byte in given.phased[contig].packed[row].tolist())
-            for haplotype, bit in enumerate(text):
-                if bit == "1":
-                    by_haplotype[haplotype].add(key)
+    for row, key in enumerate(keys, start=int(first)):
+        if key in alleles:
+            for haplotype in np.flatnonzero(np.unpackbits(given.phased[contig].packed[row])).tolist():
+                by_haplotype[haplotype].add(key)
     return Counter(frozenset(carried) for carried in by_haplotype.values() if len(carried) > 1)
 
 
 def _sides(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
     """Find what the earlier release held out and this one does not, or tested and this one uses for validation."""
     columns, problems = ("holdout", "source", *ALLELE_KEY), Problems()
-    roles = {tuple(row[name] for name in columns): row["role"] for row in held.alleles.to_pylist()}
-    for row in given.before.alleles.to_pylist():
-        now = roles.get(tuple(row[name] for name in columns))
-        if now is None or (row["role"], now) == ("test", "validation"):
+    for contig in pc.unique(given.before.alleles["chrom"]).to_pylist():
+        before, now = (table.filter(pc.equal(table["chrom"], contig)) for table in (given.before.alleles, held.alleles))
+        theirs, ours = (
+            join_columns(*(pc.cast(table[name], pa.string()) for name in columns)) for table in (before, now)
+        )
+        role = now["role"].combine_chunks().take(pc.index_in(theirs, value_set=ours))
+        weaker = pc.and_(pc.equal(before["role"], "test"), pc.fill_null(pc.equal(role, "validation"), False))
+        wrong = pc.or_(pc.is_null(role), weaker)
+        for row, got in zip(before.filter(wrong).to_pylist(), role.filter(wrong).to_pylist(), strict=True):
             what = f"{row['holdout']} {row['chrom']}:{row['pos']} {row['ref']}>{row['alt']}"
-            facts = {**{name: row[name] for name in columns}, "expected": row["role"], "got": now}
-            problems.append({**facts, "problem": f"{what} was {row['role']}, is {now}"})
-    spans = _spans(held)
+            facts = {**{name: row[name] for name in columns}, "expected": row["role"], "got": got}
+            problems.append({**facts, "problem": f"{what} was {row['role']}, is {got}"})
+    spans = spans_of(held)
     for row in given.before.intervals.to_pylist():
         if not any(a <= row["start"] and row["end"] <= b for a, b in spans.get((row["holdout"], row["contig"]), ())):
             problems.append({**row, "problem": f"{row['unit']}: {row['contig']}:{row['start']} is no longer held out"})
@@ -350,19 +289,12 @@ def _moves(held: HoldoutTables, _given: HoldoutInputs, policy: HoldoutPolicy) ->
 
 
 _FIND: tuple[Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Problems], ...] = (
-    _keys, _roles, _contigs, _alleles, _similar, _corpus, _haplotypes, _carriers, _sides, _moves,
+    _keys, _roles, _contigs, _alleles, check_similar, check_corpus, _haplotypes, _carriers, _sides, _moves,
 )  # fmt: skip
 
 
 def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:
     return list(zip((held.intervals, held.alleles, held.corpus, held.similar, held.haplotypes), TABLES, strict=True))
-
-
-def _spans(held: HoldoutTables, but: str = "") -> dict[tuple[str, str], list[tuple[int, int]]]:
-    spans: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    for row in (row for row in held.intervals.to_pylist() if row["reason"] != but):
-        spans[row["holdout"], row["contig"]].append((row["start"], row["end"]))
-    return spans
 
 
 def _result(name: str, problems: Problems) -> CheckResult:

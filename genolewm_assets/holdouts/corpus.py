@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -51,14 +52,9 @@ def assembled_shares(genome: pa.Table, contigs: Iterable[str]) -> dict[str, floa
     return shares
 
 
-def hold_out_corpus(
-    corpus: Iterable[pa.Table],
-    held: Mapping[Holdout, Mapping[str, IntervalArray]],
-    *,
-    inconclusive: Set[str],
-    margin_bp: int,
-) -> pa.Table:
-    """Find the corpus windows that are excluded from training, in doubt too; flanks have ``margin_bp`` bases.
+@dataclass(frozen=True, slots=True)
+class CorpusRule:
+    """Which corpus windows are excluded from training by their place, in doubt too; flanks have ``margin_bp`` bases.
 
     Coordinates that a record states count although the reference could not confirm them and the window aligns
     elsewhere. A window of which only the contig is known, or that aligns to another contig than its record states, is
@@ -68,17 +64,36 @@ def hold_out_corpus(
     confirmed coordinates place it elsewhere: what a record states is not enough, nor an alignment, which may be to a
     copy.
     """
-    parts = [HOLDOUT_CORPUS.empty()]
-    for table in corpus:
-        for holdout, intervals in held.items():
-            placed = _is_placed_in(table, intervals, margin_bp)
-            suspect = _may_come_from(table, intervals.keys(), inconclusive)
-            for mask, reason in ((placed, CorpusReason.PLACED), (suspect & ~placed, CorpusReason.FAIL_CLOSED)):
+
+    held: Mapping[Holdout, Mapping[str, IntervalArray]]
+    inconclusive: Set[str]
+    margin_bp: int
+
+    def masks(self, table: pa.Table) -> Iterator[tuple[Holdout, CorpusReason, Bools]]:
+        """Yield which windows each holdout excludes for each reason: bool, shape (n_rows,)."""
+        for holdout, intervals in self.held.items():
+            placed = _is_placed_in(table, intervals, self.margin_bp)
+            yield holdout, CorpusReason.PLACED, placed
+            suspect = _may_come_from(table, intervals.keys(), self.inconclusive)
+            yield holdout, CorpusReason.FAIL_CLOSED, suspect & ~placed
+
+    def excludes(self, table: pa.Table) -> Bools:
+        """Tell which windows any holdout excludes: bool, shape (n_rows,)."""
+        excluded = np.zeros(table.num_rows, dtype=bool)
+        for _, _, mask in self.masks(table):
+            excluded |= mask
+        return excluded
+
+    def list_excluded(self, corpus: Iterable[pa.Table]) -> pa.Table:
+        """List the windows that are excluded, schema ``HOLDOUT_CORPUS``."""
+        parts = [HOLDOUT_CORPUS.empty()]
+        for table in corpus:
+            for holdout, reason, mask in self.masks(table):
                 rows = table.select(CORPUS_COLUMNS[:3]).filter(pa.array(mask))
-                constants = ([str(value)] * rows.num_rows for value in (holdout, reason))
-                columns = [*rows.columns, *(pa.array(values, pa.string()) for values in constants)]
-                parts.append(pa.table(columns, schema=HOLDOUT_CORPUS.arrow))
-    return pa.concat_tables(parts).sort_by([(name, "ascending") for name in HOLDOUT_CORPUS.key]).combine_chunks()
+                constants = (pa.repeat(str(value), rows.num_rows) for value in (holdout, reason))
+                if rows.num_rows:
+                    parts.append(pa.table([*rows.columns, *constants], schema=HOLDOUT_CORPUS.arrow))
+        return pa.concat_tables(parts).sort_by([(name, "ascending") for name in HOLDOUT_CORPUS.key]).combine_chunks()
 
 
 def _is_placed_in(table: pa.Table, intervals: Mapping[str, IntervalArray], margin_bp: int) -> Bools:

@@ -22,16 +22,7 @@ from genolewm_assets.variants import Int64s, allele_spans
 _LOCUS = re.compile(r"LOC\d+")
 #: Beginning of a component's id; the gene that names it follows.
 GENE_UNIT = "gene:"
-_ENTRY = pa.schema(
-    [
-        ("row", pa.int64()),
-        ("gene", pa.string()),
-        ("symbol", pa.string()),
-        ("contig", pa.string()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-    ]
-)
+_SPAN = pa.schema([("contig", pa.string()), ("gene", pa.string()), ("start", pa.int64()), ("end", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +44,8 @@ class GeneComponents:
     def __init__(self, components: Iterable[GeneComponent], symbols: Iterable[tuple[str, str]]) -> None:
         self._components = tuple(sorted(components, key=lambda component: (component.spans[0], component.id)))
         self._by_gene = {gene: i for i, component in enumerate(self._components) for gene in component.genes}
+        self._genes = pa.array(list(self._by_gene), pa.string())
+        self._indices = np.array([*self._by_gene.values(), -1], dtype=np.int64)
         self._by_symbol: defaultdict[str, set[int]] = defaultdict(set)
         for gene, symbol in symbols:
             self._by_symbol[symbol].add(self._by_gene[gene])
@@ -71,7 +64,7 @@ class GeneComponents:
         rows, genes = _allele_genes(clinvar)
         found = np.full(clinvar.num_rows, -1, dtype=np.int64)
         # All genes of an allele are in the same component, so it does not matter which of them is assigned last.
-        found[rows] = [self._by_gene.get(gene, -1) for gene in genes.to_pylist()]
+        found[rows] = self._indices[pc.fill_null(pc.index_in(genes, value_set=self._genes), -1).to_numpy()]
         return found
 
     def named(self, names: Iterable[str]) -> set[int]:
@@ -96,14 +89,8 @@ def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneC
 
     So a LOC element has the role of its gene. ClinVar does not say which genes code for proteins: all are used.
     """
-    entries = _entries(clinvar)
-    grouped = entries.group_by(["contig", "gene"]).aggregate([("start", "min"), ("end", "max")])
-    spans = sorted(
-        zip(*(grouped[name].to_pylist() for name in ("contig", "start_min", "end_max", "gene")), strict=True)
-    )
-    root = connect([*_neighbours(spans, reach_bp), *_named_together(entries)])
-    pairs = entries.group_by(["gene", "symbol"]).aggregate([])
-    symbols = sorted(zip(pairs["gene"].to_pylist(), pairs["symbol"].to_pylist(), strict=True))
+    spans, symbols, together = _read_genes(clinvar)
+    root = connect([*_neighbours(spans, reach_bp), *together])
     members: defaultdict[str, list[tuple[str, int, int, str]]] = defaultdict(list)
     for span in spans:
         members[root.get(span[3], span[3])].append(span)
@@ -111,6 +98,23 @@ def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneC
     for gene, symbol in symbols:
         symbols_of[gene].append(symbol)
     return GeneComponents((_component(spans, symbols_of) for spans in members.values()), symbols)
+
+
+def _read_genes(
+    clinvar: Iterable[pa.Table],
+) -> tuple[list[tuple[str, int, int, str]], list[tuple[str, str]], set[tuple[str, str]]]:
+    """Return span and symbols of each gene, sorted, and pairs that connect genes named together, table by table."""
+    bounds, symbols, together = [_SPAN.empty_table()], set[tuple[str, str]](), set[tuple[str, str]]()
+    for table in clinvar:
+        entries = _entries(table)
+        grouped = entries.group_by(["contig", "gene"]).aggregate([("start", "min"), ("end", "max")])
+        bounds.append(grouped.select(["contig", "gene", "start_min", "end_max"]).rename_columns(_SPAN.names))
+        pairs = entries.group_by(["gene", "symbol"]).aggregate([])
+        symbols.update(zip(pairs["gene"].to_pylist(), pairs["symbol"].to_pylist(), strict=True))
+        together |= _named_together(entries)
+    grouped = pa.concat_tables(bounds).group_by(["contig", "gene"]).aggregate([("start", "min"), ("end", "max")])
+    columns = (grouped[name].to_pylist() for name in ("contig", "start_min", "end_max", "gene"))
+    return sorted(zip(*columns, strict=True)), sorted(symbols), together
 
 
 def _allele_genes(clinvar: pa.Table) -> tuple[Int64s, pa.Array]:
@@ -121,19 +125,14 @@ def _allele_genes(clinvar: pa.Table) -> tuple[Int64s, pa.Array]:
     return pc.list_parent_indices(ids).to_numpy().astype(np.int64), genes
 
 
-def _entries(clinvar: Iterable[pa.Table]) -> pa.Table:
-    """Return one row per (allele, gene), schema ``_ENTRY``; row numbers continue from one table to the next."""
-    parts, first = [_ENTRY.empty_table()], 0
-    for table in clinvar:
-        rows, genes = _allele_genes(table)
-        at = pa.array(rows)
-        start, end = map(pa.array, allele_spans(table))
-        symbols = pc.list_flatten(table["gene_symbols"].combine_chunks())
-        contig = table["chrom"].combine_chunks().take(at)
-        columns = [pa.array(rows + first), genes, symbols, contig, start.take(at), end.take(at)]
-        parts.append(pa.table(columns, schema=_ENTRY))
-        first += table.num_rows
-    return pa.concat_tables(parts)
+def _entries(clinvar: pa.Table) -> pa.Table:
+    """Return one row per (allele, gene), with the number of the allele's row in the table."""
+    rows, genes = _allele_genes(clinvar)
+    at = pa.array(rows)
+    start, end = (pa.array(bound).take(at) for bound in allele_spans(clinvar))
+    symbols = pc.list_flatten(clinvar["gene_symbols"].combine_chunks())
+    contig = clinvar["chrom"].combine_chunks().take(at)
+    return pa.table([at, genes, symbols, contig, start, end], ["row", "gene", "symbol", "contig", "start", "end"])
 
 
 def _neighbours(spans: Sequence[tuple[str, int, int, str]], reach_bp: int) -> Iterable[tuple[str, str]]:

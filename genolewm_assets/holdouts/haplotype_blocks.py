@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from heapq import heapify, heappop, heappush
-from typing import TypeAlias
+from heapq import heappop, heappush
+from typing import TypeAlias, overload
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Interval, Split, connect
 from genolewm_assets.holdouts.phased import PhasedGenotypes
 from genolewm_assets.holdouts.schema import HOLDOUT_HAPLOTYPES
-from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans, as_bools
 
 _Cut: TypeAlias = Callable[[Int64s], Iterator[Int64s]]
 
@@ -35,9 +35,35 @@ class HaplotypeBlock:
     phased: bool = False
 
 
-def find_blocks(
-    table: pa.Table, *, link_bp: int, max_block_bp: int, carried: PhasedGenotypes | None = None
-) -> list[HaplotypeBlock]:
+class Blocks(Sequence[HaplotypeBlock]):
+    """Blocks of one contig as arrays; an item is made when it is asked for.
+
+    ``ids``: string; ``start``, ``end``: int64, 0-based half-open; ``phased``: bool, shape (n_blocks,) each. ``rows``,
+    ``firsts``: int64: rows of the alleles of all blocks, and where those of each block begin, shape (n_blocks + 1,).
+    """
+
+    def __init__(self, contig: str, ids: pa.Array, columns: Sequence[Int64s], phased: Bools) -> None:
+        self.contig, self.ids, self.phased = contig, ids, phased
+        self.start, self.end, self.rows, self.firsts = columns
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int, /) -> HaplotypeBlock: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> list[HaplotypeBlock]: ...
+    def __getitem__(self, at: int | slice, /) -> HaplotypeBlock | list[HaplotypeBlock]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self)))]
+        if not 0 <= at < len(self):
+            raise IndexError(at)
+        span = Interval(self.contig, int(self.start[at]), int(self.end[at]))
+        rows = self.rows[self.firsts[at] : self.firsts[at + 1]]
+        return HaplotypeBlock(self.ids[at].as_py(), span, tuple(rows.tolist()), bool(self.phased[at]))
+
+
+def find_blocks(table: pa.Table, *, link_bp: int, max_block_bp: int, carried: PhasedGenotypes | None = None) -> Blocks:
     """Group the alleles of a contig, at most ``link_bp`` apart, by single linkage into blocks sorted by first allele.
 
     Of alleles with a phased genotype (``carried``) those are linked that one haplotype carries; the others are linked
@@ -52,23 +78,19 @@ def find_blocks(
     if carried is not None:
         groups += _groups_by_haplotype(np.flatnonzero(known), start, link_bp, cut, carried)
     spread = sorted((rows for rows in groups if start[rows[0]] != start[rows[-1]]), key=lambda rows: int(rows[0]))
-    first = table.take(pa.array([int(rows[0]) for rows in spread], pa.int64()))
-    ids = [":".join(map(str, row)) for row in zip(*(first[name].to_pylist() for name in ALLELE_KEY), strict=True)]
-    contigs = first["chrom"].to_pylist()
-    return [
-        HaplotypeBlock(
-            name,
-            Interval(contig, int(start[rows[0]]), int(end[rows].max())),
-            tuple(rows.tolist()),
-            bool(known[rows[0]]),
-        )
-        for name, contig, rows in zip(ids, contigs, spread, strict=True)
-    ]
+    rows, firsts = np.concatenate([np.empty(0, np.int64), *spread]), np.zeros(len(spread) + 1, dtype=np.int64)
+    np.cumsum([len(group) for group in spread], out=firsts[1:])
+    first = table.take(pa.array(rows[firsts[:-1]]))
+    key = [pc.cast(first[name], pa.string()).combine_chunks() for name in ALLELE_KEY]
+    contig = str(table["chrom"][0]) if table.num_rows else ""
+    ends = np.maximum.reduceat(end[rows], firsts[:-1]) if spread else rows
+    columns = start[rows[firsts[:-1]]], ends, rows, firsts
+    return Blocks(contig, pc.binary_join_element_wise(*key, ":"), columns, known[rows[firsts[:-1]]])
 
 
 def choose_blocks(
-    blocks: Iterable[HaplotypeBlock],
-    draws: Mapping[str, int],
+    blocks: Iterable[Blocks],
+    draw: Callable[[str], int],
     footprints: Mapping[str, tuple[Int64s, Int64s]],
     *,
     fraction: float,
@@ -82,8 +104,7 @@ def choose_blocks(
     blocks is not enough, as many are chosen by the windows that each excludes, phased blocks first, if that comes
     nearer.
     """
-    usable = (block for block in blocks if block.span.contig in footprints)
-    ranked = sorted(usable, key=lambda block: (block.id not in first, not block.phased, draws[block.id], block.id))
+    ranked = _Ranked([each for each in blocks if each.contig in footprints], draw, first)
     limit, windows = int(max_blocks * len(ranked)), _RemovedWindows(footprints, fraction, tolerance)
     chosen: list[HaplotypeBlock] = []
     for block in ranked:
@@ -96,6 +117,46 @@ def choose_blocks(
     # So few blocks are not enough: as many that exclude more windows each come nearer to the target.
     largest, more = _choose_largest(ranked, limit, _RemovedWindows(footprints, fraction, tolerance))
     return (largest if more.count > windows.count else chosen), not max(windows.are_enough, more.are_enough)
+
+
+class _Ranked:
+    """Blocks of all contigs: first those that are named, then phased ones, then by draw."""
+
+    def __init__(self, blocks: Sequence[Blocks], draw: Callable[[str], int], first: Collection[str]) -> None:
+        self._blocks = blocks
+        names = pa.array(list(first), pa.string())
+        draws = (draw(name) for each in blocks for some in _batches(each.ids) for name in some.to_pylist())
+        numbers = np.fromiter(draws, dtype=np.uint64, count=sum(map(len, blocks)))
+        phased, named = (
+            np.concatenate([np.empty(0, bool), *given])
+            for given in (
+                (each.phased for each in blocks),
+                (as_bools(pc.is_in(each.ids, value_set=names)) for each in blocks),
+            )
+        )
+        self._order = np.lexsort((numbers, ~phased, ~named))
+        self._firsts = np.cumsum([0, *map(len, blocks)])
+        self.phased: Bools = phased[self._order]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def __getitem__(self, rank: int) -> HaplotypeBlock:
+        at = int(self._order[rank])
+        number = int(np.searchsorted(self._firsts, at, side="right")) - 1
+        return self._blocks[number][at - int(self._firsts[number])]
+
+    def __iter__(self) -> Iterator[HaplotypeBlock]:
+        return map(self.__getitem__, range(len(self)))
+
+    def gains(self, windows: _RemovedWindows) -> Int64s:
+        """Return how many windows each block would exclude alone, by rank: int64, shape (n_blocks,)."""
+        found = [np.empty(0, np.int64), *(windows.met_by(each.contig, each.start, each.end) for each in self._blocks)]
+        return np.concatenate(found)[self._order]
+
+
+def _batches(names: pa.Array) -> Iterator[pa.Array]:
+    return (names.slice(first, 4_096) for first in range(0, len(names), 4_096))
 
 
 class _RemovedWindows:
@@ -126,25 +187,39 @@ class _RemovedWindows:
         self.count += gain
         return True
 
+    def met_by(self, contig: str, start: Int64s, end: Int64s) -> Int64s:
+        """Return how many windows of a contig each interval meets: int64, shape (n_intervals,)."""
+        low, high = self._bounds(contig, start, end)
+        return high - low
+
+    def _bounds(self, contig: str, start: Int64s, end: Int64s) -> tuple[Int64s, Int64s]:
+        starts, ends = self._footprints[contig]
+        return np.searchsorted(ends, start, side="right"), np.searchsorted(starts, end, side="left")
+
     def _met(self, block: HaplotypeBlock) -> Bools:
-        start, end = self._footprints[block.span.contig]
-        low = np.searchsorted(end, block.span.start, side="right")
-        high = np.searchsorted(start, block.span.end, side="left")
-        return self._removed[block.span.contig][low:high]
+        low, high = self._bounds(block.span.contig, *np.array([[block.span.start], [block.span.end]]))
+        return self._removed[block.span.contig][low[0] : high[0]]
 
 
 def _choose_largest(
-    ranked: Sequence[HaplotypeBlock], limit: int, windows: _RemovedWindows
+    ranked: _Ranked, limit: int, windows: _RemovedWindows
 ) -> tuple[list[HaplotypeBlock], _RemovedWindows]:
     """Choose at most ``limit`` blocks: phased ones first, then that with the most further windows, then by rank."""
     chosen: list[HaplotypeBlock] = []
-    queue = [(not block.phased, -windows.gain(block), rank) for rank, block in enumerate(ranked)]
-    heapify(queue)
-    while queue and not windows.are_enough and len(chosen) < limit:
-        by_distance, stated, rank = heappop(queue)
+    gains = ranked.gains(windows)
+    order = np.lexsort((-gains, ~ranked.phased))
+    # Blocks that lost windows to others since they were ordered.
+    queue: list[tuple[bool, int, int]] = []
+    at = 0
+    while (queue or at < len(order)) and not windows.are_enough and len(chosen) < limit:
+        fresh = [(not ranked.phased[each], -int(gains[each]), int(each)) for each in order[at : at + 1]]
+        if queue and (not fresh or queue[0] < fresh[0]):
+            by_distance, stated, rank = heappop(queue)
+        else:
+            by_distance, stated, rank = fresh[0]
+            at += 1
         gain = -windows.gain(ranked[rank])
         if gain != stated:
-            # Blocks chosen since have taken some of its windows.
             heappush(queue, (by_distance, gain, rank))
         elif windows.remove(ranked[rank]):
             chosen.append(ranked[rank])
@@ -221,11 +296,15 @@ def list_haplotypes(
 ) -> pa.Table:
     """List the haplotypes of blocks: sets of two or more alleles that one carries, or all alleles of a block."""
     rows: list[dict[str, object]] = []
-    for block in blocks:
-        contig = block.span.contig
+    contig, table = "", pa.table({})
+    for block in sorted(blocks, key=lambda block: block.span.contig):
+        if block.span.contig != contig:
+            # Read once for all of its blocks.
+            contig = block.span.contig
+            table = tables[contig]
         held = np.array(block.alleles, dtype=np.int64)
         sets = _carried_sets(phased[contig], held) if block.phased else iter([(held, None)])
-        found = [(_alleles(tables[contig], members), n) for members, n in sets]
+        found = [(_alleles(table, members), n) for members, n in sets]
         found.sort(key=lambda each: (-(each[1] or 0), [tuple(allele.values()) for allele in each[0]]))
         shared = {"role": str(roles[block.id]), "contig": contig, "unit": block.id, "phased": block.phased}
         rows += [

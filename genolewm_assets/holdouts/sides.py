@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,8 +45,10 @@ class EarlierSides:
         ours = self.alleles.filter(
             pc.is_in(self.alleles["reason"], value_set=pa.array([AlleleReason.BENCH, AlleleReason.OF_GENE]))
         )
-        pairs = zip(ours["role"].to_pylist(), ours["gene_ids"].to_pylist(), strict=True)
-        named = _roles((str(gene), role) for role, genes in pairs for gene in genes if gene is not None)
+        genes = ours["gene_ids"].combine_chunks()
+        roles = ours["role"].combine_chunks().take(pc.list_parent_indices(genes))
+        listed = pa.table([pc.cast(pc.list_flatten(genes), pa.string()), roles], ["gene", "role"])
+        named = _roles(_different(listed.filter(pc.is_valid(listed["gene"]))))
         of_units = (pair for pair in self.of_units().items() if pair[0].startswith(GENE_UNIT))
         held = set(self.intervals["unit"].to_pylist())
         return _roles(
@@ -56,14 +58,18 @@ class EarlierSides:
     def of_units(self) -> dict[str, Split]:
         """Return the role of each unit (contig, gene component or block), by its id; test before validation."""
         return _roles(
-            pair
-            for table in (self.intervals, self.alleles)
-            for pair in zip(table["unit"].to_pylist(), table["role"].to_pylist(), strict=True)
+            pair for table in (self.intervals, self.alleles) for pair in _different(table.select(["unit", "role"]))
         )
 
 
 #: Without an earlier release.
 NOTHING_BEFORE = EarlierSides()
+
+
+def _different(table: pa.Table) -> Iterator[tuple[str, str]]:
+    """Yield the different rows of a table with two columns."""
+    found = table.group_by(table.column_names).aggregate([])
+    yield from zip(*(found[name].to_pylist() for name in table.column_names), strict=True)
 
 
 def _roles(pairs: Iterable[tuple[str, str]]) -> dict[str, Split]:
@@ -84,40 +90,49 @@ def keep_alleles(
     """Add what the earlier release lists (reason ``kept``, current labels), and give alleles the side it gave them."""
     if not earlier.alleles.num_rows:
         return alleles
-    mine, theirs = _row_keys(alleles), _row_keys(earlier.alleles)
-    missing = earlier.alleles.filter(pc.invert(pc.is_in(theirs, value_set=mine)))
-    before = earlier.alleles.select(["role", "unit"]).to_pylist()
-    sides = list(zip(alleles["role"].to_pylist(), alleles["unit"].to_pylist(), strict=True))
-    for row, at in enumerate(pc.index_in(mine, value_set=theirs).to_pylist()):
-        # A role that became stricter stays.
-        if at is not None and (before[at]["role"], sides[row][0]) == (Split.TEST, Split.VALIDATION):
-            sides[row] = before[at]["role"], before[at]["unit"]
-    of_units = _roles(zip(intervals["unit"].to_pylist(), intervals["role"].to_pylist(), strict=True))
-    sides += [
-        (strictest(Split(role), of_units.get(unit, Split.VALIDATION)), unit)
-        for role, unit in zip(missing["role"].to_pylist(), missing["unit"].to_pylist(), strict=True)
-    ]
-    both = pa.concat_tables([alleles, _as_of(missing, clinvar)])
-    for name, values in zip(("role", "unit"), zip(*sides, strict=True), strict=True):
-        column = both.schema.get_field_index(name)
-        both = both.set_column(column, both.schema.field(column), pa.array(map(str, values), pa.string()))
-    return both
+    of_units = _roles(_different(intervals.select(["unit", "role"])))
+    tested = pa.array([unit for unit, role in of_units.items() if role is Split.TEST], pa.string())
+    contigs = pc.unique(pa.chunked_array([*alleles["chrom"].chunks, *earlier.alleles["chrom"].chunks], pa.string()))
+    parts = [HOLDOUT_ALLELES.empty()]
+    for contig in contigs.to_pylist():
+        mine, theirs = (table.filter(pc.equal(table["chrom"], contig)) for table in (alleles, earlier.alleles))
+        my_keys, their_keys = _row_keys(mine), _row_keys(theirs)
+        missing = theirs.filter(pc.invert(pc.is_in(their_keys, value_set=my_keys)))
+        parts += [
+            _with_stricter_side(mine, theirs.take(pc.index_in(my_keys, value_set=their_keys))),
+            _as_of(missing, clinvar.get(contig), tested),
+        ]
+    return pa.concat_tables(parts)
 
 
-def _as_of(kept: pa.Table, clinvar: Mapping[str, pa.Table]) -> pa.Table:
-    """Return kept rows with reason ``kept``, and with the label and stars that the release gives; null without them."""
-    said: dict[tuple[object, ...], tuple[object, ...]] = {}
-    for contig in pc.unique(kept["chrom"]).to_pylist():
-        if contig in clinvar:
-            known = pc.is_in(allele_keys(clinvar[contig]), value_set=allele_keys(kept))
-            columns = (clinvar[contig].filter(known)[name].to_pylist() for name in (*ALLELE_KEY, "label", "stars"))
-            said |= {row[:4]: row[4:] for row in zip(*columns, strict=True)}
-    rows = kept.to_pylist()
-    for row in rows:
-        found = said.get(tuple(row[name] for name in ALLELE_KEY)) if row["source"] == VariantOrigin.CLINVAR else None
-        row["label"], row["stars"] = found or (None, None)
-        row["reason"] = str(AlleleReason.KEPT)
-    return pa.Table.from_pylist(rows, schema=HOLDOUT_ALLELES.arrow)
+def _with_stricter_side(alleles: pa.Table, before: pa.Table) -> pa.Table:
+    """Return alleles with the side of ``before``, row by row, where they were in test and are in validation now."""
+    was = pc.and_(pc.equal(before["role"], str(Split.TEST)), pc.equal(alleles["role"], str(Split.VALIDATION)))
+    strict = pc.fill_null(was, fill_value=False)
+    return _with_columns(alleles, {name: pc.if_else(strict, before[name], alleles[name]) for name in ("role", "unit")})
+
+
+def _as_of(kept: pa.Table, clinvar: pa.Table | None, tested: pa.Array) -> pa.Table:
+    """Return kept alleles with reason ``kept``, the stricter side, and the release's label and stars; null without."""
+    ours, n = pc.equal(kept["source"], str(VariantOrigin.CLINVAR)), kept.num_rows
+    columns = {"reason": pa.repeat(pa.scalar(str(AlleleReason.KEPT), pa.string()), n)}
+    test = pc.or_(pc.equal(kept["role"], str(Split.TEST)), pc.is_in(kept["unit"], value_set=tested))
+    columns["role"] = pc.if_else(test, str(Split.TEST), str(Split.VALIDATION))
+    for name in ("label", "stars"):
+        nothing = pa.nulls(n, kept.schema.field(name).type)
+        if clinvar is None:
+            columns[name] = nothing
+        else:
+            at = pc.index_in(allele_keys(kept), value_set=allele_keys(clinvar))
+            columns[name] = pc.if_else(ours, clinvar[name].combine_chunks().take(at), nothing)
+    return _with_columns(kept, columns)
+
+
+def _with_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    for name, values in columns.items():
+        at = table.schema.get_field_index(name)
+        table = table.set_column(at, table.schema.field(at), values)
+    return table
 
 
 def _row_keys(alleles: pa.Table) -> pa.Array:
@@ -133,7 +148,7 @@ def count_moves(own: pa.Table, clinvar: Mapping[str, pa.Table], earlier: Earlier
     out of training by design, does not count.
     """
     counts = dict.fromkeys(("persisting", "to_training", "from_training", "genes_changed"), 0)
-    sides = [_held_keys(table) for table in (earlier.alleles, own)]
+    sides = [_of_clinvar(table) for table in (earlier.alleles, own)]
     for contig, table in clinvar.items():
         if contig not in earlier.clinvar:
             continue
@@ -141,7 +156,8 @@ def count_moves(own: pa.Table, clinvar: Mapping[str, pa.Table], earlier: Earlier
         place = pc.index_in(allele_keys(after), value_set=allele_keys(before))
         both = after.filter(pc.is_valid(place))
         keys = allele_keys(both)
-        was, is_held = (as_bools(pc.is_in(keys, value_set=held)) for held in sides)
+        held = (allele_keys(side.filter(pc.equal(side["chrom"], contig))) for side in sides)
+        was, is_held = (as_bools(pc.is_in(keys, value_set=side)) for side in held)
         changed = as_bools(pc.not_equal(both["genes"], before["genes"].take(place.drop_null())))
         found = {"persisting": np.ones(len(keys), bool), "to_training": was & ~is_held, "from_training": is_held & ~was}
         for name, mask in (found | {"genes_changed": changed}).items():
@@ -149,9 +165,9 @@ def count_moves(own: pa.Table, clinvar: Mapping[str, pa.Table], earlier: Earlier
     return {f"moves.{name}": n for name, n in counts.items()}
 
 
-def _held_keys(alleles: pa.Table) -> pa.Array:
+def _of_clinvar(alleles: pa.Table) -> pa.Table:
     """Return the keys of ClinVar alleles that a holdout other than the temporal one lists."""
     ours = pc.and_(
         pc.not_equal(alleles["holdout"], str(Holdout.TEMPORAL)), pc.equal(alleles["source"], str(VariantOrigin.CLINVAR))
     )
-    return allele_keys(alleles.filter(ours))
+    return alleles.select(ALLELE_KEY).filter(ours)

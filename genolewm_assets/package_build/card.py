@@ -8,7 +8,7 @@ from dataclasses import replace
 import yaml
 
 from genolewm_assets.genome import EVALUATION, Holdout, Split
-from genolewm_assets.holdouts import Buffer, describe_temporal
+from genolewm_assets.holdouts import Buffer, SimilarReason, describe_temporal
 from genolewm_assets.package_build.rows import HARMFUL_UNDER_STARS, UNDER_STARS
 from genolewm_assets.package_build.sharing import FLANKS, FLANKS_MOST_BP, SHARED_MOST_BP, SHARED_WINDOWS
 from genolewm_assets.packages import (
@@ -85,7 +85,8 @@ def render_card(info: PackageInfo) -> str:
         f"## Splits\n\n{_splits(info)}{_empty_splits(info)}",
         f"## Holdouts\n\n{_holdouts(info)}\n\n{_shortfalls(info)}{_haplotypes(info)}\n\n{_time(info)}",
         f"## Bench\n\n{_bench(info)}",
-        f"## Training windows\n\n{_origins(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n{_training_alleles(info)}",
+        f"## Training windows\n\n{_origins(info)}\n\n{_similar(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n"
+        f"{_training_alleles(info)}",
         f"## Made from\n\n{_provenance(info)}",
         f"## Use\n\n{_use(info)}\n\n{_VERIFY}",
         f"## Limits\n\n{_LIMITS.replace('{pretrained_on}', info.sources.get(PRETRAINED_ON, NOT_STATED))}",
@@ -274,6 +275,22 @@ def _origins(info: PackageInfo) -> str:
     ]
     return _table(
         ("origin", "windows", "held out", "copies of held-out windows", "removed beside them", "in train"), rows
+    )
+
+
+def _similar(info: PackageInfo) -> str:
+    """Say what the comparison with held-out sequence cost, by origin."""
+    rows = []
+    for origin in sorted({name.split(".")[1] for name in info.counts if name.startswith("windows.")}):
+        n = {reason: info.counts.get(f"similar.{origin}.{reason}", 0) for reason in SimilarReason}
+        dropped = sum(n.values()) - n[SimilarReason.REPEATS]
+        share = f"{dropped / max(1, info.counts[f'windows.{origin}.in']):.2%}"
+        rows.append((f"`{origin}`", *n.values(), share))
+    reasons = (f"`{reason}`" for reason in SimilarReason)
+    return (
+        "Windows that are held out although they are not known to be from a held-out place, because their bases are "
+        "similar to held-out sequence, by reason; those in the column `repeats` are similar by repeats alone, and "
+        "train.\n\n" + _table(("origin", *reasons, "share of the origin held out"), rows)
     )
 
 

@@ -80,7 +80,7 @@ from genolewm_assets.store.tables import memory_given_back
 from genolewm_assets.variants import Bools, Int64s, allele_spans, as_bools
 
 #: Counts of the holdouts that the package repeats, for its card.
-_CHOSEN = ("haplotype_blocks", "common_alleles", "haplotypes.")
+_CHOSEN = ("haplotype_blocks", "common_alleles", "haplotypes.", "similar.")
 
 
 def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress = NO_PROGRESS) -> BuildReport:

@@ -89,6 +89,15 @@ def test_planted_faults_are_found(sound: tuple[HoldoutTables, HoldoutInputs], na
     assert name in failed(fault(held), inputs)
 
 
+def test_a_window_of_which_only_the_contig_is_known_is_in_doubt() -> None:
+    rows = [corpus_row(1, "contig_name", placed_contig="chr17"), corpus_row(2, "contig_name", placed_contig="chr5")]
+    inputs = replace(simulated_inputs(5), corpus=[corpus(rows)])
+    held = build_holdouts(inputs, POLICY)
+    assert set(held.corpus["window_index"].to_pylist()) == {rows[0]["window_index"]}
+    assert failed(held, inputs) == []
+    assert "corpus_windows_in_doubt_named" in failed(replace(held, corpus=held.corpus.slice(1)), inputs)
+
+
 def test_too_few_windows_only_where_blocks_are_used_up(sound: tuple[HoldoutTables, HoldoutInputs]) -> None:
     held, inputs = sound
     kept = held.intervals.filter(pa.compute.not_equal(held.intervals["holdout"], "holdout-haplotypes"))

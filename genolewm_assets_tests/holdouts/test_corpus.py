@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Holdout, IntervalArray
-from genolewm_assets.holdouts.corpus import hold_out_corpus
+from genolewm_assets.holdouts.corpus import CorpusRule
 from genolewm_assets.holdouts.schema import HOLDOUT_CORPUS
 from genolewm_assets.windows.corpus.placement import CorpusPlacer
 from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
@@ -37,7 +37,7 @@ HELD = {Holdout.CHR: intervals(chr21=(0, 120_000)), Holdout.CLINVAR: intervals(c
 
 
 def reasons(row: Row, inconclusive: set[str] = set()) -> dict[str, str]:  # noqa: B006
-    table = hold_out_corpus([corpus([row])], HELD, inconclusive=inconclusive, margin_bp=MARGIN)
+    table = CorpusRule(HELD, inconclusive, MARGIN).list_excluded([corpus([row])])
     HOLDOUT_CORPUS.check(table.schema, where="test")
     return dict(zip(table["holdout"].to_pylist(), table["reason"].to_pylist(), strict=True))
 
@@ -132,7 +132,7 @@ def test_bases_of_a_held_out_gene_leave_training_whatever_their_record_states(re
     assert windows.num_rows > 3
     assert set(windows["placement_how"].to_pylist()) == {how}
     held = {Holdout.CLINVAR: intervals(chr20=(4_000, 10_000))}
-    table = hold_out_corpus([windows], held, inconclusive=set(), margin_bp=MARGIN)
+    table = CorpusRule(held, set(), MARGIN).list_excluded([windows])
     assert table["reason"].to_pylist() == ["placed"] * windows.num_rows
 
 
@@ -151,7 +151,7 @@ def test_bases_that_the_reference_lacks_leave_training_while_a_held_out_contig_i
     placer = CorpusPlacer(SMALL_CONTIGS, read_bases, ExactAligner())
     windows, *_ = build_tables(records, CorpusParams(SMALL), placer)
     held = {Holdout.CHR: intervals(chr5=(0, 1_000))}
-    table = hold_out_corpus([windows], held, inconclusive={"chr5"}, margin_bp=MARGIN)
+    table = CorpusRule(held, {"chr5"}, MARGIN).list_excluded([windows])
     assert set(table["record_id"].to_pylist()) == {r.record_id for r in records} - {"confirmed", "bacterium"}
     assert set(table["reason"].to_pylist()) == {"fail_closed"}
 
@@ -190,7 +190,7 @@ def test_equal_to_a_plain_referee(
                 how != "coordinates" and (human or named) and set(held) & inconclusive
             ):
                 expected.add((f"record{number}", holdout, "fail_closed"))
-    table = hold_out_corpus([corpus(rows)], HELD, inconclusive=inconclusive, margin_bp=MARGIN)
+    table = CorpusRule(HELD, inconclusive, MARGIN).list_excluded([corpus(rows)])
     found = zip(*(table[name].to_pylist() for name in ("record_id", "holdout", "reason")), strict=True)
     assert set(found) == expected
     assert table.num_rows == len(expected)

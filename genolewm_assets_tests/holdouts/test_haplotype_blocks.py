@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pysam
 import pytest
 from hypothesis import given
@@ -13,7 +14,13 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Interval, Split
-from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock, choose_blocks, find_blocks, list_haplotypes
+from genolewm_assets.holdouts.haplotype_blocks import (
+    Blocks,
+    HaplotypeBlock,
+    choose_blocks,
+    find_blocks,
+    list_haplotypes,
+)
 from genolewm_assets.holdouts.phased import PhasedGenotypes
 from genolewm_assets.holdouts.schema import HOLDOUT_HAPLOTYPES
 from genolewm_assets_tests.rows import each_row
@@ -47,7 +54,7 @@ def test_wrong_tables() -> None:
         find_blocks(table.take([1, 0]), link_bp=5, max_block_bp=10)
     with pytest.raises(InputError, match="phased"):
         find_blocks(table, link_bp=5, max_block_bp=10, carried=PhasedGenotypes.from_bools(np.ones((3, 2), dtype=bool)))
-    assert find_blocks(gnomad([]), link_bp=5, max_block_bp=10) == []
+    assert not find_blocks(gnomad([]), link_bp=5, max_block_bp=10)
 
 
 ALLELE = st.tuples(st.integers(1, 120), st.sampled_from(["A", "AC", "ACGTACGT"]), st.sampled_from("GT"))
@@ -153,6 +160,19 @@ def block(start: int, end: int, contig: str = "chr17") -> HaplotypeBlock:
     return HaplotypeBlock(f"{contig}:{start}", Interval(contig, start, end), (0, 1))
 
 
+def as_arrays(given: list[HaplotypeBlock]) -> list[Blocks]:
+    """Return one set of blocks per contig, in the order given."""
+    found = []
+    for contig in sorted({each.span.contig for each in given}):
+        ours = [each for each in given if each.span.contig == contig]
+        bounds = (np.array([getattr(each.span, name) for each in ours], np.int64) for name in ("start", "end"))
+        firsts = np.cumsum([0, *(len(each.alleles) for each in ours)])
+        rows = np.array([row for each in ours for row in each.alleles], np.int64)
+        phased = np.array([each.phased for each in ours], dtype=bool)
+        found.append(Blocks(contig, pa.array([each.id for each in ours]), (*bounds, rows, firsts), phased))
+    return found
+
+
 def footprints(n: int, size: int = 150, stride: int = 100) -> tuple[np.ndarray, np.ndarray]:
     start = np.arange(n, dtype=np.int64) * stride
     return start, start + size
@@ -168,7 +188,9 @@ def test_choice_equals_a_referee_of_loops(drawn, fraction, max_blocks, random) -
     blocks = [replace(block(start, start + size), phased=start % 3 == 0) for start, size in drawn]
     draws = {b.id: random.getrandbits(64) for b in blocks}
     where = {"chr17": footprints(50)}
-    chosen, used_up = choose_blocks(blocks, draws, where, fraction=fraction, tolerance=0.04, max_blocks=max_blocks)
+    chosen, used_up = choose_blocks(
+        as_arrays(blocks), draws.__getitem__, where, fraction=fraction, tolerance=0.04, max_blocks=max_blocks
+    )
 
     def removed(taken: list[HaplotypeBlock]) -> int:
         pairs = zip(*(column.tolist() for column in where["chr17"]), strict=True)
@@ -200,7 +222,9 @@ def test_choice_equals_a_referee_of_loops(drawn, fraction, max_blocks, random) -
 def test_blocks_of_contigs_without_windows_are_not_chosen() -> None:
     blocks = [block(100, 200, "chrM"), block(100, 200)]
     draws = {"chrM:100": 0, "chr17:100": 1}
-    chosen, _ = choose_blocks(blocks, draws, {"chr17": footprints(50)}, fraction=1, tolerance=0, max_blocks=1)
+    chosen, _ = choose_blocks(
+        as_arrays(blocks), draws.__getitem__, {"chr17": footprints(50)}, fraction=1, tolerance=0, max_blocks=1
+    )
     assert [b.span.contig for b in chosen] == ["chr17"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +21,6 @@ from genolewm_assets.holdouts import (
     HeldPlace,
     HoldoutIndex,
     HoldoutPolicy,
-    Query,
     SequenceInputs,
     Similarity,
     SimilarReason,
@@ -39,6 +38,7 @@ from genolewm_assets.holdouts.similar import (
 )
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, corpus, corpus_row, gnomad, simulated_inputs
+from genolewm_assets_tests.worlds.sources.queries import Query, as_queries
 
 Span = tuple[str, int, int]
 Key = tuple[str, int, str, str]
@@ -152,7 +152,7 @@ def test_each_holdout_gets_the_best_place_in_it() -> None:
         ("holdout-chr", "chr20", 10),
         ("holdout-clinvar", "chr17", 1_900),
     ]
-    assert counts["similar.corpus.aligned"] == 1
+    assert counts["similar.mrna_evo2.aligned"] == 1
     assert sum(counts.values()) == 1
     HOLDOUT_SIMILAR.check(table.schema, where="similar")
 
@@ -187,7 +187,7 @@ def test_repeats_exclude_no_window_and_other_reasons_do() -> None:
 def test_what_trainers_can_see_of_a_window_is_asked_for() -> None:
     windows = {"chr17": pa.table({"start": [0, 500, 1_990, 2_400], "end": [400, 901, 2_390, 2_800]})}
     bases = bytes(np.random.default_rng(1).choice(np.frombuffer(b"ACGT", np.uint8), 3_000))
-    asked = list(reference_queries(windows, lambda _: bases, HELD[Holdout.CLINVAR], margin_bp=100))
+    asked = as_queries(reference_queries(windows, lambda _: bases, HELD[Holdout.CLINVAR], margin_bp=100))
     # The second window meets the interval with its flank, the third with its bases.
     assert [(query.key, query.bases) for query in asked] == [
         (WindowKey(REFERENCE, "chr17", 0), bases[:500]),
@@ -199,10 +199,8 @@ def test_what_trainers_can_see_of_a_window_is_asked_for() -> None:
         Query(WindowKey("mrna_evo2", record_id="a"), b"ACGTT", transcribed=True),
         Query(WindowKey("prokaryote_evo2", record_id="b", window_index=1), b"GGT"),
     ]
-    assert list(corpus_queries([table], HOLDOUT_CORPUS.empty())) == both
-    placed = {"source": ["mrna_evo2"], "record_id": ["a"], "window_index": [0], "holdout": ["holdout-chr"]}
-    excluded = pa.table(placed | {"reason": ["placed"]}, schema=HOLDOUT_CORPUS.arrow)
-    assert list(corpus_queries([table], excluded)) == both[1:]
+    assert list(as_queries(corpus_queries([table], lambda _: np.array([False, False])))) == both
+    assert list(as_queries(corpus_queries([table], lambda _: np.array([True, False])))) == both[1:]
 
 
 def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> None:
@@ -211,8 +209,8 @@ def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> No
     place = before.intervals.to_pylist()[0]
     key = WindowKey("mrna_evo2", record_id="somewhere else", window_index=7)
 
-    def find(held: Held, queries: Callable[[], Iterable[Query]]) -> Iterator[Similarity]:
-        assert {query.key.origin for query in queries()} == {REFERENCE}
+    def find(held: Held, queries: Iterable[pa.Table]) -> Iterator[Similarity]:
+        assert {query.key.origin for query in as_queries(queries)} == {REFERENCE}
         assert place["contig"] in held
         yield similar(key, SimilarReason.ALIGNED, (place["contig"], place["start"], place["start"] + 10))
 
@@ -221,7 +219,7 @@ def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> No
     rows = [row for row in held.corpus.to_pylist() if row["record_id"] == "somewhere else"]
     assert {row["reason"] for row in rows} == {"similar"}
     assert place["holdout"] in {row["holdout"] for row in rows}
-    assert held.counts["similar.corpus.aligned"] == 1
+    assert held.counts["similar.mrna_evo2.aligned"] == 1
 
     def outcome(tables: object) -> bool:
         checks = check_holdouts(tables, given, policy)  # type: ignore[arg-type]

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import GRCH38, ContigSet, Holdout, IntervalArray, reverse_complement
-from genolewm_assets.holdouts import HOLDOUT_CORPUS, SimilarReason
-from genolewm_assets.holdouts.corpus import hold_out_corpus
+from genolewm_assets.holdouts import SimilarReason
+from genolewm_assets.holdouts.corpus import CorpusRule
 from genolewm_assets.holdouts.similar import corpus_queries
 from genolewm_assets.sources.corpus import GenomeSlices, MappyAligner, write_corpus_windows
 from genolewm_assets.sources.reference import FastaReader
@@ -103,9 +103,10 @@ def windows(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> pa.T
 
 
 def test_no_planted_record_trains(shared_data: Path, windows: pa.Table) -> None:
-    by_place = hold_out_corpus([windows], {Holdout.CLINVAR: {"chr17": BRCA1}}, inconclusive=set(), margin_bp=256)
+    by_place = CorpusRule({Holdout.CLINVAR: {"chr17": BRCA1}}, set(), 256).list_excluded([windows])
+    nowhere = CorpusRule({}, set(), 256)
     with FastaReader(shared_data / "reference" / "GRCh38.slices.fa.gz", CONTIGS) as reader:
-        found = SequenceSearch(reader)({"chr17": BRCA1}, lambda: corpus_queries([windows], HOLDOUT_CORPUS.empty()))
+        found = SequenceSearch(reader)({"chr17": BRCA1}, corpus_queries([windows], nowhere.excludes))
         similar = {
             (each.key.origin, each.key.record_id, each.key.window_index)
             for each in found

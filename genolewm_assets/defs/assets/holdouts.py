@@ -12,7 +12,7 @@ from genolewm_assets.defs.assets.clinvar import clinvar_shard
 from genolewm_assets.defs.assets.corpus import corpus_windows
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
 from genolewm_assets.defs.assets.observations import haplotype_source, haplotype_sources
-from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, holdout_policy
+from genolewm_assets.defs.assets.release_inputs import RELEASE_DEPS, ReleaseInputs, clinvar_by_contig, holdout_policy
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.display import describe_published, made_here, of, plotted, same, share
 from genolewm_assets.defs.runtime import (
@@ -28,6 +28,7 @@ from genolewm_assets.defs.runtime import (
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.genome import EVALUATION, Holdout
 from genolewm_assets.holdouts import (
+    CLINVAR_COLUMNS,
     EARLIER_COLUMNS,
     HOLDOUT_ALLELES,
     HOLDOUT_CHECKS,
@@ -35,6 +36,7 @@ from genolewm_assets.holdouts import (
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
     HOLDOUT_SIMILAR,
+    ORIGINS,
     CorpusReason,
     EarlierSides,
     HoldoutInputs,
@@ -102,7 +104,7 @@ def _read_before(before: tuple[Published, Published] | None, contigs: Iterable[s
         str(held.artefact.partition),
         read_table(held.file("intervals.parquet")),
         read_table(held.file("alleles.parquet")),
-        {name: read_table(shard.file(f"{name}.parquet"), columns=list(EARLIER_COLUMNS)) for name in contigs},
+        clinvar_by_contig(shard, contigs, EARLIER_COLUMNS),
     )
 
 
@@ -114,7 +116,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
     before = _open_before(workspace, release, policy, progress)
 
     def write(work: Path) -> BuildReport:
-        gnomad = inputs.gnomad_tables()
+        gnomad = inputs.gnomad_on_demand(ALLELE_KEY)
         phased, counts, checksum = _read_phased(workspace, inputs, sources, gnomad, progress)
         fasta = inputs.genome.file("genome.fa.gz")
         with FastaReader(fasta, workspace.contigs) as reader:
@@ -123,8 +125,8 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                 genome=read_table(inputs.genome.file("contigs.parquet")),
                 windows=inputs.window_tables(),
                 gnomad=gnomad,
-                clinvar=inputs.clinvar_tables(),
-                clinvar_earlier=inputs.earlier_tables(),
+                clinvar=inputs.clinvar_on_demand(CLINVAR_COLUMNS),
+                clinvar_earlier=inputs.earlier_on_demand(CLINVAR_COLUMNS),
                 corpus=_CorpusPlacements(inputs, progress),
                 profile=workspace.catalog.window_profile,
                 phased=phased,
@@ -227,7 +229,8 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
     counts = published.manifest.counts
     by_repeats = _similar(counts, SimilarReason.REPEATS)
     alleles = read_table(published.file("alleles.parquet"), columns=["holdout", "role"])
-    held = Counter(zip(*(alleles[name].to_pylist() for name in ("holdout", "role")), strict=True))
+    grouped = alleles.group_by(["holdout", "role"]).aggregate([([], "count_all")]).to_pylist()
+    held = Counter({(row["holdout"], row["role"]): row["count_all"] for row in grouped})
     panels: dict[str, dict[str, dict[str, int]]] = {
         "windows": {name: {role: counts[f"windows.{name}.{role}"] for role in EVALUATION} for name in Holdout},
         "alleles": {name: {role: held[name, role] for role in EVALUATION} for name in Holdout},
@@ -272,7 +275,7 @@ def _describe_kept(published: Published) -> dict[str, dg.MetadataValue]:
 
 
 def _similar(counts: Mapping[str, int], reason: SimilarReason) -> int:
-    return sum(counts[f"similar.{kind}.{reason}"] for kind in ("reference", "corpus"))
+    return sum(counts[f"similar.{origin}.{reason}"] for origin in ORIGINS)
 
 
 _GENES = of(clinvar_shard, "gene_ids", "gene_symbols")
@@ -293,7 +296,7 @@ holdouts_manifest = GatedAsset(
     `packages/split` filters by these tables and checks its splits against them.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="5",
+    code_version="6",
     place=lambda _, release: f"holdouts/{release}",
     deps=(*RELEASE_DEPS, on_every_partition(haplotype_source)),
     partitions=BY_PACKAGED_RELEASE,

@@ -111,31 +111,19 @@ class ReleaseInputs:
         """Read the window indexes by contig."""
         return {name: read_table(each.file("windows.parquet")) for name, each in self.windows.items()}
 
-    def gnomad_tables(self) -> dict[str, pa.Table]:
-        """Read the gnomAD shards by contig."""
-        return {name: read_table(each.file("variants.parquet")) for name, each in self.gnomad.items()}
-
     def gnomad_on_demand(self, columns: Sequence[str]) -> TablesOnDemand:
         """Return some columns of the gnomAD shards by contig."""
         return TablesOnDemand({name: each.file("variants.parquet") for name, each in self.gnomad.items()}, columns)
 
     def clinvar_on_demand(self, columns: Sequence[str]) -> TablesOnDemand:
         """Return some columns of the alleles of the release by linear contig."""
-        return TablesOnDemand(_files_by_contig(self.clinvar, self.windows), columns)
+        return clinvar_by_contig(self.clinvar, self.windows, columns)
 
     def earlier_on_demand(self, columns: Sequence[str]) -> TablesOnDemand | None:
         """Return some columns of the alleles of T0 by linear contig; None without a temporal holdout."""
         if self.earlier is None:
             return None
-        return TablesOnDemand(_files_by_contig(self.earlier, self.windows), columns)
-
-    def clinvar_tables(self) -> dict[str, pa.Table]:
-        """Read the alleles of the release by linear contig."""
-        return _by_contig(self.clinvar, self.windows)
-
-    def earlier_tables(self) -> dict[str, pa.Table] | None:
-        """Read the alleles of T0 by linear contig; None without a temporal holdout."""
-        return None if self.earlier is None else _by_contig(self.earlier, self.windows)
+        return clinvar_by_contig(self.earlier, self.windows, columns)
 
     def corpus_files(self) -> dict[str, Path]:
         """Return the Parquet file of the corpus windows by source."""
@@ -147,7 +135,7 @@ class ReleaseInputs:
 
     def corpus_sequences(self) -> Iterator[pa.Table]:
         """Yield the sequences of the corpus windows batch by batch."""
-        yield from self._corpus_batches(SEQUENCE_COLUMNS, 2_048)
+        yield from self._corpus_batches(SEQUENCE_COLUMNS, 512)
 
     def _corpus_batches(self, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
         for path in self.corpus_files().values():
@@ -213,9 +201,6 @@ def _genome_of(shard: Published) -> str:
     return next(ref.manifest_sha256 for ref in shard.manifest.inputs if ref.asset == reference_genome.key)
 
 
-def _by_contig(shard: Published, contigs: Mapping[str, Published]) -> dict[str, pa.Table]:
-    return {name: read_table(path) for name, path in _files_by_contig(shard, contigs).items()}
-
-
-def _files_by_contig(shard: Published, contigs: Iterable[str]) -> dict[str, Path]:
-    return {name: shard.file(f"{name}.parquet") for name in contigs}
+def clinvar_by_contig(shard: Published, contigs: Iterable[str], columns: Sequence[str]) -> TablesOnDemand:
+    """Return some columns of the alleles of a ``clinvar/shard`` by contig."""
+    return TablesOnDemand({name: shard.file(f"{name}.parquet") for name in contigs}, columns)

@@ -1,8 +1,11 @@
 """Search windows for held-out sequence: shared 21-mers choose what minimap2 aligns, and both decide.
 
 A window is similar to held-out sequence if, outside repeats, it aligns with 90 % equal bases over 1,000 bp, or chained
-alignments hold half of it, or it shares as many 21-mers within 1,000 bp as 50 equal bases have. By repeats alone a
-window is reported, not excluded.
+alignments hold half of it, or it shares 31-mers as the audit counts them. By repeats alone a window is reported, not
+excluded.
+
+Every window is compared once with a filter over all held-out sequence. Only candidates, which have a stretch with
+enough 21-mers of the filter, are compared with each part of it.
 """
 
 from __future__ import annotations
@@ -10,33 +13,52 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from pathlib import Path
-from threading import Lock
+from typing import TypeVar
 
-import mappy
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from genolewm_assets.errors import FastaError
-from genolewm_assets.holdouts import Held, HeldPlace, Query, Similarity, SimilarReason
+from genolewm_assets.holdouts import Held, HeldPlace, Similarity, SimilarReason, WindowKey
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity.held_part import OVERLAP_BP, PART_BP, HeldPart, divide, encode, is_soft_masked
+from genolewm_assets.sources.similarity.aligner import HeldAligner
+from genolewm_assets.sources.similarity.candidates import Candidates, CandidateWriter
+from genolewm_assets.sources.similarity.held_part import (
+    LETTERS,
+    OVERLAP_BP,
+    PART_BP,
+    HeldPart,
+    HeldSpan,
+    Repeats,
+    count_bases,
+    divide,
+)
+from genolewm_assets.sources.similarity.presence import PresenceFilter
+from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays
+from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent, is_soft_masked
 
 #: An alignment with this share of equal bases over so many bases, both outside repeats, excludes a window.
 MIN_IDENTITY, MIN_ALIGNED_BP = 0.90, 1_000
 #: Chained alignments of this share of a window exclude it, if this share of it is aligned outside repeats.
 MIN_CHAINED, MIN_OUTSIDE = 0.5, 0.1
-#: 21-mers of a stretch that exclude a window of 1,000 bp or more; of a shorter one in proportion, but at least 4.
-MIN_SHARED, STRETCH, _LEAST_SHARED = 30, 980, 4
-#: The same for 21-mers in repeats, with which a window is reported: a copy of 90 % equal bases has as many.
-MIN_REPEATED = 100
-#: Shared 21-mers of a stretch with which a window is aligned: its copy with 80 % equal bases has more.
-_TO_ALIGN = 6
+#: Shared 31-mers outside repeats that exclude a window, as the audit counts them: so many one after another, or such a
+#: share of those of a stretch of so many bases, in so many places that do not overlap.
+LONGEST_RUN, LEAST_SHARE, STRETCH_BP, LEAST_PLACES = 32, 0.019, 1_000, 2
+#: 21-mers of a stretch that 50 equal bases have. Fewest in any window, and those of a copy with 80 % equal bases, with
+#: which a window is aligned; in repeats a window is reported with as many as a copy of 90 % has. A window shorter than
+#: a stretch needs a share of them.
+_ENOUGH, STRETCH, _LEAST_SHARED, _TO_ALIGN, MIN_REPEATED = 30, 980, 4, 6, 100
 
-_ROWS, _THREADS = 64, 2
+#: Threads that compare 21-mers, and the Arrow batches that wait for them.
+_THREADS, _BATCHES = 2, 4
 _K = 21
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+Int64s = NDArray[np.int64]
 
 
 class SequenceSearch:
@@ -66,45 +88,138 @@ class SequenceSearch:
         self._reader, self._progress = reader, progress
         self._part_bp, self._overlap_bp = part_bp, overlap_bp
 
-    def __call__(self, held: Held, queries: Callable[[], Iterable[Query]]) -> Iterator[Similarity]:
+    def __call__(self, held: Held, queries: Iterable[pa.Table]) -> Iterator[Similarity]:
         """Yield the similar windows, those of one part of the held-out sequence after those of another."""
-        soft_masked = is_soft_masked(self._reader)
-        parts = list(divide(held, self._part_bp, self._overlap_bp))
-        for number, spans in enumerate(parts, 1):
-            part = HeldPart.read(self._reader, spans, soft_masked=soft_masked)
-            if part.spans:
-                yield from self._search_part(part, queries(), f"windows compared, part {number} of {len(parts)}")
+        divided = divide(held, self._part_bp, self._overlap_bp)
+        parts = [known for spans in divided if (known := [s for s in spans if s.contig in self._reader.contigs])]
+        if not parts:
+            return
+        with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(_THREADS) as pool:
+            folder = Path(name)
+            masked = is_soft_masked(self._reader)
+            repeats = SoftMask() if masked else find_frequent(self._reader, parts, folder)
+            candidates = self._choose(parts, repeats, queries, folder, pool)
+            if not len(candidates):
+                return
+            shape = len(parts), len(candidates), 4
+            shared = np.memmap(folder / "shared", np.int32, "w+", shape=shape)
+            for number, spans in enumerate(parts):
+                self._progress.advance(number, len(parts), "parts of held-out sequence compared with candidates")
+                _count_shared(HeldPart.read(self._reader, spans, repeats), candidates, shared[number], pool)
+            least = _least_counted(candidates, shared[:, :, 0].max(axis=0))
+            for number, spans in enumerate(parts):
+                part = HeldPart.read(self._reader, spans, repeats)
+                yield from self._compare(part, candidates, np.asarray(shared[number]), least, folder)
 
-    def _search_part(self, part: HeldPart, queries: Iterable[Query], doing: str) -> Iterator[Similarity]:
-        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_THREADS) as pool:
-            compare = partial(_compare_all, part, HeldAligner(part, Path(folder)))
-            left, done = iter(queries), 0
-            # Few batches wait at a time, so that not all windows are in memory.
-            while batches := [batch for _ in range(4 * _THREADS) if (batch := tuple(islice(left, _ROWS)))]:
-                for found in pool.map(compare, batches):
-                    yield from found
-                done += sum(map(len, batches))
-                self._progress.advance(done, None, doing)
+    def _choose(
+        self,
+        parts: Sequence[Sequence[HeldSpan]],
+        repeats: Repeats,
+        queries: Iterable[pa.Table],
+        folder: Path,
+        pool: ThreadPoolExecutor,
+    ) -> Candidates:
+        """Return the windows that may share enough with all held-out sequence."""
+        present, path, done = PresenceFilter(folder / "present", count_bases(parts)), folder / "candidates", 0
+        for spans in parts:
+            present.add(HeldPart.read(self._reader, spans, repeats))
+
+        def choose(table: pa.Table) -> tuple[QueryBatch, NDArray[np.int32], NDArray[np.uint8], Int64s]:
+            batch = QueryBatch.of(table)
+            return batch, *present.find_dense(batch, STRETCH)
+
+        with CandidateWriter(path) as writer:
+            for _, (batch, most, hits, firsts) in _ahead(pool, choose, (table for table in queries if table.num_rows)):
+                enough = most >= least_shared(batch.sizes)
+                dense = enough[:, 0] | enough[:, 1]
+                writer.add(batch, dense, most[:, 0], hits, firsts)
+                self._progress.advance(done := done + len(batch), None, "windows compared with held-out sequence")
+        return Candidates(path, lambda sizes: least_shared(sizes)[:, 0])
+
+    def _compare(
+        self,
+        part: HeldPart,
+        candidates: Candidates,
+        shared: NDArray[np.int32],
+        least_counted: NDArray[np.float64],
+        folder: Path,
+    ) -> Iterator[Similarity]:
+        """Yield the candidates that are similar to a part."""
+        least, enough = least_shared(candidates.sizes), shared[:, 0] >= least_counted
+        to_align, reported = (shared[:, 0] >= least[:, 0]) | enough, shared[:, 2] >= least[:, 1]
+        for transcribed in (False, True):
+            chosen = to_align & (candidates.transcribed == transcribed)
+            for row, key, size, aligned in self._align(part, candidates, folder, chosen, transcribed=transcribed):
+                reason = _reason(*aligned, size, shares_kmers=bool(enough[row]))
+                if reason is not None:
+                    reported[row] = False
+                    places = *aligned[0], _around(part, shared[row, 1])
+                    yield Similarity(key, reason, places, aligned[1], int(shared[row, 0]))
+        for row, key, _ in candidates.rows(reported):
+            yield Similarity(key, SimilarReason.REPEATS, (_around(part, shared[row, 3]),), 0.0, int(shared[row, 2]))
+
+    def _align(
+        self, part: HeldPart, candidates: Candidates, folder: Path, chosen: NDArray[np.bool_], *, transcribed: bool
+    ) -> Iterator[tuple[int, WindowKey, int, tuple[list[HeldPlace], float]]]:
+        """Yield number, key and size of chosen candidates with their alignments, one by one, as one can take 250 MB."""
+        if not chosen.any():
+            return
+        aligner = HeldAligner(part, folder, transcribed=transcribed)
+        for done, (row, key, bases) in enumerate(candidates.rows(chosen), 1):
+            yield row, key, len(bases), aligner.align(bases)
+            self._progress.advance(done, None, "candidates aligned")
 
 
-def _compare_all(part: HeldPart, aligner: HeldAligner, queries: Sequence[Query]) -> list[Similarity]:
-    found = (compare(part, aligner, query) for query in queries)
-    return [similarity for similarity in found if similarity is not None]
+def least_shared(sizes: Int64s) -> NDArray[np.float64]:
+    """Return the fewest shared 21-mers with which windows are aligned, and reported: float64, shape (n_windows, 2)."""
+    least = _least_of(sizes)
+    return np.stack([np.minimum(_TO_ALIGN, least), least * MIN_REPEATED / _ENOUGH], axis=1)
 
 
-def compare(part: HeldPart, aligner: HeldAligner, query: Query) -> Similarity | None:
-    """Compare one window with a part of the held-out sequence; None if it is not similar."""
-    codes = encode(query.bases)
-    unique, unique_at, any_kind, any_at = part.find_shared(codes, STRETCH)
-    least = max(_LEAST_SHARED, MIN_SHARED * min(1.0, (codes.size - _K + 1) / STRETCH))
-    if unique >= min(_TO_ALIGN, least):
-        places, share = aligner.align(query.bases, transcribed=query.transcribed)
-        reason = _reason(places, share, len(query.bases), shares_kmers=unique >= least)
-        if reason is not None:
-            return Similarity(query.key, reason, (*places, _around(part, unique_at)), share, unique)
-    if any_kind >= least * MIN_REPEATED / MIN_SHARED:
-        return Similarity(query.key, SimilarReason.REPEATS, (_around(part, any_at),), 0.0, any_kind)
-    return None
+def _least_of(sizes: Int64s) -> NDArray[np.float64]:
+    least: NDArray[np.float64] = np.maximum(_LEAST_SHARED, _ENOUGH * np.minimum(1.0, (sizes - _K + 1) / STRETCH))
+    return least
+
+
+def _count_shared(part: HeldPart, candidates: Candidates, shared: NDArray[np.int32], pool: ThreadPoolExecutor) -> None:
+    """Write what the candidates share with a part, see ``kmer_kernels.find_shared``; mark the shared 31-mers."""
+    from genolewm_assets.sources.similarity import kmer_kernels as kernels
+
+    slots = part.make_table()
+
+    def count(numbered: tuple[slice, pa.Table]) -> NDArray[np.int32]:
+        at, table = numbered
+        batch, (hits, firsts) = QueryBatch.of(table), as_arrays(table["hits"])
+        found, long = np.empty((len(batch), 4), dtype=np.int32), (candidates.long, candidates.long_at[at])
+        kernels.find_shared(batch.data, batch.offsets, LETTERS, hits, firsts, part.codes, slots, STRETCH, found, *long)
+        return found
+
+    for (at, _), found in _ahead(pool, count, candidates.numbered()):
+        shared[at] = found
+
+
+def _least_counted(candidates: Candidates, most: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Return the fewest 21-mers shared with a part with which each candidate is similar to it by shared 31-mers.
+
+    Infinite if the audit counts too few 31-mers of all parts together; else no more than the candidate shares with the
+    part, of 21-mers outside repeats, with which it shares ``most``.
+    """
+    from genolewm_assets.sources.similarity.kmer_kernels import find_counted
+
+    counted, rule = np.zeros(len(candidates), dtype=bool), np.array([LONGEST_RUN, STRETCH_BP, LEAST_PLACES])
+    for at, table in candidates.numbered():
+        batch, long = QueryBatch.of(table), (candidates.long, candidates.long_at[at])
+        find_counted(batch.data, batch.offsets, LETTERS, *long, rule, LEAST_SHARE, counted[at])
+    return np.where(counted, np.minimum(_least_of(candidates.sizes), np.maximum(1, most)), np.inf)
+
+
+def _ahead(
+    pool: ThreadPoolExecutor, function: Callable[[_Item], _Result], items: Iterable[_Item]
+) -> Iterator[tuple[_Item, _Result]]:
+    """Yield items and results in order; few items wait at a time, so that not all are in memory."""
+    left = iter(items)
+    while group := list(islice(left, _BATCHES)):
+        yield from zip(group, pool.map(function, group), strict=True)
 
 
 def _reason(places: Sequence[HeldPlace], share: float, size: int, *, shares_kmers: bool) -> SimilarReason | None:
@@ -119,63 +234,3 @@ def _around(part: HeldPart, at: int) -> HeldPlace:
     """Return the place of a shared 21-mer, which is not aligned."""
     span, start = part.span_at(at)
     return HeldPlace(span.contig, start, start + _K, "+", None, 0)
-
-
-#: minimap2's flag MM_F_EQX: equal and unequal bases have operations of their own in the CIGAR.
-_EQX = 0x4000000
-#: CIGAR operations, as numbers of BAM (SAM specification 1.6, §4.2).
-_INSERTION, _DELETION, _INTRON, _EQUAL, _UNEQUAL = 1, 2, 3, 7, 8
-#: Presets of minimap2 for genomic sequence and, by whether a sequence is transcribed, for transcripts.
-_PRESETS = {False: "asm20", True: "splice"}
-_IN_REPEAT = 8
-
-
-class HeldAligner:
-    """Aligns sequences to a part of the held-out sequence."""
-
-    def __init__(self, part: HeldPart, folder: Path) -> None:
-        self._part = part
-        self._fasta = folder / "held_out.fa"
-        part.write(self._fasta)
-        self._aligners: dict[bool, mappy.Aligner] = {}
-        self._indexing = Lock()
-
-    def align(self, bases: bytes, *, transcribed: bool) -> tuple[list[HeldPlace], float]:
-        """Return the places of all alignments, most equal bases outside repeats first, and the aligned share."""
-        found: list[tuple[float, HeldPlace]] = []
-        covered = np.zeros(len(bases), dtype=bool)
-        for hit in self._index(transcribed).map(bases.decode("ascii")):
-            covered[hit.q_st : hit.q_en] = True
-            equal, columns = self._count(hit)
-            span = self._part.spans[int(hit.ctg)]
-            place = span.contig, span.start + hit.r_st, span.start + hit.r_en, "-" if hit.strand < 0 else "+"
-            found.append((equal, HeldPlace(*place, equal / columns if columns else 0.0, columns)))
-        found.sort(key=lambda scored: (-scored[0], scored[1]))
-        return [place for _, place in found], float(covered.mean()) if covered.size else 0.0
-
-    def _index(self, transcribed: bool) -> mappy.Aligner:
-        """Return the index for a kind of sequence; it is made when the first such sequence is aligned."""
-        with self._indexing:
-            if transcribed not in self._aligners:
-                preset = _PRESETS[transcribed]
-                aligner = mappy.Aligner(str(self._fasta), preset=preset, n_threads=1, extra_flags=_EQX)
-                if not aligner:
-                    raise FastaError("held-out sequence", "minimap2 cannot index it", remedy="Rebuild reference/genome")
-                self._aligners[transcribed] = aligner
-            return self._aligners[transcribed]
-
-    def _count(self, hit: mappy.Alignment) -> tuple[int, int]:
-        """Return equal bases and all columns of an alignment outside repeats; a gap is one column."""
-        first = int(self._part.firsts[int(hit.ctg)])
-        outside = self._part.codes[first + hit.r_st : first + hit.r_en] & _IN_REPEAT == 0
-        before = np.concatenate([[0], np.cumsum(outside)])
-        at = equal = columns = 0
-        for length, operation in hit.cigar:
-            if operation in (_EQUAL, _UNEQUAL):
-                n = int(before[at + length] - before[at])
-                equal += n if operation == _EQUAL else 0
-                columns += n
-            elif operation in (_INSERTION, _DELETION):
-                columns += int(outside[min(at, outside.size - 1)])
-            at += length if operation in (_EQUAL, _UNEQUAL, _DELETION, _INTRON) else 0
-        return equal, columns

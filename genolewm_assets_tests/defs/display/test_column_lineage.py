@@ -16,7 +16,7 @@ from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.display.column_lineage import column_lineage, split_source
 from genolewm_assets.genome import Contig, ContigSet, Holdout, IntervalArray, Split
 from genolewm_assets.holdouts.alleles import CLINVAR_COLUMNS, list_in_intervals
-from genolewm_assets.holdouts.corpus import hold_out_corpus
+from genolewm_assets.holdouts.corpus import CorpusRule
 from genolewm_assets.holdouts.held_intervals import HeldInterval, HeldIntervals
 from genolewm_assets.holdouts.index import HoldoutIndex
 from genolewm_assets.holdouts.schema import IntervalReason, VariantOrigin
@@ -210,7 +210,7 @@ def test_held_out_corpus_windows_come_from_the_columns_that_are_named() -> None:
     interval = {Holdout.CHR: {"chr17": IntervalArray.from_unsorted([0], [1_000])}}
 
     def make(table: pa.Table) -> pa.Table:
-        return hold_out_corpus([table], interval, inconclusive=set(), margin_bp=60)
+        return CorpusRule(interval, set(), 60).list_excluded([table])
 
     given = holdout_world.corpus(rows)
     for column in ("source", "record_id", "window_index"):

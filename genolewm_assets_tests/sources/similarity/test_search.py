@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import pyarrow as pa
 import pysam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genolewm_assets.audit.held_kmers import held_tables
+from genolewm_assets.audit.reading.intervals import Span
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.similarity import compare
 from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
-from genolewm_assets.holdouts import Query, Similarity, SimilarReason
-from genolewm_assets.holdouts.similar import WindowKey
+from genolewm_assets.holdouts import Similarity, SimilarReason, WindowKey
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
-from genolewm_assets.sources.similarity.held_part import HeldPart, HeldSpan, divide, encode
+from genolewm_assets.sources.similarity.held_part import LETTERS, HeldPart, HeldSpan, count_bases, divide, encode
+from genolewm_assets.sources.similarity.kmer_kernels import find_shared
+from genolewm_assets.sources.similarity.presence import PresenceFilter
+from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays, as_column
+from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent
+from genolewm_assets.sources.similarity.search import STRETCH, least_shared
 from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.worlds.sources.queries import Query, as_table
 
 WINDOW_BP = 12_544
 #: Held out: two genes of chr17 with sequence between them that is not held out.
@@ -63,7 +74,7 @@ def search(fasta: Path, queries: Sequence[Query], held: object = HELD, **options
     """Return what is similar, by the record of the query."""
     found: dict[str, list[Similarity]] = {}
     with FastaReader(fasta, GRCH38) as reader:
-        for similarity in SequenceSearch(reader, **options)(held, lambda: iter(queries)):  # type: ignore[arg-type]
+        for similarity in SequenceSearch(reader, **options)(held, iter([as_table(queries)])):  # type: ignore[arg-type]
             found.setdefault(similarity.key.record_id, []).append(similarity)
     return found
 
@@ -117,13 +128,37 @@ def test_a_spliced_transcript_is_found(fasta: Path, contigs: dict[str, bytes], i
     assert search(fasta, [query("retrocopy", contigs["chr20"][:5_000] + spliced + contigs["chr20"][5_000:9_000])])
 
 
-@each_row("bp", [60, 100, 300])
-def test_equal_bases_that_an_audit_counts_are_found(fasta: Path, contigs: dict[str, bytes], bp: int) -> None:
+def test_shared_31mers_exclude_what_the_audit_counts_and_nothing_else(fasta: Path, contigs: dict[str, bytes]) -> None:
+    """Windows with one to four short pieces, also of different parts, against the audit's own search."""
+    rng = np.random.default_rng(6)
+    queries = []
+    for number in range(300):
+        window = bytearray(random_bases(rng, 6_000))
+        for _ in range(rng.integers(1, 5)):
+            size, at = int(rng.integers(28, 66)), int(rng.integers(2_000, 3_100))
+            start = int(rng.choice([25_000, 60_000, 130_000]) + rng.integers(0, 9_000))
+            piece = contigs["chr17"][start : start + size]
+            window[at : at + size] = piece if rng.random() < 0.5 else reverse_complement(piece)
+        queries.append(query(f"{number}", bytes(window)))
+    spans = [Span("chr17", start, end) for start, end in HELD["chr17"]]
+    with Reference(fasta) as reference:
+        (table,) = held_tables(reference, spans, soft_masked=False)
+        counted = {each.key.record_id for each in queries if compare(each.bases.decode(), table).is_leak}
+    found = search(fasta, queries, part_bp=30_000, overlap_bp=1_000)
+    assert 50 < len(counted) < 250
+    assert set(found) == counted
+    assert {each.reason for similar in found.values() for each in similar} == {SimilarReason.SHARED_KMERS}
+    assert all(each.places[0].contig == "chr17" for similar in found.values() for each in similar)
+
+
+@each_row(("bp", "is_found"), [(62, True), (61, False)])
+def test_62_equal_bases_are_enough(fasta: Path, contigs: dict[str, bytes], bp: int, is_found: bool) -> None:
     rng = np.random.default_rng(bp)
-    window = random_bases(rng, 8_000) + contigs["chr17"][70_000 : 70_000 + bp] + random_bases(rng, 4_000)
-    (found,) = search(fasta, [query("equal", window)])["equal"]
-    assert found.reason is SimilarReason.SHARED_KMERS
-    assert any(place.contig == "chr17" and 69_900 <= place.start < 70_000 + bp for place in found.places)
+    piece = contigs["chr17"][70_000 - 1 : 70_000 + bp + 1]
+    # The bases on both sides differ from those of the held-out sequence.
+    edges = (bytes([b"CGTA"[b"ACGT".index(piece[at])]]) for at in (0, -1))
+    window = random_bases(rng, 8_000) + next(edges) + piece[1:-1] + next(edges) + random_bases(rng, 4_000)
+    assert bool(search(fasta, [query("equal", window)])) == is_found
 
 
 def test_a_thousand_windows_of_other_sequence_are_not_similar(fasta: Path, contigs: dict[str, bytes]) -> None:
@@ -185,17 +220,16 @@ def plain_kmers(bases: str) -> list[str | None]:
     return [min(kmer, reverse_complement(kmer)) if set(kmer) <= set("ACGT") else None for kmer in whole]
 
 
-def read_part(bases: str) -> HeldPart:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "genome.fa"
-        path.write_text(f">chr17\n{bases}\n")
-        pysam.faidx(str(path))
-        with FastaReader(path, GRCH38) as reader:
-            return HeldPart.read(reader, [HeldSpan("chr17", 0, len(bases))], soft_masked=True)
+def read_part(folder: Path, bases: str) -> HeldPart:
+    path = folder / "genome.fa"
+    path.write_text(f">chr17\n{bases}\n")
+    pysam.faidx(str(path))
+    with FastaReader(path, GRCH38) as reader:
+        return HeldPart.read(reader, [HeldSpan("chr17", 0, len(bases))], SoftMask())
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(30, 400), st.integers(20, 60))
-def test_shared_kmers_are_those_of_sets(seed: int, size: int, stretch: int) -> None:
+def test_shared_kmers_are_those_of_sets_and_the_filter_misses_none(seed: int, size: int, stretch: int) -> None:
     rng = np.random.default_rng(seed)
     letters = np.frombuffer(b"ACGTacgtN", np.uint8)
     held = letters[rng.choice(9, size, p=[0.2, 0.2, 0.2, 0.2, 0.04, 0.04, 0.04, 0.04, 0.04])].tobytes().decode()
@@ -213,8 +247,23 @@ def test_shared_kmers_are_those_of_sets(seed: int, size: int, stretch: int) -> N
         shared = [int(kmer in kmers) for kmer in mine]
         return max((sum(shared[at : at + stretch]) for at in range(len(shared))), default=0)
 
-    part = read_part(held)
-    unique, unique_at, any_kind, any_at = part.find_shared(encode(sequence.encode()), stretch)
+    # Between other windows, of which one is shorter than a 21-mer.
+    windows = QueryBatch.of(as_table(query(name, name.encode()) for name in ("ACGT", sequence, "N" * 50)))
+    with TemporaryDirectory() as name:
+        part = read_part(Path(name), held)
+        present = PresenceFilter(Path(name) / "present", count_bases([part.spans]))
+        present.add(part)
+        most, hits, firsts = present.find_dense(windows, stretch)
+    assert most[1, 0] >= densest(outside)
+    assert most[1, 1] >= densest(known)
+    assert most[[0, 2]].tolist() == [[0, 0]] * 2
+    found, long, long_at = np.empty((3, 4), np.int32), np.zeros(200, np.uint8), np.array([-1, 7, -1])
+    bits = as_arrays(pa.chunked_array([as_column(hits, firsts)]))
+    find_shared(
+        windows.data, windows.offsets, LETTERS, *bits, part.codes, part.make_table(), stretch, found, long, long_at
+    )
+    assert found[[0, 2]].tolist() == [[0, -1, 0, -1]] * 2
+    unique, unique_at, any_kind, any_at = found[1].tolist()
     assert (unique, any_kind) == (densest(outside), densest(known))
     for n, at in ((unique, unique_at), (any_kind, any_at)):
         assert (at >= 0) == (n > 0)
@@ -223,19 +272,54 @@ def test_shared_kmers_are_those_of_sets(seed: int, size: int, stretch: int) -> N
             assert plain_kmers(held)[start] in mine
 
 
-def test_bases_near_frequent_kmers_count_as_the_repeat(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    element = "".join("ACGT"[i] for i in rng.integers(0, 4, 100))
-    spaced = "".join(element + "".join("ACGT"[i] for i in rng.integers(0, 4, 400)) for _ in range(9))
-    path = tmp_path / "genome.fa"
-    path.write_text(f">chr17\n{spaced}\n>chr20\n{spaced[:2_000]}\n")
-    pysam.faidx(str(path))
-    with FastaReader(path, GRCH38) as reader:
-        part = HeldPart.read(reader, [HeldSpan("chr17", 0, len(spaced))], soft_masked=False)
-    in_repeat = part.codes & 8 > 0
-    assert in_repeat[500:600].all()
-    assert in_repeat[450:650].all()
-    assert not in_repeat[660:940].any()
+def test_few_windows_of_other_sequence_are_candidates(fasta: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    other = QueryBatch.of(as_table(query(f"{n}", random_bases(rng, WINDOW_BP)) for n in range(300)))
+    with FastaReader(fasta, GRCH38) as reader:
+        part = HeldPart.read(reader, [HeldSpan("chr17", 0, 200_000)], SoftMask())
+    present = PresenceFilter(tmp_path / "present", count_bases([part.spans]))
+    present.add(part)
+    most, _, _ = present.find_dense(other, STRETCH)
+    assert np.count_nonzero((most >= least_shared(other.sizes)).any(axis=1)) <= 9
+
+
+def test_every_21mer_of_a_long_part_is_found(fasta: Path, contigs: dict[str, bytes], tmp_path: Path) -> None:
+    with FastaReader(fasta, GRCH38) as reader:
+        part = HeldPart.read(reader, [HeldSpan("chr17", 0, 50_000)], SoftMask())
+    present = PresenceFilter(tmp_path / "present", count_bases([part.spans]))
+    present.add(part)
+    windows = QueryBatch.of(as_table([query("whole", contigs["chr17"][:50_000])]))
+    most, hits, firsts = present.find_dense(windows, 10**6)
+    assert most.tolist() == [[50_000 - K + 1] * 2]
+    assert np.unpackbits(hits).sum() == 50_000 - K + 1
+    found, long = np.empty((1, 4), np.int32), (np.zeros(0, np.uint8), np.array([-1]))
+    bits = as_arrays(pa.chunked_array([as_column(hits, firsts)]))
+    find_shared(windows.data, windows.offsets, LETTERS, *bits, part.codes, part.make_table(), 10**6, found, *long)
+    assert found[0, [0, 2]].tolist() == [50_000 - K + 1] * 2
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_bases_near_frequent_kmers_count_as_the_repeat(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    elements = ["".join("ACGT"[i] for i in rng.integers(0, 4, 60)) for _ in range(3)]
+    copies = [elements[0]] * 9 + [reverse_complement(elements[1])] * 3 + [elements[1]] * 6 + [elements[2]] * 8
+    spaced = "".join(copy + "".join("ACGT"[i] for i in rng.integers(0, 4, 200)) for copy in copies)
+    counts = Counter(kmer for text in (spaced, spaced[:2_000].lower()) for kmer in plain_kmers(text) if kmer)
+    wanted = np.zeros(len(spaced), dtype=bool)
+    for at, kmer in enumerate(plain_kmers(spaced)):
+        if kmer and counts[kmer] > 8:
+            wanted[max(0, at - 50) : at + K + 50] = True
+    with TemporaryDirectory() as name:
+        path = Path(name) / "genome.fa"
+        path.write_text(f">chr17\n{spaced}\n>chr20\n{spaced[:2_000].lower()}\n")
+        pysam.faidx(str(path))
+        # Spans end inside an element, too: what is counted is the genome, not what is held out.
+        parts = [[HeldSpan("chr17", 0, 2_030)], [HeldSpan("chr17", 2_030, len(spaced))]]
+        with FastaReader(path, GRCH38) as reader:
+            repeats = find_frequent(reader, parts, Path(name))
+            marked = repeats.mark(encode(spaced.encode())) & 8 > 0
+    assert wanted.any()
+    assert (marked == wanted).all()
 
 
 @given(

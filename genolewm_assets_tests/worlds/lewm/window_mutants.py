@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from genolewm_assets.audit import LeakKind
 from genolewm_assets.genome import intervals
-from genolewm_assets.holdouts.corpus import hold_out_corpus
+from genolewm_assets.holdouts.corpus import CorpusRule
 from genolewm_assets.holdouts.held_intervals import hold_genes
 from genolewm_assets.holdouts.index import HoldoutIndex
-from genolewm_assets.holdouts.similar import Query, corpus_queries
+from genolewm_assets.holdouts.similar import corpus_queries
 from genolewm_assets.package_build import plan, split
-from genolewm_assets.sources.similarity import held_part, search
+from genolewm_assets.sources.similarity import held_part, repeats, search
 from genolewm_assets.windows.corpus.placement import CorpusPlacer, Verdict
 from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets_tests.worlds.lewm.filtered_world import CONTIGS, GENE_A, PROFILE
@@ -27,7 +27,7 @@ _MARGIN_BP = PROFILE.margin_bp
 _CORPUS, _SIMILARITY = "genolewm_assets.windows.corpus", search.__name__
 _NEVER = 10**6
 
-_COMPARE, _CORPUS_QUERIES, _CORPUS_ROWS = search.compare, corpus_queries, hold_out_corpus
+_REASON, _CORPUS_QUERIES = search._reason, corpus_queries
 _HOLD_GENES, _TRAINING_ROWS = hold_genes, plan._training_rows
 
 
@@ -60,9 +60,7 @@ def _places() -> Iterator[Mutant]:
     yield Mutant("right flank forgotten", exchange(f"{BUILD}.plan.split_windows", _without_margin), kind, last)
     genes = exchange(f"{HOLDOUTS}.build.hold_genes", _genes_without_margin)
     yield Mutant("genes without the bases around them", genes, kind, "reference chr17:", told=True)
-    forgotten = exchange(
-        f"{HOLDOUTS}.build.hold_out_corpus", lambda *given, **more: _CORPUS_ROWS(*given, **(more | {"margin_bp": 0}))
-    )
+    forgotten = exchange(f"{HOLDOUTS}.build.CorpusRule", lambda held, doubtful, _: CorpusRule(held, doubtful, 0))
     yield Mutant("flanks of records forgotten", forgotten, kind, f"{records} flank+:0")
     one_side = exchange(
         f"{HOLDOUTS}.corpus.meets", lambda held, start, end: intervals.meets(held, start + _MARGIN_BP, end)
@@ -117,22 +115,22 @@ def _copies() -> Iterator[Mutant]:
         yield Mutant(f"{name}; similarity off", mutate, LeakKind.DUPLICATE, finds, similarity=False)
 
 
-def _along_the_reference(*given: Any) -> Any:
-    found = _COMPARE(*given)
-    return None if found is None or found.places[0].strand == "-" else found
+def _along_the_reference(places: Any, *given: Any, **more: Any) -> Any:
+    return None if places and places[0].strand == "-" else _REASON(places, *given, **more)
 
 
-def _choosing(choose: Callable[[Query], Query | None]) -> Mutate:
+def _choosing(choose: Callable[[pa.Table], pa.Table]) -> Mutate:
     """Return what changes or leaves out corpus windows before they are compared."""
-
-    def queries(tables: Iterable[pa.Table], excluded: pa.Table) -> Iterator[Query]:
-        return (chosen for query in _CORPUS_QUERIES(tables, excluded) if (chosen := choose(query)) is not None)
-
-    return exchange(f"{HOLDOUTS}.build.corpus_queries", queries)
+    return exchange(f"{HOLDOUTS}.build.corpus_queries", lambda *given: map(choose, _CORPUS_QUERIES(*given)))
 
 
-def _maybe_human(tables: Iterable[pa.Table], excluded: pa.Table) -> Iterator[Query]:
-    return _CORPUS_QUERIES((table.filter(table["maybe_human"]) for table in tables), excluded)
+def _without_flanks(queries: pa.Table) -> pa.Table:
+    bases = pa.array([each[:-_MARGIN_BP] for each in queries["bases"].to_pylist()], pa.large_binary())
+    return queries.set_column(queries.column_names.index("bases"), "bases", bases)
+
+
+def _maybe_human(tables: Iterable[pa.Table], *given: Any) -> Iterator[pa.Table]:
+    return _CORPUS_QUERIES((table.filter(table["maybe_human"]) for table in tables), *given)
 
 
 def _only_aligned(similar: pa.Table) -> pa.ChunkedArray:
@@ -142,7 +140,9 @@ def _only_aligned(similar: pa.Table) -> pa.ChunkedArray:
 def _similarity() -> Iterator[Mutant]:
     kind, bacterium, transcript = LeakKind.HELD_SEQUENCE, "prokaryote_evo2", "mrna_evo2 transcript:0"
     paralogue = "reference chr18:2496"
-    no_kmers = exchange(f"{_SIMILARITY}.MIN_SHARED", _NEVER)
+    no_kmers = all_of(
+        *(exchange(f"{_SIMILARITY}.{name}", least) for name, least in (("LONGEST_RUN", _NEVER), ("LEAST_SHARE", 2.0)))
+    )
     no_chains = exchange(f"{_SIMILARITY}.MIN_CHAINED", 2.0)
     alone = all_of(no_kmers, no_chains)
     strict, longer = (
@@ -152,16 +152,20 @@ def _similarity() -> Iterator[Mutant]:
     for name, mutate, finds in (
         (
             "reverse strand not searched",
-            exchange(f"{_SIMILARITY}.compare", _along_the_reference),
+            exchange(f"{_SIMILARITY}._reason", _along_the_reference),
             "reference chr18:5696",
         ),
         ("shared k-mers do not count", no_kmers, f"{bacterium} chimera:0"),
         (
             "flank not searched",
-            _choosing(lambda query: query._replace(bases=query.bases[:-_MARGIN_BP])),
+            _choosing(_without_flanks),
             f"{bacterium} flank_only:0",
         ),
-        ("transcripts not searched", _choosing(lambda query: None if query.transcribed else query), transcript),
+        (
+            "transcripts not searched",
+            _choosing(lambda queries: queries.filter(pc.invert(queries["transcribed"]))),
+            transcript,
+        ),
         (
             "records of bacteria not searched",
             exchange(f"{HOLDOUTS}.build.corpus_queries", _maybe_human),
@@ -181,7 +185,7 @@ def _similarity() -> Iterator[Mutant]:
             exchange(f"{_SIMILARITY}.divide", lambda *given: list(held_part.divide(*given))[:1]),
             f"{bacterium} chimera:0",
         ),
-        ("a second copy counts as a repeat", exchange(f"{held_part.__name__}.MOST_COPIES", 1), paralogue),
+        ("a second copy counts as a repeat", exchange(f"{repeats.__name__}.MOST_COPIES", 1), paralogue),
         ("only aligned windows excluded", only_aligned, f"{bacterium} chimera:0"),
     ):
         yield Mutant(name, mutate, kind, finds)

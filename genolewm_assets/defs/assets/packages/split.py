@@ -236,7 +236,7 @@ packages_split = GatedAsset(
     anything held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="8",
+    code_version="9",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,

@@ -1,0 +1,66 @@
+"""Alignment of windows to a part of the held-out sequence with minimap2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mappy
+import numpy as np
+
+from genolewm_assets.errors import FastaError
+from genolewm_assets.holdouts import HeldPlace
+from genolewm_assets.sources.similarity.held_part import HeldPart
+
+#: minimap2's flag MM_F_EQX: equal and unequal bases have operations of their own in the CIGAR.
+_EQX = 0x4000000
+#: CIGAR operations, as numbers of BAM (SAM specification 1.6, §4.2).
+_INSERTION, _DELETION, _INTRON, _EQUAL, _UNEQUAL = 1, 2, 3, 7, 8
+#: Presets of minimap2 for genomic sequence and, by whether a sequence is transcribed, for transcripts.
+_PRESETS = {False: "asm20", True: "splice"}
+_IN_REPEAT = 8
+
+
+class HeldAligner:
+    """Aligns sequences, transcribed ones or others, to a part of the held-out sequence.
+
+    Raises
+    ------
+    FastaError
+        If minimap2 cannot index the part.
+    """
+
+    def __init__(self, part: HeldPart, folder: Path, *, transcribed: bool) -> None:
+        self._part, fasta = part, folder / "held_out.fa"
+        part.write(fasta)
+        self._aligner = mappy.Aligner(str(fasta), preset=_PRESETS[transcribed], n_threads=1, extra_flags=_EQX)
+        if not self._aligner:
+            raise FastaError("held-out sequence", "minimap2 cannot index it", remedy="Rebuild reference/genome")
+
+    def align(self, bases: bytes) -> tuple[list[HeldPlace], float]:
+        """Return the places of all alignments, most equal bases outside repeats first, and the aligned share."""
+        found: list[tuple[float, HeldPlace]] = []
+        covered = np.zeros(len(bases), dtype=bool)
+        for hit in self._aligner.map(bases.decode("ascii")):
+            covered[hit.q_st : hit.q_en] = True
+            equal, columns = self._count(hit)
+            span = self._part.spans[int(hit.ctg)]
+            place = span.contig, span.start + hit.r_st, span.start + hit.r_en, "-" if hit.strand < 0 else "+"
+            found.append((equal, HeldPlace(*place, equal / columns if columns else 0.0, columns)))
+        found.sort(key=lambda scored: (-scored[0], scored[1]))
+        return [place for _, place in found], float(covered.mean()) if covered.size else 0.0
+
+    def _count(self, hit: mappy.Alignment) -> tuple[int, int]:
+        """Return equal bases and all columns of an alignment outside repeats; a gap is one column."""
+        first = int(self._part.firsts[int(hit.ctg)])
+        outside = self._part.codes[first + hit.r_st : first + hit.r_en] & _IN_REPEAT == 0
+        before = np.concatenate([[0], np.cumsum(outside)])
+        at = equal = columns = 0
+        for length, operation in hit.cigar:
+            if operation in (_EQUAL, _UNEQUAL):
+                n = int(before[at + length] - before[at])
+                equal += n if operation == _EQUAL else 0
+                columns += n
+            elif operation in (_INSERTION, _DELETION):
+                columns += int(outside[min(at, outside.size - 1)])
+            at += length if operation in (_EQUAL, _UNEQUAL, _DELETION, _INTRON) else 0
+        return equal, columns

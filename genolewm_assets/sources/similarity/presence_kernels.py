@@ -1,0 +1,201 @@
+"""Compiled loops over a filter that tells which 21-mers all held-out sequence may have, and over counts of 21-mers.
+
+The filter is a Bloom filter in lines of 512 bits, one load from memory each: three bits of a line tell that a 21-mer is
+held out, five more that it is so outside repeats. It has no false negatives. Import inside functions only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from genolewm_assets.own_caches import compiled
+from genolewm_assets.sources.similarity.kmer_kernels import (
+    AHEAD,
+    BLOCK,
+    IN_REPEAT,
+    NO_HASH,
+    NONE,
+    REPEAT,
+    UNIQUE,
+    Codes,
+    Hashes,
+    K,
+    Offsets,
+    hash_kmers,
+    prefetch,
+)
+
+#: 64-bit words of a line.
+LINE = 8
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_HALF, _NINE, _TWICE_NINE = np.uint64(32), np.uint64(9), np.uint64(18)
+_N_ANY, _N_UNIQUE = 3, 5
+
+
+@compiled(nogil=True)
+def _line(key: np.uint64, words: Hashes) -> np.uint64:
+    """Return the first word of the line of a hash."""
+    return (((key >> _HALF) * np.uint64(words.size // LINE)) >> _HALF) * np.uint64(LINE)
+
+
+@compiled(nogil=True)
+def _bit(bits: np.uint64, line: np.uint64, words: Hashes) -> np.uint64:
+    """Return, as the lowest bit, that bit of a line which the lowest nine of ``bits`` name."""
+    return np.uint64(words[line + (bits >> np.uint64(6) & np.uint64(LINE - 1))] >> (bits & np.uint64(63)))
+
+
+@compiled(nogil=True)
+def _set(bits: np.uint64, n: int, line: np.uint64, words: Hashes) -> None:
+    for _ in range(n):
+        words[line + (bits >> np.uint64(6) & np.uint64(LINE - 1))] |= np.uint64(1) << (bits & np.uint64(63))
+        bits >>= _NINE
+
+
+@compiled(nogil=True)
+def _kind(key: np.uint64, words: Hashes) -> int:
+    """Return the highest kind that a 21-mer may have in the filter."""
+    line = _line(key, words)
+    # Without a branch by bit, which no processor could foretell.
+    any_kind = _bit(key, line, words) & _bit(key >> _NINE, line, words) & _bit(key >> _TWICE_NINE, line, words)
+    if not any_kind & np.uint64(1) or key == NO_HASH:
+        return NONE
+    bits = (key * _ODD) >> np.uint64(19)
+    for _ in range(_N_UNIQUE):
+        if not _bit(bits, line, words) & np.uint64(1):
+            return REPEAT
+        bits >>= _NINE
+    return UNIQUE
+
+
+@compiled(nogil=True)
+def add_to_filter(codes: Codes, kinds: Codes, words: Hashes) -> None:
+    """Add the 21-mers of held-out sequence, with their kinds."""
+    hashes = np.empty(BLOCK + K, dtype=np.uint64)
+    for first in range(0, codes.size, BLOCK):
+        n = min(BLOCK, codes.size - first)
+        hash_kmers(codes[first : first + n + K - 1], hashes)
+        for at in range(n):
+            if at + AHEAD < n:
+                prefetch(words, _line(hashes[at + AHEAD], words))
+            if kinds[first + at] != NONE:
+                line = _line(hashes[at], words)
+                _set(hashes[at], _N_ANY, line, words)
+                if kinds[first + at] == UNIQUE:
+                    _set((hashes[at] * _ODD) >> np.uint64(19), _N_UNIQUE, line, words)
+
+
+@compiled(nogil=True)
+def find_dense(
+    data: Codes, offsets: Offsets, letters: Codes, words: Hashes, stretch: int, hits: Codes, firsts: Offsets,
+    most: npt.NDArray[np.int32],
+) -> None:  # fmt: skip
+    """Count the 21-mers of each window that may be held out where they are densest, and mark where they begin.
+
+    ``data``, ``offsets``, ``letters``, ``hits`` (zeros) and ``firsts`` are those of ``kmer_kernels.find_shared``.
+    ``most``, shape (n_windows, 2): most 21-mers of one stretch outside repeats, and of any kind.
+    """
+    longest = 0
+    for row in range(offsets.size - 1):
+        longest = max(longest, offsets[row + 1] - offsets[row])
+    codes, hashes = np.empty(longest, dtype=np.uint8), np.empty(longest, dtype=np.uint64)
+    kinds = np.empty(longest, dtype=np.uint8)
+    for row in range(offsets.size - 1):
+        n = offsets[row + 1] - offsets[row]
+        for at in range(n):
+            codes[at] = letters[data[offsets[row] + at]]
+        hash_kmers(codes[:n], hashes)
+        n_unique = n_any = most_unique = most_any = 0
+        for at in range(n - K + 1):
+            if at + AHEAD < n:
+                prefetch(words, _line(hashes[at + AHEAD], words))
+            if at >= stretch:
+                n_any -= kinds[at - stretch] != NONE
+                n_unique -= kinds[at - stretch] == UNIQUE
+            kinds[at] = _kind(hashes[at], words)
+            if kinds[at] != NONE:
+                n_any += 1
+                n_unique += kinds[at] == UNIQUE
+                most_any, most_unique = max(most_any, n_any), max(most_unique, n_unique)
+                hits[firsts[row] + (at >> 3)] |= np.uint8(1) << np.uint8(at & 7)
+        most[row, 0], most[row, 1] = most_unique, most_any
+
+
+@compiled(nogil=True)
+def _counter(key: np.uint64, counts: Codes) -> np.int64:
+    return np.int64((((key * _ODD) >> _HALF) * np.uint64(counts.size)) >> _HALF)
+
+
+@compiled(nogil=True)
+def count_roughly(codes: Codes, words: Hashes, counts: Codes) -> None:
+    """Count the 21-mers of the genome that the filter has, at most 255 each; a counter may count several."""
+    hashes = np.empty(BLOCK + K, dtype=np.uint64)
+    for first in range(0, codes.size, BLOCK):
+        n = min(BLOCK, codes.size - first)
+        hash_kmers(codes[first : first + n + K - 1], hashes)
+        for at in range(n):
+            if at + AHEAD < n:
+                prefetch(words, _line(hashes[at + AHEAD], words))
+            if _kind(hashes[at], words) != NONE:
+                counter = _counter(hashes[at], counts)
+                counts[counter] += counts[counter] < 255
+
+
+@compiled(nogil=True)
+def list_frequent(codes: Codes, counts: Codes, most: int, frequent: Hashes) -> int:
+    """List hashes of 21-mers that are counted more than ``most`` times; return their number."""
+    hashes = np.empty(BLOCK + K, dtype=np.uint64)
+    n_found = 0
+    for first in range(0, codes.size, BLOCK):
+        n = min(BLOCK, codes.size - first)
+        hash_kmers(codes[first : first + n + K - 1], hashes)
+        for at in range(n):
+            if hashes[at] != NO_HASH and counts[_counter(hashes[at], counts)] > most:
+                frequent[n_found] = hashes[at]
+                n_found += 1
+    return n_found
+
+
+@compiled(nogil=True)
+def _place(key: np.uint64, keys: Hashes) -> np.int64:
+    """Return the place of a hash in a table with open addressing, or the free one where it would be."""
+    at = np.int64(((key >> _HALF) * np.uint64(keys.size)) >> _HALF)
+    while keys[at] != NO_HASH and keys[at] != key:
+        at += np.int64(1)
+        if at == keys.size:
+            at = np.int64(0)
+    return at
+
+
+@compiled(nogil=True)
+def add_keys(hashes: Hashes, keys: Hashes) -> None:
+    """Add hashes to a table that has room for them."""
+    for key in hashes:
+        keys[_place(key, keys)] = key
+
+
+@compiled(nogil=True)
+def count_keys(codes: Codes, keys: Hashes, counts: Codes) -> None:
+    """Count how often the genome has the 21-mers of a table, at most 255 each."""
+    hashes = np.empty(codes.size, dtype=np.uint64)
+    hash_kmers(codes, hashes)
+    for key in hashes:
+        if key != NO_HASH:
+            at = _place(key, keys)
+            counts[at] += keys[at] == key and counts[at] < 255
+
+
+@compiled(nogil=True)
+def mark_repeats(codes: Codes, keys: Hashes, spread_bp: int) -> None:
+    """Mark the bases of every 21-mer of a table, and those near it, as in a repeat, in place."""
+    hashes = np.empty(BLOCK + K, dtype=np.uint64)
+    marked = 0
+    for first in range(0, codes.size, BLOCK):
+        n = min(BLOCK, codes.size - first)
+        hash_kmers(codes[first : first + n + K - 1], hashes)
+        for at in range(n):
+            if hashes[at] != NO_HASH and keys[_place(hashes[at], keys)] == hashes[at]:
+                end = min(codes.size, first + at + K + spread_bp)
+                for base in range(max(marked, first + at - spread_bp), end):
+                    codes[base] |= IN_REPEAT
+                marked = end

@@ -1,0 +1,100 @@
+"""What in held-out sequence is a repeat: lower case, or 21-mers that the genome holds often.
+
+The genome is read a fixed number of times, whatever is held out: once to tell whether lower case marks its repeats and,
+if it does not, twice to count 21-mers, first roughly and then exactly those that may be frequent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.sources.similarity.held_part import Codes, HeldPart, HeldSpan, count_bases, encode
+from genolewm_assets.sources.similarity.presence import PresenceFilter
+
+#: Without a soft-masked FASTA, a 21-mer that the genome holds more often is in a repeat, and so are the bases so near
+#: it, in which its copies differ.
+MOST_COPIES, REPEAT_BP = 8, 50
+
+#: Shares of a FASTA's bases from which on, and up to which, lower case is taken for its repeats.
+MASKED_SHARES = 0.05, 0.9
+
+_READ_BP = 1 << 22
+_K = 21
+
+
+class SoftMask:
+    """Lower case marks repeats."""
+
+    def mark(self, codes: Codes) -> Codes:
+        """Return the codes as they are."""
+        return codes
+
+
+class FrequentKmers:
+    """Frequent 21-mers mark repeats; ``keys``, uint64: a hash table of ``presence_kernels``."""
+
+    def __init__(self, keys: NDArray[np.uint64]) -> None:
+        self._keys = keys
+
+    def mark(self, codes: Codes) -> Codes:
+        """Return the codes with the bases of frequent 21-mers, and those near them, marked; lower case marks none."""
+        from genolewm_assets.sources.similarity.presence_kernels import mark_repeats
+
+        codes = codes & np.uint8(7)
+        mark_repeats(codes, self._keys, REPEAT_BP)
+        return codes
+
+
+def is_soft_masked(reader: FastaReader) -> bool:
+    """Tell whether lower case marks the repeats of the FASTA: it does unless too few or nearly all bases have it."""
+    known = lower = 0
+    for piece in _pieces(reader, 0):
+        codes = encode(piece)
+        known += int(np.count_nonzero(codes & 4 == 0))
+        lower += int(np.count_nonzero(codes & 12 == 8))
+    return MASKED_SHARES[0] * known <= lower <= MASKED_SHARES[1] * known and lower > 0
+
+
+def find_frequent(reader: FastaReader, parts: Sequence[Sequence[HeldSpan]], folder: Path) -> FrequentKmers:
+    """Find the 21-mers of held-out sequence that the genome holds more than :data:`MOST_COPIES` times."""
+    from genolewm_assets.sources.similarity import presence_kernels as kernels
+
+    n_bases = count_bases(parts)
+    unmarked = FrequentKmers(_table(np.empty(0, dtype=np.uint64)))
+    held = PresenceFilter(folder / "all", n_bases)
+    for spans in parts:
+        held.add(HeldPart.read(reader, spans, unmarked))
+    rough = np.asarray(np.memmap(folder / "counts", dtype=np.uint8, mode="w+", shape=(n_bases,)))
+    for piece in _pieces(reader, _K - 1):
+        kernels.count_roughly(encode(piece), held.words, rough)
+    listed = [np.empty(0, dtype=np.uint64)]
+    for spans in parts:
+        codes = HeldPart.read(reader, spans, unmarked).codes
+        found = np.empty(codes.size, dtype=np.uint64)
+        listed.append(np.unique(found[: kernels.list_frequent(codes, rough, MOST_COPIES, found)]))
+    keys = _table(np.unique(np.concatenate(listed)))
+    counts = np.zeros(keys.size, dtype=np.uint8)
+    for piece in _pieces(reader, _K - 1):
+        kernels.count_keys(encode(piece), keys, counts)
+    return FrequentKmers(_table(keys[counts > MOST_COPIES]))
+
+
+def _table(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    from genolewm_assets.sources.similarity.kmer_kernels import NO_HASH
+    from genolewm_assets.sources.similarity.presence_kernels import add_keys
+
+    keys = np.full(16 + 2 * hashes.size, NO_HASH, dtype=np.uint64)
+    add_keys(hashes, keys)
+    return keys
+
+
+def _pieces(reader: FastaReader, overlap: int) -> Iterator[bytes]:
+    """Yield the bases of all contigs in pieces; each but a contig's first repeats ``overlap`` bases."""
+    for contig, length in reader.contigs.items():
+        for start in range(0, length, _READ_BP):
+            yield reader.read_as_written(contig, max(0, start - overlap), min(length, start + _READ_BP))
