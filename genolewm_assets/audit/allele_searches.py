@@ -9,11 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.audit.drawn_windows import DrawnWindows
-from genolewm_assets.audit.emitted import Batch, EmittedCounts, EmittedEdits, draw_batches, name_of, read_edits
-from genolewm_assets.audit.held_alleles import HeldAlleles
-from genolewm_assets.audit.held_kmers import KmerTable
-from genolewm_assets.audit.normal_alleles import (
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
+from genolewm_assets.audit.alleles.normal_alleles import (
     BATCH,
     BCFTOOLS,
     KEY,
@@ -22,6 +19,9 @@ from genolewm_assets.audit.normal_alleles import (
     known_forms,
     normalise_alleles,
 )
+from genolewm_assets.audit.drawn_windows import DrawnWindows
+from genolewm_assets.audit.emitted import Batch, EmittedCounts, EmittedEdits, draw_batches, name_of, read_edits
+from genolewm_assets.audit.held_kmers import KmerTable
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.benches import search_benches
 from genolewm_assets.audit.duplicates import Evaluated, search_duplicates
 from genolewm_assets.audit.emitted import Batch, draw_batches
-from genolewm_assets.audit.held_alleles import HeldAlleles
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import search_contexts, search_places
 from genolewm_assets.audit.planting.power import Evidence, measure_power

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from genolewm_assets.audit.alleles.clinvar_vcf import read_records
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of, normalise_alleles
 from genolewm_assets.audit.emitted import draw_bench
-from genolewm_assets.audit.normal_alleles import KEY, alleles_of, canonical_names, keys_of, normalise_alleles
-from genolewm_assets.audit.reading.clinvar_vcf import read_records
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, PackageFiles, rows_of

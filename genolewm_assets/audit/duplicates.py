@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.audit.held_alleles import HeldAlleles
-from genolewm_assets.audit.normal_alleles import KEY, alleles_of, canonical_names
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.intervals import HeldSpans, Integers, Span, emitted_spans
 from genolewm_assets.audit.reading.package_files import (

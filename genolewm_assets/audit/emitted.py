@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from genolewm_assets.audit.normal_alleles import KEY
+from genolewm_assets.audit.alleles.normal_alleles import KEY
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.package_files import TEST
 from genolewm_assets.audit.reading.reference import Codes, Reference, encode, reverse_complement, unmasked

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.audit.normal_alleles import KEY, alleles_of, keys_of, normalise_alleles
-from genolewm_assets.audit.reading.clinvar_vcf import read_records
+from genolewm_assets.audit.alleles.clinvar_vcf import read_records
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, keys_of, normalise_alleles
 from genolewm_assets.audit.reading.package_files import TEST, TRAIN, VALIDATION, PackageFiles, table_of
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult

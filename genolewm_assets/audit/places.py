@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.audit.normal_alleles import KEY, alleles_of, canonical_names, keys_of
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of
 from genolewm_assets.audit.reading.contig_names import is_known
 from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_spans, left_flank_spans
 from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles, read_batches, table_of

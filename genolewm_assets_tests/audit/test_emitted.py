@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
 from genolewm_assets.audit.drawn_windows import LEAST_DRAWN, MANY_WINDOWS, MOST_FOR_WINDOWS, DrawnWindows, id_keys
 from genolewm_assets.audit.emitted import EmittedCounts, read_edits
-from genolewm_assets.audit.normal_alleles import KEY, keys_of, normalise_alleles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.genome import RelEdit, apply_edits, reverse_complement
 from genolewm_assets_tests.referees.bcftools import write_fasta

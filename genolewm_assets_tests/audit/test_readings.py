@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.audit.normal_alleles import KEY, keys_of, normalise_alleles
-from genolewm_assets.audit.reading.clinvar_vcf import class_of, read_records, stars_of
+from genolewm_assets.audit.alleles.clinvar_vcf import class_of, read_records, stars_of
+from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
 from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.console import out

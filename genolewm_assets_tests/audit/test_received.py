@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.audit.allele_searches import search_stream
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.benches import search_benches
-from genolewm_assets.audit.held_alleles import HeldAlleles
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import search_contexts, search_places
 from genolewm_assets.audit.reading.intervals import HeldSpans

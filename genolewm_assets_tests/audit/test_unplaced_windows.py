@@ -12,7 +12,7 @@ import pytest
 
 from genolewm_assets.audit import LeakKind, audit_package
 from genolewm_assets.audit.allele_searches import search_stream
-from genolewm_assets.audit.held_alleles import HeldAlleles
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference

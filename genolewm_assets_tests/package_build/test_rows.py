@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.duplicates import Evaluated, search_duplicates
-from genolewm_assets.audit.held_alleles import HeldAlleles
 from genolewm_assets.audit.places import search_places
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import open_files

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
+from genolewm_assets.audit.alleles.normal_alleles import alleles_of
 from genolewm_assets.audit.duplicates import Evaluated, search_duplicates
 from genolewm_assets.audit.emitted import draw_batches
-from genolewm_assets.audit.held_alleles import HeldAlleles
 from genolewm_assets.audit.held_kmers import KmerTable
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
-from genolewm_assets.audit.normal_alleles import alleles_of
 from genolewm_assets.audit.places import search_places
 from genolewm_assets.audit.planting.part import Part, plant_part
 from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted

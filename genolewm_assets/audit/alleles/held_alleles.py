@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, keys_of, known_forms, normalise_alleles
 from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference
-from genolewm_assets.audit.normal_alleles import KEY, alleles_of, keys_of, known_forms, normalise_alleles
 from genolewm_assets.audit.reading.package_files import EVALUATION, PackageFiles, table_of
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.reading.window_bases import Bases

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from genolewm_assets.audit.normal_alleles import KEY, canonical_names, map_values
+from genolewm_assets.audit.alleles.normal_alleles import KEY, canonical_names, map_values
 from genolewm_assets.errors import VcfError
 
 _CLASSES = {
