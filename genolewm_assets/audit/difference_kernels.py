@@ -15,7 +15,7 @@ _LONGEST, _LONGEST_SIDE = 300, 12
 _SURE, _COMPARED = 12, 48
 
 #: Bases that are compared at once where nothing differs.
-_BLOCK = 64
+_BLOCK = 256
 #: Bases of a token; longest allele that neighbouring differences are joined to, in bases.
 TOKEN_BP, _LONGEST_JOINED = 6, 600
 #: Alleles that the differences of a window make at most, each alone or with the next ones.
@@ -44,6 +44,9 @@ def _step(edited: Codes, reference: Codes, i: int, j: int) -> tuple[int, int]:
         return 1, 1
     best, lost, gained = -1.0, 1, 1
     for size in range(_LONGEST + 1):
+        # Even if all bases behind it agree, a longer one is no better.
+        if best >= _COMPARED - 0.01 * size:
+            break
         for kind in range(2 if size else 1):
             if size == 0:
                 n_ref, n_alt = 1, 1
@@ -56,6 +59,8 @@ def _step(edited: Codes, reference: Codes, i: int, j: int) -> tuple[int, int]:
                 best, lost, gained = score, n_ref, n_alt
     for n_ref in range(1, _LONGEST_SIDE + 1):
         for n_alt in range(1, _LONGEST_SIDE + 1):
+            if best >= _COMPARED - 0.5 * max(n_ref, n_alt):
+                continue
             score = _matches(edited, reference, i + n_alt, j + n_ref, _COMPARED) - 0.5 * max(n_ref, n_alt)
             if score > best:
                 best, lost, gained = score, n_ref, n_alt
@@ -72,9 +77,10 @@ def find_differences(edited: Codes, reference: Codes, found: npt.NDArray[np.int6
     i = j = n = 0
     while i < edited.size:
         while i + _BLOCK <= edited.size and j + _BLOCK <= reference.size:
-            differs = np.uint8(0)
-            for k in range(_BLOCK):
-                differs |= edited[i + k] ^ reference[j + k]
+            # Slices show the compiler that no index is negative: it then compares many bases at once.
+            ours, theirs, differs = edited[i : i + _BLOCK], reference[j : j + _BLOCK], np.uint8(0)
+            for k in range(ours.size):
+                differs = np.uint8(differs | np.uint8(ours[k] ^ theirs[k]))
             if differs:
                 break
             i, j = i + _BLOCK, j + _BLOCK
@@ -124,6 +130,26 @@ def compare_edited(
     for row in range(window.size):
         reference = expected[at[window[row]] : at[window[row] + 1]]
         n_found[row] = find_differences(edited[row, : sizes[row]], reference, found[row])
+
+
+@compiled(nogil=True)
+def find_ends(
+    edited: Codes, sizes: Integers, window: Integers, expected: Codes, at: Integers, rows: Integers, ends: Integers
+) -> None:
+    """Write where the last difference of some edited windows ends, in the edited and in the expected bases: (n, 2).
+
+    Behind it the longest end of the window agrees, whatever the edits before it gained or lost.
+    """
+    for row in rows:
+        size, first = sizes[row], at[window[row]]
+        length, longest = at[window[row] + 1] - first, -1
+        for lost in range(-_LONGEST_JOINED, _LONGEST_JOINED + 1):
+            end = min(size, length - lost)
+            k = end
+            while k > 0 and k + lost > 0 and edited[row, k - 1] == expected[first + k + lost - 1]:
+                k -= 1
+            if end - k > longest:
+                longest, ends[row, 0], ends[row, 1] = end - k, k, k + lost
 
 
 @compiled(nogil=True)

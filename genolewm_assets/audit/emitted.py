@@ -172,7 +172,7 @@ def bases_of(tokens: NDArray[np.int16]) -> tuple[Codes, Integers]:
 
 def read_edits(batch: Batch, reference: Reference, counts: EmittedCounts) -> EmittedEdits:
     """Compare what each tuple of a batch emits with the reference."""
-    from genolewm_assets.audit.difference_kernels import MOST_DIFFERENCES, compare_edited
+    from genolewm_assets.audit.difference_kernels import MOST_DIFFERENCES, compare_edited, find_ends
 
     window = np.asarray(batch.edits.window, dtype=np.int64)
     edited, sizes = bases_of(np.asarray(batch.target_tokens))
@@ -187,6 +187,8 @@ def read_edits(batch: Batch, reference: Reference, counts: EmittedCounts) -> Emi
     is_told = is_placed[window] & (n_found > 0)
     alleles = _alleles(batch, (found, n_found, np.flatnonzero(is_told)), (edited, sizes), (joined, at))
     bare = np.flatnonzero(~is_told & (n_found != 0))
+    ends, entangled = np.zeros((len(n_found), 2), np.int64), np.flatnonzero(n_found < 0)
+    find_ends(edited, sizes, window, joined, at, entangled, ends)
     own_at = _starts(unedited)
     lengths = np.diff(own_at)[window]
     return EmittedEdits(
@@ -194,8 +196,8 @@ def read_edits(batch: Batch, reference: Reference, counts: EmittedCounts) -> Emi
         edited.reshape(-1),
         np.concatenate([np.empty(0, np.uint8), *unedited]),
         bare,
-        _around(found[bare, :, 2:], n_found[bare], sizes[bare]) + edited.shape[1] * bare[:, None],
-        _around(found[bare, :, :2], n_found[bare], lengths[bare]) + own_at[window[bare], None],
+        _around(found[bare, :, 2:], n_found[bare], ends[bare, 0], sizes[bare]) + edited.shape[1] * bare[:, None],
+        _around(found[bare, :, :2], n_found[bare], ends[bare, 1], lengths[bare]) + own_at[window[bare], None],
     )
 
 
@@ -203,11 +205,11 @@ def _starts(texts: Sequence[Codes]) -> Integers:
     return np.concatenate([[0], np.cumsum([text.size for text in texts], dtype=np.int64)])
 
 
-def _around(differences: Integers, n_found: Integers, sizes: Integers) -> Integers:
-    """Return the bases from 30 before the first difference to 30 behind the last; all if there are too many."""
+def _around(differences: Integers, n_found: Integers, ends: Integers, sizes: Integers) -> Integers:
+    """Return the bases from 30 before the first difference to 30 behind the last, or behind ``ends`` of too many."""
     rows, last = np.arange(len(n_found)), np.maximum(n_found, 1) - 1
-    first, end = differences[:, 0, 0] - _AROUND_BP, differences[rows, last].sum(axis=1) + _AROUND_BP
-    spans = np.stack([np.where(n_found < 0, 0, first), np.where(n_found < 0, sizes, end)], axis=1)
+    end = np.where(n_found < 0, ends, differences[rows, last].sum(axis=1))
+    spans = np.stack([differences[:, 0, 0] - _AROUND_BP, end + _AROUND_BP], axis=1)
     return np.clip(spans, 0, sizes[:, None])
 
 

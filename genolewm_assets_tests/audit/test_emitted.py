@@ -106,6 +106,19 @@ def test_windows_without_a_place_and_from_elsewhere(genome: tuple[str, Reference
     assert (counts.tuples, counts.unplaced, counts.elsewhere) == (2, 2, {"w"})
 
 
+def test_of_edits_that_are_not_told_apart_the_bases_around_them_are_searched(genome: tuple[str, Reference]) -> None:
+    text, reference = genome
+    inner = "TCTTCGTACTCATGGTCACTGCAACGGTGGACTACAACACCAATTTCATACCTGAAGAGGCCTGGAAATT"
+    edited = "TCTTCGTACTCGTCACTGCAACGGTGGAGACTACAACACCAATTTCATACCTGAATGAGGCCTGGAAATT"
+    window = text[:300] + inner + text[5_000:5_230]
+    counts, at = EmittedCounts(), 300 + len(inner)
+    found = read_edits(emitted_batch(window, window.replace(inner, edited), None), reference, counts)
+    assert (counts.entangled, found.alleles.num_rows) == (1, 0)
+    for ((start, end),) in (found.changed.tolist(), found.unchanged.tolist()):
+        assert 280 <= start <= 300 + 11 - 30
+        assert at - 16 + 30 <= end <= at + 30
+
+
 def test_the_stream_is_drawn_until_every_window_was_seen() -> None:
     drawn = DrawnWindows(id_keys(["w", "seen late", "w"]), np.zeros(3, np.uint8))
     drawn.note(np.array([b"w"]))

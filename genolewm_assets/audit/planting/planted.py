@@ -72,8 +72,9 @@ class Field:
         self.windows = self._some(partial(files.windows, TRAIN), columns, "window_id", MOST_WINDOWS).to_pylist()
         self.placed = [row for row in self.windows if row["origin"] == "reference" and row["strand"] == "+"]
         own = pq.read_schema(files.directory / f"variants/{TRAIN}.parquet").names
-        some = variants is None
-        self.variants = self._some(partial(files.variants, TRAIN), own, "pos", MOST_ROWS) if some else variants
+        self.variants: pa.Table = variants
+        if variants is None:
+            self.variants = self._some(partial(files.variants, TRAIN), own, "pos", MOST_ROWS)
         columns = pq.read_schema(files.holdouts / "alleles.parquet").names
         self.alleles = self._some(partial(files.holdout, "alleles"), columns, "pos", MOST_ROWS).to_pylist()
         record = ("source", "record_id", "window_index")

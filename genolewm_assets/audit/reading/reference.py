@@ -123,7 +123,7 @@ class Reference:
         with tempfile.TemporaryFile(prefix="genolewm-audit-") as file:
             for start in range(0, length, _CHUNK_BP):
                 piece = self._file.fetch(self._names[contig], start, min(length, start + _CHUNK_BP))
-                file.write(encode(piece))
+                file.write(encode(piece).tobytes())
             file.flush()
             codes: Codes = np.memmap(file, dtype=np.uint8, mode="c", shape=(length,)).view(np.ndarray)
         return codes
