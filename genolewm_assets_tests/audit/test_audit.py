@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.audit import AuditReport, LeakKind, audit_package
+from genolewm_assets.audit.planting import planted as planted_leaks
 from genolewm_assets.audit.planting.plant import plant_leaks
 from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
 from genolewm_assets.audit.planting.power import count_found
@@ -92,6 +93,21 @@ def test_what_is_planted_is_all_that_is_found(tried: Tried) -> None:
         assert report[kind].found.keys <= of_windows
     assert report[LeakKind.HELD_ALLELE].found.keys == {one.key for one in planted if one.kind is LeakKind.HELD_ALLELE}
     assert report[LeakKind.WRONG_LABEL].found.keys >= {one.key for one in planted if one.kind is LeakKind.WRONG_LABEL}
+
+
+def test_power_is_measured_in_a_part_and_changes_no_finding(
+    audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planted_leaks, "MOST_WINDOWS", 20)
+    plain, report = audit(audited), audit(audited, planted=2, folder=tmp_path)
+    for one, other in zip(plain, report, strict=True):
+        assert (one.kind, one.verdict, one.searched, one.found) == (
+            other.kind, other.verdict, other.searched, other.found
+        )  # fmt: skip
+    powers = [power for result in report for power in result.power]
+    assert {power.plant: power.planted for power in powers} == dict.fromkeys(PLANTS, 2)
+    assert report.found_planted >= report.planted - 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stream_that_trainers_refuse_is_not_certain(audited: AuditedWorld, tmp_path: Path) -> None:

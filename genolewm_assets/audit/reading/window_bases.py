@@ -44,9 +44,9 @@ def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, reference: Referenc
     """
     from genolewm_assets.audit.difference_kernels import differing_bases
 
-    columns = [Bases.of(windows[name]) for name in ("left_flank", "sequence", "right_flank")]
+    left, sequence, right = (Bases.of(windows[name]) for name in ("left_flank", "sequence", "right_flank"))
     start = windows["start"].fill_null(0).to_numpy()
-    end = pc.coalesce(windows["end"], pa.array(start + np.diff(columns[1].at))).to_numpy()
+    end = pc.coalesce(windows["end"], pa.array(start + np.diff(sequence.at))).to_numpy()
     is_reverse, has_flanks, is_exact = (
         mask.fill_null(False).to_numpy(zero_copy_only=False)
         for mask in (
@@ -62,6 +62,6 @@ def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, reference: Referenc
         if contig not in reference:
             differing[rows] = -1
             continue
-        stated = tuple(array for bases in columns for array in bases)
-        differing_bases(*stated, rows, start, end, is_reverse, has_flanks, reference.codes(contig), differing)
+        places = (rows, start, end, is_reverse, has_flanks)
+        differing_bases(*left, *sequence, *right, *places, reference.codes(contig), differing)
     return differing
