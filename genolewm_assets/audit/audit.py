@@ -80,8 +80,16 @@ def audit_package(
         held_alleles = HeldAlleles.of_package(files, reference)
         alleles = search_training_alleles(files, reference, held, held_alleles)
         altered = None if files.without_stream or not least_tuples else held_alleles.altered_kmers(reference)
-        draws = {"least_tuples": least_tuples, "progress": progress, "altered": altered, "draw": draw}
-        stream = search_stream(files, reference, held, held_alleles, **draws)
+        stream = search_stream(
+            files,
+            reference,
+            held,
+            held_alleles,
+            least_tuples=least_tuples,
+            progress=progress,
+            altered=altered,
+            draw=draw,
+        )
         evaluated = Evaluated(files, held_alleles)
         duplicates, shared = search_duplicates(files, evaluated)
         labels = tuple(search_labels(files, reference, vcfs))

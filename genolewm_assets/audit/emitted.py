@@ -210,7 +210,8 @@ def _around(differences: Integers, n_found: Integers, ends: Integers, sizes: Int
     rows, last = np.arange(len(n_found)), np.maximum(n_found, 1) - 1
     end = np.where(n_found < 0, ends, differences[rows, last].sum(axis=1))
     spans = np.stack([differences[:, 0, 0] - _AROUND_BP, end + _AROUND_BP], axis=1)
-    return np.clip(spans, 0, sizes[:, None])
+    around: Integers = np.clip(spans, 0, sizes[:, None])
+    return around
 
 
 def _count(batch: Batch, window: Integers, is_placed: NDArray[np.bool_], n_found: Integers, n: EmittedCounts) -> None:

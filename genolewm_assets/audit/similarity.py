@@ -58,10 +58,8 @@ class Similarity(NamedTuple):
 
 def compare(sequence: str, table: KmerTable) -> Similarity:
     """Compare a sequence with held-out sequence, both strands."""
-    (*row, known), *_ = _compare_rows(
-        Bases.of(pa.array([sequence])), Bases.of(pa.array([""])), np.arange(1), table
-    ).tolist()
-    return Similarity(*row, is_known=bool(known))
+    rows = _compare_rows(Bases.of(pa.array([sequence])), Bases.of(pa.array([""])), np.arange(1), table)
+    return Similarity._make([*rows[0, :-1].tolist(), bool(rows[0, -1])])
 
 
 def _are_leaks(rows: Integers) -> npt.NDArray[np.bool_]:

@@ -52,10 +52,10 @@ def measure_power(
     """
     power: defaultdict[LeakKind, list[Power]] = defaultdict(list)
     shown = [name for name in PLANTS if name not in EMITTED_PLANTS]
-    emitted = list(EMITTED_PLANTS) if before.n_tuples else []
-    for kinds, search in ((shown, _search_tables), (emitted, _draw)):
+    tried = [(shown, _search_tables), *([(list(EMITTED_PLANTS), _draw)] if before.n_tuples else [])]
+    for kinds, search in tried:
         with tempfile.TemporaryDirectory(prefix="genolewm-audit-", dir=folder) as name:
-            part = plant_part(files, evidence.reference, Path(name), kinds, number, emitted=kinds is emitted)
+            part = plant_part(files, evidence.reference, Path(name), kinds, number, emitted=search is _draw)
             results = search(part, evidence, before, progress)
         for kind, one in count_found(part.harvest.planted, results, before):
             power[kind].append(one)
@@ -67,11 +67,11 @@ def measure_power(
 def _search_tables(part: Part, of: Evidence, _: AuditReport, progress: Progress) -> list[SearchResult]:
     """Search for what shows without the stream."""
     held_alleles, added = _with_planted(part, of)
-    places, _ = search_places(part.files, of.reference, of.held, splits=())
+    places, _flanks = search_places(part.files, of.reference, of.held, splits=())
     # What could not be searched is known of the package.
     similar = search_similarity(part.files, of.reference, HeldSpans([]), of.tables, progress=progress)
     alleles = search_training_alleles(part.files, of.reference, of.held, held_alleles)
-    duplicates, _ = search_duplicates(part.files, of.evaluated)
+    duplicates, _shared = search_duplicates(part.files, of.evaluated)
     shared = of.evaluated.search(added, held_alleles)
     labels = search_labels(part.files, of.reference, of.clinvar, of_evaluation=False)
     return [*places, similar, alleles, duplicates, shared, *labels]

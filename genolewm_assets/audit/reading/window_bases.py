@@ -62,6 +62,8 @@ def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, reference: Referenc
         if contig not in reference:
             differing[rows] = -1
             continue
-        places = (rows, start, end, is_reverse, has_flanks)
-        differing_bases(*left, *sequence, *right, *places, reference.codes(contig), differing)
+        bases = reference.codes(contig)
+        differing_bases(
+            *left, *sequence, *right, rows, start, end, is_reverse, has_flanks, bases, differing
+        )  # fmt: skip
     return differing
