@@ -87,7 +87,7 @@ def audit(
         int, typer.Option("--tuples", min=0, help="Training tuples to draw at least; 0: none.")
     ] = 1_000_000,
     power: Annotated[
-        int, typer.Option("--power", min=0, help="Leaks of each kind to plant in a copy and look for; 0: none.")
+        int, typer.Option("--power", min=0, help="Leaks of each kind to plant in a part of it and look for; 0: none.")
     ] = 0,
     layout: LayoutOption = None,
     encoder: EncoderOption = None,
@@ -102,7 +102,7 @@ def audit(
 
     Example: `genolewm audit data/packages/2026-02-26/0a1b2c3d4e5f --power 20`
     """
-    from genolewm_assets.audit import audit_package, measure_membership, measure_power
+    from genolewm_assets.audit import audit_package, measure_membership
 
     found_layout = _layout_of(package, layout)
     if membership and encoder is None:
@@ -125,20 +125,8 @@ def audit(
             progress=progress,
             encoder=None if model is None else model.encode_edited,
             encoder_is_causal=model is None or model.is_causal,
+            planted=power,
         )
-        if power:
-            found = measure_power(
-                package,
-                fasta,
-                number=power,
-                holdouts=holdouts,
-                clinvar=vcf,
-                clinvar_t0=vcf_t0,
-                least_tuples=tuples,
-                before=report,
-                progress=progress,
-            )
-            report = report.with_power(found)
         signal = None
         if membership and encoder is not None:
             loss = _load_loss(encoder)

@@ -1,10 +1,7 @@
-from .allele_searches import HeldAlleles as HeldAlleles
-from .allele_searches import search_stream as search_stream
 from .audit import audit_package as audit_package
 from .membership import Membership as Membership
 from .membership import measure_membership as measure_membership
 from .planting.plant import plant_leaks as plant_leaks
-from .planting.power import measure_power as measure_power
 from .reading.layouts import Layout as Layout
 from .reading.layouts import earlier_release as earlier_release
 from .reading.layouts import find_clinvar as find_clinvar

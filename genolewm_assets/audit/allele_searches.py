@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from genolewm_assets.audit.emitted import Batch, EmittedCounts, EmittedEdit, draw_batches, read_edits
-from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, keys_of
-from genolewm_assets.audit.normal_alleles import BATCH, BCFTOOLS, Allele, allele_of, normalise_alleles
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
+from genolewm_assets.audit.alleles.normal_alleles import (
+    BATCH,
+    BCFTOOLS,
+    KEY,
+    alleles_of,
+    keys_of,
+    known_forms,
+    normalise_alleles,
+)
+from genolewm_assets.audit.drawn_windows import DrawnWindows
+from genolewm_assets.audit.emitted import Batch, EmittedCounts, EmittedEdits, draw_batches, name_of, read_edits
+from genolewm_assets.audit.held_kmers import KmerTable
 from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles
-from genolewm_assets.audit.reading.reference import Reference, encode
+from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
+from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import GenoLeWMError, counted
 from genolewm_assets.progress import Progress
@@ -25,47 +36,8 @@ LEAST_ALTERED = 8
 #: Largest difference between an emitted and a declared share, beside that of chance; and tuples of one visit.
 MIX_TOLERANCE, TUPLES_OF_VISIT = 0.02, 8
 
-#: Tuples between two reports of progress.
-_LOOK_TUPLES = 2_000
-
-_KEY = ("chrom", "pos", "ref", "alt")
-
-
-class HeldAlleles:
-    """The held-out alleles of a package, and those that it evaluates with, in bcftools' normal form."""
-
-    def __init__(self, files: PackageFiles, reference: Reference) -> None:
-        stated = {allele_of(row) for row in files.holdout_rows("alleles", _KEY)}
-        for split in EVALUATION:
-            stated |= {allele_of(row) for row in files.variants(split, _KEY)}
-        normal = normalise_alleles(stated, reference)
-        self._normal_of = normal
-        #: Held-out alleles; those without a normal form as they are written.
-        self.alleles = frozenset(allele if form is None else form for allele, form in normal.items())
-        #: Number of alleles without a normal form.
-        self.n_raw = sum(form is None for form in normal.values())
-        # Sorted, so that the FASTA is read from one end to the other.
-        self._normal = sorted(form for form in normal.values() if form is not None)
-
-    def form(self, row: dict[str, Any]) -> Allele:
-        """Return the normal form of a held-out allele; as it is written where there is none."""
-        allele = allele_of(row)
-        return self._normal_of[allele] or allele
-
-    @property
-    def gaps(self) -> tuple[str, ...]:
-        """What a search by allele cannot tell."""
-        return (f"{self.n_raw:,} held-out alleles do not fit the FASTA and have no normal form",) if self.n_raw else ()
-
-    def altered_kmers(self, reference: Reference) -> KmerTable:
-        """Return the 31-mers that held-out alleles make and the reference does not have."""
-        keys = [np.empty(0, dtype=np.uint64)]
-        for chrom, pos, ref, alt in self._normal:
-            start, end = pos - 1, pos - 1 + len(ref)
-            before, behind = reference.fetch(chrom, start - 30, start), reference.fetch(chrom, end, end + 30)
-            keys.append(keys_of(np.concatenate([before, encode(alt), behind]), skip_simple=True))
-        table = KmerTable.of(np.concatenate(keys))
-        return table.without(count_in_reference(table, reference) > 0)
+#: Batches between two looks at whether all planted leaks are found.
+_LOOK_BATCHES = 8
 
 
 def search_training_alleles(
@@ -73,27 +45,93 @@ def search_training_alleles(
 ) -> SearchResult:
     """Compare the alleles of ``variants/train.parquet``, of any source, with held-out alleles and intervals."""
     found, n, raw = Found(), 0, 0
-    rows = files.variants(TRAIN, (*_KEY, "source"))
-    for part in _parts(((allele_of(row), str(row["source"])) for row in rows), BATCH):
-        normal = normalise_alleles((allele for allele, _ in part), reference)
-        n += len(part)
-        for stated, source in part:
-            form = normal[stated] or stated
-            raw += normal[stated] is None
-            within = held.shared_bp(form.chrom, form.pos - 1, form.pos - 1 + len(form.ref))
-            if form in held_alleles.alleles or within:
-                found.add(str(form), source=source, stated=str(stated), in_held_interval=bool(within))
+    for batch in files.variants(TRAIN, (*KEY, "source")):
+        alleles = alleles_of(batch)
+        normal = normalise_alleles(alleles, reference)
+        n, raw = n + batch.num_rows, raw + normal["pos"].null_count
+        forms = known_forms(alleles, normal)
+        within, is_leak = _is_held(forms, held, held_alleles)
+        for row in np.flatnonzero(is_leak).tolist():
+            source, stated = str(batch["source"][row].as_py()), str(keys_of(alleles.slice(row, 1))[0])
+            key = str(keys_of(forms.slice(row, 1))[0])
+            found.add(key, source=source, stated=stated, in_held_interval=bool(within[row]))
     gaps = (f"{counted(raw, 'training allele')} without normal form, not fitting the FASTA",) if raw else ()
-    if not (held_alleles.alleles or held.contigs):
+    if not (len(held_alleles) or held.contigs):
         gaps = (*gaps, "no allele and no interval is held out")
     return SearchResult(
         LeakKind.HELD_ALLELE,
         f"alleles of training, whatever their source, by {BCFTOOLS}, against the alleles and intervals of holdouts "
         "and the alleles of evaluation",
-        {"alleles": n, "held-out alleles": len(held_alleles.alleles)},
+        {"alleles": n, "held-out alleles": len(held_alleles)},
         found,
         (*held_alleles.gaps, *gaps),
     )
+
+
+def _is_held(
+    alleles: pa.Table, held: HeldSpans, held_alleles: HeldAlleles
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Tell which alleles are on held-out intervals, and which are there or are held out themselves."""
+    start = alleles["pos"].to_numpy() - 1
+    end = start + pc.binary_length(alleles["ref"]).to_numpy()
+    within = held.shared_bp(alleles["chrom"].combine_chunks(), start, end) > 0
+    listed = pc.is_in(keys_of(alleles), value_set=held_alleles.keys).to_numpy(zero_copy_only=False)
+    return within, within | listed
+
+
+class _Stream:
+    """What the tuples drawn so far show: alleles that are no SNV wait until bcftools normalises many at once."""
+
+    def __init__(self, reference: Reference, held: HeldSpans, held_alleles: HeldAlleles, altered: KmerTable) -> None:
+        self._reference, self._held, self._held_alleles, self._altered = reference, held, held_alleles, altered
+        self.found, self.counts, self.n_alleles = Found(), EmittedCounts(), 0
+        self._waiting, self._n_waiting = list[pa.Table](), 0
+
+    def search(self, batch: Batch) -> None:
+        """Search the tuples of a batch."""
+        edits = read_edits(batch, self._reference, self.counts)
+        window = np.asarray(batch.edits.window)
+        self._search_bases(batch, edits)
+        self.n_alleles += edits.alleles.num_rows
+        names = pa.array([name_of(batch.windows, row) for row in range(len(batch.source_windows))], pa.string())
+        alleles = edits.alleles.select(KEY).append_column("window", names.take(pa.array(window[edits.alleles["row"]])))
+        is_snv = pc.and_(*(pc.equal(pc.binary_length(alleles[name]), 1) for name in ("ref", "alt")))
+        self._note(alleles.filter(is_snv))
+        others = alleles.filter(pc.invert(is_snv)).combine_chunks()
+        if others.num_rows:
+            self._waiting.append(others)
+            self._n_waiting += others.num_rows
+        if self._n_waiting >= BATCH:
+            self.settle()
+
+    def settle(self) -> None:
+        """Search the alleles that wait."""
+        if self._waiting:
+            firsts = (
+                pa.concat_tables(self._waiting).group_by(list(KEY), use_threads=False).aggregate([("window", "first")])
+            )
+            alleles = firsts.combine_chunks()
+            forms = known_forms(alleles, normalise_alleles(alleles.select(KEY), self._reference))
+            self._note(forms.append_column("window", alleles["window_first"]))
+        self._waiting, self._n_waiting = [], 0
+
+    def _note(self, alleles: pa.Table) -> None:
+        alleles = alleles.combine_chunks()
+        within, is_leak = _is_held(alleles, self._held, self._held_alleles)
+        for row in np.flatnonzero(is_leak).tolist():
+            key = str(keys_of(alleles.slice(row, 1))[0])
+            self.found.add(key, window=alleles["window"][row].as_py(), in_held_interval=bool(within[row]))
+
+    def _search_bases(self, batch: Batch, edits: EmittedEdits) -> None:
+        """Look for 31-mers of held-out alleles, before and after an edit, where it cannot be told by its place."""
+        from genolewm_assets.audit.kmer_kernels import shared_kmers
+
+        shared = np.zeros((2, len(edits.bare)), np.int64)
+        shared_kmers(edits.edited, edits.changed, self._altered.table, shared[0])
+        shared_kmers(edits.unedited, edits.unchanged, self._altered.table, shared[1])
+        for row in np.flatnonzero(shared.max(axis=0) >= LEAST_ALTERED).tolist():
+            name = name_of(batch.windows, int(batch.edits.window[edits.bare[row]]))
+            self.found.add(name, window=name, shared_31mers=int(shared[:, row].max()))
 
 
 def search_stream(
@@ -104,6 +142,7 @@ def search_stream(
     *,
     least_tuples: int,
     progress: Progress,
+    altered: KmerTable | None = None,
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
     until: frozenset[str] = frozenset(),
 ) -> tuple[SearchResult, SearchResult, SearchResult]:
@@ -113,6 +152,8 @@ def search_stream(
     ----------
     least_tuples
         Tuples to draw at least; 0: none, and the result is inconclusive.
+    altered
+        31-mers that held-out alleles make; None: those of ``held_alleles``.
     draw
         What gives the batches of a package.
     until
@@ -123,50 +164,32 @@ def search_stream(
     tuple
         Results for ``recreated_allele``, ``false_edit`` and ``wrong_mix``.
     """
-    found, counts, gaps = Found(), EmittedCounts(), list(held_alleles.gaps)
     if files.without_stream or not least_tuples:
-        return _stream_result(files, found, counts, 0, [files.without_stream or "the stream was not drawn"])
-    altered = held_alleles.altered_kmers(reference)
-    windows = {row["window_id"] for row in files.windows(TRAIN, ("window_id",))}
-    waiting: dict[Allele, str] = {}
-    n_alleles = 0
-
-    def settle() -> None:
-        normal = normalise_alleles(waiting, reference)
-        for stated, window in waiting.items():
-            _note(found, normal[stated] or stated, window, held, held_alleles)
-        waiting.clear()
-
+        gaps = [files.without_stream or "the stream was not drawn"]
+        return _stream_result(files, Found(), EmittedCounts(), 0, gaps)
+    stream = _Stream(reference, held, held_alleles, altered or held_alleles.altered_kmers(reference))
+    drawn, counts, gaps = DrawnWindows.of_package(files), stream.counts, list(held_alleles.gaps)
     try:
-        batches = draw(files.directory)
-        for edit in read_edits(batches, reference, counts, least_tuples=least_tuples, windows=windows):
-            _search_bases(found, edit, altered)
-            for allele in edit.alleles:
-                n_alleles += 1
-                if len(allele.ref) == len(allele.alt) == 1:
-                    _note(found, allele, edit.window, held, held_alleles)
-                else:
-                    waiting.setdefault(allele, edit.window)
-            if len(waiting) >= BATCH:
-                settle()
-            if counts.tuples % _LOOK_TUPLES == 0:
-                progress.advance(counts.tuples, least_tuples, "tuples drawn")
-                if until:
-                    settle()
-            if until and until <= found.keys:
+        for number, batch in enumerate(draw(files.directory)):
+            stream.search(batch)
+            drawn.note(batch.windows.window_ids)
+            progress.advance(counts.tuples, least_tuples, "tuples drawn")
+            if until and number % _LOOK_BATCHES == 0:
+                stream.settle()
+            if (until and until <= stream.found.keys) or drawn.are_enough(counts.tuples, least_tuples):
                 break
-        settle()
+        stream.settle()
     except GenoLeWMError as err:
         gaps.append(f"the stream cannot be drawn ({err})")
-    gaps += _stream_gaps(counts, windows, n_alleles)
-    return _stream_result(files, found, counts, n_alleles, gaps)
+    gaps += _stream_gaps(counts, drawn, stream.n_alleles)
+    return _stream_result(files, stream.found, counts, stream.n_alleles, gaps)
 
 
-def _stream_gaps(counts: EmittedCounts, windows: set[str], n_alleles: int) -> Iterator[str]:
-    if missing := len(windows - counts.windows):
+def _stream_gaps(counts: EmittedCounts, drawn: DrawnWindows, n_alleles: int) -> Iterator[str]:
+    if missing := drawn.missing:
         yield f"{counted(missing, 'training window')} not drawn in {counted(counts.tuples, 'tuple')}"
-    if strangers := len(counts.windows - windows):
-        yield f"{counted(strangers, 'drawn window')} in no file of training windows"
+    if drawn.strangers:
+        yield f"{counted(drawn.strangers, 'drawn window')} in no file of training windows"
     if counts.tuples > counts.unplaced and not n_alleles:
         yield "no tuple with a place changes a base"
     if counts.elsewhere:
@@ -219,29 +242,3 @@ def _search_mix(files: PackageFiles, counts: EmittedCounts, gaps: list[str]) -> 
         tuple(gaps) if not n else (),
         absent=files.without_stream,
     )
-
-
-def _note(found: Found, allele: Allele, window: str, held: HeldSpans, held_alleles: HeldAlleles) -> None:
-    within = held.shared_bp(allele.chrom, allele.pos - 1, allele.pos - 1 + len(allele.ref))
-    if within or allele in held_alleles.alleles:
-        found.add(str(allele), window=window, in_held_interval=bool(within))
-
-
-def _search_bases(found: Found, edit: EmittedEdit, altered: KmerTable) -> None:
-    """Look for 31-mers of held-out alleles, before and after an edit, where it cannot be told by its place."""
-    if edit.alleles:
-        return
-    shared = max(int(altered.held(bases).sum()) for bases in (edit.changed, edit.unchanged))
-    if shared >= LEAST_ALTERED:
-        found.add(edit.window, window=edit.window, shared_31mers=shared)
-
-
-def _parts(items: Iterable[tuple[Allele, str]], size: int) -> Iterator[list[tuple[Allele, str]]]:
-    part: list[tuple[Allele, str]] = []
-    for item in items:
-        part.append(item)
-        if len(part) == size:
-            yield part
-            part = []
-    if part:
-        yield part

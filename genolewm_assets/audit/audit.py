@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from genolewm_assets.audit.allele_searches import HeldAlleles, search_stream, search_training_alleles
+from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.benches import search_benches
-from genolewm_assets.audit.duplicates import search_duplicates
+from genolewm_assets.audit.duplicates import Evaluated, search_duplicates
 from genolewm_assets.audit.emitted import Batch, draw_batches
-from genolewm_assets.audit.labels import search_labels
+from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import search_contexts, search_places
+from genolewm_assets.audit.planting.power import Evidence, measure_power
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.layouts import Layout, open_layout
+from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport
-from genolewm_assets.audit.similarity import search_similarity
+from genolewm_assets.audit.similarity import HeldTables, search_similarity
 from genolewm_assets.audit.states import Encode, search_states
 from genolewm_assets.progress import NO_PROGRESS, Progress
 
@@ -36,6 +39,8 @@ def audit_package(
     draw: Callable[[Path], Iterable[Batch]] = draw_batches,
     encoder: Encode | None = None,
     encoder_is_causal: bool = True,
+    planted: int = 0,
+    folder: Path | None = None,
 ) -> AuditReport:
     """Look for every kind of leak in a package.
 
@@ -54,6 +59,9 @@ def audit_package(
     encoder, encoder_is_causal
         Gives the block states of windows, to compare those of edited and unedited ones; None: they are not compared.
         Unless a state depends only on what is before it in the window, states before an edit are not compared.
+    planted, folder
+        Leaks of each kind that are planted in parts of a package of this platform and searched for too; 0: the power
+        is not measured. Folder in which the parts lie meanwhile; None: the system's for temporary files.
 
     Raises
     ------
@@ -63,19 +71,34 @@ def audit_package(
         If a file of the package is missing or unreadable.
     """
     files = open_layout(package, fasta, holdouts, layout)
+    vcfs = ClinvarFiles(clinvar, clinvar_t0)
     with Reference(fasta) as reference:
         held = HeldSpans.of_package(files)
         places, flanks = search_places(files, reference, held)
-        soft_masked = reference.has_soft_mask()
-        similar = search_similarity(files, reference, held, soft_masked=soft_masked, progress=progress)
-        held_alleles = HeldAlleles(files, reference)
+        tables = HeldTables(reference, held)
+        similar = search_similarity(files, reference, held, tables, progress=progress)
+        held_alleles = HeldAlleles.of_package(files, reference)
         alleles = search_training_alleles(files, reference, held, held_alleles)
+        altered = None if files.without_stream or not least_tuples else held_alleles.altered_kmers(reference)
         stream = search_stream(
-            files, reference, held, held_alleles, least_tuples=least_tuples, progress=progress, draw=draw
+            files,
+            reference,
+            held,
+            held_alleles,
+            least_tuples=least_tuples,
+            progress=progress,
+            altered=altered,
+            draw=draw,
         )
-        duplicates, shared = search_duplicates(files, held_alleles)
-        labels = tuple(search_labels(files, reference, clinvar, clinvar_t0))
-        evaluated = (search_contexts(files, reference), search_benches(files, reference, clinvar))
-    states = search_states(files, encoder, progress=progress, is_causal=encoder_is_causal)
-    results = (*places, similar, alleles, *stream, *duplicates, *labels, *evaluated, states)
-    return AuditReport(str(package), files.release, results, {**flanks, **shared})
+        evaluated = Evaluated(files, held_alleles)
+        duplicates, shared = search_duplicates(files, evaluated)
+        labels = tuple(search_labels(files, reference, vcfs))
+        shown = (search_contexts(files, reference), search_benches(files, reference, clinvar))
+        states = search_states(files, encoder, progress=progress, is_causal=encoder_is_causal)
+        results = (*places, similar, alleles, *stream, duplicates, evaluated.search(), *labels, *shown, states)
+        report = AuditReport(str(package), files.release, results, {**flanks, **shared})
+        if not planted or not isinstance(files, OwnFiles):
+            return report
+        evidence = Evidence(reference, held, tables, held_alleles, altered, evaluated, vcfs)
+        power = measure_power(files, evidence, report, number=planted, folder=folder, progress=progress)
+    return report.with_power(power)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.audit.alleles.clinvar_vcf import read_records
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of, normalise_alleles
 from genolewm_assets.audit.emitted import draw_bench
-from genolewm_assets.audit.labels import read_records
-from genolewm_assets.audit.normal_alleles import Allele, allele_of, normalise_alleles
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
-from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, PackageFiles
+from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, PackageFiles, rows_of
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import GenoLeWMError
@@ -29,10 +33,7 @@ _WITHOUT_BENCH = "holdout-haplotypes"
 _EDGE_BP = 64
 #: Longest allele that is looked for in the package; a shard may leave out longer ones.
 _LONGEST = 50
-#: Alleles that are normalised at once.
-_AT_ONCE = 200_000
-_PLACE = ("contig", "start", "end")
-_COLUMNS = ("source", "holdout", "chrom", "pos", "ref", "alt", "label", "stars", "scoring")
+_COLUMNS = ("source", "holdout", *KEY, "label", "stars", "scoring")
 
 
 def search_benches(
@@ -44,14 +45,15 @@ def search_benches(
     """Compare the alleles that each bench shows with those stated, and those stated with ClinVar."""
     found, n, gaps = Found(), Counter[str](), list[str]()
     least = int(files.record.get("policy", {}).get("min_stars", 0))
-    stated: dict[_Bench, dict[Allele, _Row]] = defaultdict(dict)
+    stated: dict[_Bench, dict[str, _Row]] = defaultdict(dict)
     for split in EVALUATION if not files.without_stream else ():
-        for row in files.variants(split, _COLUMNS):
-            if row["source"] == "clinvar":
-                stated[row["holdout"], split][allele_of(row)] = row
+        for batch in files.variants(split, _COLUMNS):
+            ours = batch.filter(pc.equal(batch["source"], "clinvar"))
+            for key, row in zip(keys_of(alleles_of(ours)).to_pylist(), ours.to_pylist(), strict=True):
+                stated[row["holdout"], split][key] = row
     for bench, rows in sorted(stated.items()):
         _search_stated(found, bench, rows, least)
-        shown = Counter[Allele]()
+        shown = Counter[str]()
         try:
             if any(row["scoring"] == _SCORED for row in rows.values()):
                 shown = _shown(found, bench, rows, draw(files.directory, *bench))
@@ -78,7 +80,7 @@ def search_benches(
     )
 
 
-def _search_stated(found: Found, bench: _Bench, rows: dict[Allele, _Row], least: int) -> None:
+def _search_stated(found: Found, bench: _Bench, rows: dict[str, _Row], least: int) -> None:
     for allele, row in rows.items():
         qualifies = row["label"] in _DECIDED and (row["stars"] or 0) >= least and bench[0] != _WITHOUT_BENCH
         if qualifies != (row["scoring"] is not None):
@@ -86,10 +88,11 @@ def _search_stated(found: Found, bench: _Bench, rows: dict[Allele, _Row], least:
             found.add(f"{bench[0]} {allele}", split=bench[1], label=label, stated=row["scoring"])
 
 
-def _shown(found: Found, bench: _Bench, rows: dict[Allele, _Row], batches: Iterable[Any]) -> Counter[Allele]:
-    shown: Counter[Allele] = Counter()
+def _shown(found: Found, bench: _Bench, rows: dict[str, _Row], batches: Iterable[Any]) -> Counter[str]:
+    shown: Counter[str] = Counter()
     for one in (one for batch in batches for one in batch.tuples):
-        allele = Allele(canonical_name(one.alleles[0].chrom), *_bases(one.alleles[0]))
+        edit = one.alleles[0]
+        allele = f"{canonical_name(edit.chrom)}:{edit.pos}:{edit.ref}:{edit.alt}"
         row = rows.get(allele, {})
         shown[allele] += 1
         if not row or (one.label, one.stars) != (row["label"], row["stars"]) or len(one.alleles) != 1:
@@ -97,27 +100,32 @@ def _shown(found: Found, bench: _Bench, rows: dict[Allele, _Row], batches: Itera
     return shown
 
 
-def _bases(edit: Any) -> tuple[int, str, str]:
-    return edit.pos, edit.ref, edit.alt
-
-
-def _search_unjustified(found: Found, files: PackageFiles, bench: _Bench, rows: dict[Allele, _Row]) -> None:
+def _search_unjustified(found: Found, files: PackageFiles, bench: _Bench, rows: dict[str, _Row]) -> None:
     """Note SNVs stated as not shown that a window of the bench has apart from its ends."""
-    left_out = [a for a, row in rows.items() if row["scoring"] not in (None, _SCORED) and len(a.ref) == len(a.alt) == 1]
+    left_out = [key for key, row in rows.items() if row["scoring"] not in (None, _SCORED) and _is_snv(row)]
     if not left_out:
         return
-    starts: defaultdict[str, list[int]] = defaultdict(list)
-    ends: defaultdict[str, list[int]] = defaultdict(list)
-    windows = (
-        row for row in files.windows(bench[1], ("holdout", "contig", "start", "end")) if row["start"] is not None
-    )
-    for contig, start, end in sorted((w["contig"], w["start"], w["end"]) for w in windows if w["holdout"] == bench[0]):
-        starts[contig].append(start + _EDGE_BP)
-        ends[contig].append(max(end - _EDGE_BP, ends[contig][-1] if ends[contig] else 0))
-    for allele in left_out:
-        at = bisect_right(starts[allele.chrom], allele.pos - 1) - 1
-        if at >= 0 and ends[allele.chrom][at] >= allele.pos:
-            found.add(f"{bench[0]} {allele}", split=bench[1], stated=rows[allele]["scoring"], problem="a window has it")
+    inner = list[Span]()
+    for batch in files.windows(bench[1], ("holdout", "contig", "start", "end")):
+        ours = batch.filter(pc.and_(pc.equal(batch["holdout"], bench[0]), pc.is_valid(batch["start"])))
+        places = zip(
+            canonical_names(ours["contig"]).to_pylist(), ours["start"].to_pylist(), ours["end"].to_pylist(), strict=True
+        )
+        inner += [
+            Span(contig, start + _EDGE_BP, end - _EDGE_BP)
+            for contig, start, end in places
+            if end - start > 2 * _EDGE_BP
+        ]
+    alleles = alleles_of(pa.Table.from_pylist([rows[key] for key in left_out]))
+    start = alleles["pos"].to_numpy() - 1
+    shared = HeldSpans(inner).shared_bp(alleles["chrom"].combine_chunks(), start, start + 1)
+    for row in np.flatnonzero(shared).tolist():
+        key = left_out[row]
+        found.add(f"{bench[0]} {key}", split=bench[1], stated=rows[key]["scoring"], problem="a window has it")
+
+
+def _is_snv(row: _Row) -> bool:
+    return len(row["ref"]) == len(row["alt"]) == 1
 
 
 def _search_missing(
@@ -126,36 +134,79 @@ def _search_missing(
     reference: Reference,
     clinvar: Path,
     *,
-    stated: dict[_Bench, dict[Allele, _Row]],
+    stated: dict[_Bench, dict[str, _Row]],
     least: int,
 ) -> None:
     """Note decided alleles of the VCF that are held out for an evaluation, and that the package does not have there."""
-    spans, listed = defaultdict[_Bench, list[Span]](list), defaultdict[_Bench, set[Allele]](set)
-    for row in files.holdout_rows("intervals", ("holdout", "role", "contig", "start", "end")):
+    published = _decided(files, clinvar, least)
+    decided = published.filter(published["decided"]).select(KEY)
+    normal = normalise_alleles(decided, reference)
+    forms, written = keys_of(normal), keys_of(decided)
+    undecided = keys_of(published.filter(pc.invert(published["decided"])))
+    is_known = pc.and_(pc.is_valid(forms), pc.invert(pc.is_in(forms, value_set=undecided)))
+    rows = np.flatnonzero(is_known.to_numpy(zero_copy_only=False))
+    normal, forms, written = (
+        normal.take(rows).combine_chunks(),
+        forms.take(pa.array(rows)),
+        written.take(pa.array(rows)),
+    )
+    ours = _held_by(files, normal, forms)
+    # An allele of a test is evaluated there only.
+    tested = np.logical_or.reduce(
+        [np.zeros(len(rows), np.bool_), *(is_held for (_, split), is_held in ours.items() if split == TEST)]
+    )
+    for bench, is_held in ours.items():
+        if bench[0] == _WITHOUT_BENCH:
+            continue
+        missing = is_held & (bench[1] == TEST or ~tested)
+        missing &= ~pc.is_in(forms, value_set=pa.array(stated.get(bench, {}), pa.string())).to_numpy(
+            zero_copy_only=False
+        )
+        for row in np.flatnonzero(missing).tolist():
+            problem = {"published": str(written[row]), "problem": "not in the package"}
+            found.add(f"{bench[0]} {forms[row]}", split=bench[1], **problem)
+
+
+def _decided(files: PackageFiles, clinvar: Path, least: int) -> pa.Table:
+    """Return the different alleles of the VCF on contigs of the package, and whether all records of each are decided.
+
+    Of several records of an allele the shard takes one, or none.
+    """
+    windows = (batch["contig"] for split in (TRAIN, *EVALUATION) for batch in files.windows(split, ("contig",)))
+    known = pa.array(
+        sorted({canonical_name(name) for names in windows for name in names.unique().drop_null().to_pylist()})
+    )
+    parts = [
+        pa.table(
+            [[]] * 5,
+            schema=pa.schema([*((n, pa.int64() if n == "pos" else pa.string()) for n in KEY), ("decided", pa.bool_())]),
+        )
+    ]
+    for table in read_records(clinvar):
+        longest = pc.max_element_wise(*(pc.binary_length(table[name]) for name in ("ref", "alt")))
+        ours = table.filter(pc.and_(pc.is_in(table["chrom"], value_set=known), pc.less_equal(longest, _LONGEST)))
+        is_decided = pc.and_(
+            pc.is_in(ours["label"], value_set=pa.array(sorted(_DECIDED))), pc.greater_equal(ours["stars"], least)
+        )
+        parts.append(ours.select(KEY).append_column("decided", is_decided))
+    grouped = pa.concat_tables(parts).group_by(list(KEY), use_threads=False).aggregate([("decided", "min")])
+    return grouped.rename_columns([*KEY, "decided"]).combine_chunks()
+
+
+def _held_by(files: PackageFiles, alleles: pa.Table, keys: pa.Array) -> dict[_Bench, npt.NDArray[np.bool_]]:
+    """Tell which alleles each holdout and split holds out, by an interval or by itself."""
+    spans = defaultdict[_Bench, list[Span]](list)
+    for row in rows_of(files.holdout("intervals", ("holdout", "role", "contig", "start", "end"))):
         spans[row["holdout"], row["role"]].append(Span(canonical_name(row["contig"]), row["start"], row["end"]))
-    for row in files.holdout_rows("alleles", ("holdout", "role", "chrom", "pos", "ref", "alt")):
-        listed[row["holdout"], row["role"]].add(allele_of(row))
-    held = {bench: HeldSpans(of_bench) for bench, of_bench in spans.items()}
-    windows = (row for split in (TRAIN, *EVALUATION) for row in files.windows(split, ("contig",)))
-    known = {canonical_name(row["contig"]) for row in windows if row["contig"] is not None}
-
-    def benches(allele: Allele) -> Iterator[_Bench]:
-        end = allele.pos - 1 + len(allele.ref)
-        ours = {bench for bench, of in held.items() if of.shared_bp(allele.chrom, allele.pos - 1, end)}
-        ours |= {bench for bench, of in listed.items() if allele in of}
-        # An allele of a test is evaluated there only.
-        tested = any(split == TEST for _, split in ours)
-        yield from (bench for bench in ours if bench[0] != _WITHOUT_BENCH and (bench[1] == TEST or not tested))
-
-    records = read_records(clinvar, lambda _, one: one.chrom in known and max(len(one.ref), len(one.alt)) <= _LONGEST)
-    of_allele: dict[Allele, bool] = {}
-    for one in records:
-        # Of several records of an allele the shard takes one, or none: all have to qualify.
-        is_decided = one.label in _DECIDED and one.stars >= least
-        of_allele[one.allele] = is_decided and of_allele.get(one.allele, True)
-    decided = [allele for allele, decided in of_allele.items() if decided]
-    for at in range(0, len(decided), _AT_ONCE):
-        for allele, form in normalise_alleles(decided[at : at + _AT_ONCE], reference).items():
-            for bench in benches(form) if form is not None and of_allele.get(form, True) else ():
-                if form not in stated.get(bench, {}):
-                    found.add(f"{bench[0]} {form}", split=bench[1], published=str(allele), problem="not in the package")
+    start = alleles["pos"].to_numpy() - 1
+    end = start + pc.binary_length(alleles["ref"]).to_numpy()
+    contigs = alleles["chrom"].combine_chunks()
+    held = {bench: HeldSpans(of_bench).shared_bp(contigs, start, end) > 0 for bench, of_bench in spans.items()}
+    for batch in files.holdout("alleles", ("holdout", "role", *KEY)):
+        benches = pc.binary_join_element_wise(batch["holdout"], batch["role"], "\t")
+        listed = keys_of(alleles_of(batch))
+        for name in benches.unique().to_pylist():
+            holdout, _, role = name.partition("\t")
+            is_listed = pc.is_in(keys, value_set=listed.filter(pc.equal(benches, name))).to_numpy(zero_copy_only=False)
+            held[holdout, role] = held.get((holdout, role), np.zeros(len(keys), np.bool_)) | is_listed
+    return held

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Sequence
 
-from genolewm_assets.audit.allele_searches import HeldAlleles
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names
 from genolewm_assets.audit.reading.contig_names import canonical_name
-from genolewm_assets.audit.reading.intervals import HeldSpans, Span, emitted_span
-from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, VALIDATION, PackageFiles, window_key
+from genolewm_assets.audit.reading.intervals import HeldSpans, Integers, Span, emitted_spans
+from genolewm_assets.audit.reading.package_files import (
+    EVALUATION,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    PackageFiles,
+    rows_of,
+    table_of,
+)
+from genolewm_assets.audit.reading.window_bases import window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 
 #: The symbols of NC-IUB 1984, and U, which counts as T.
 _COMPLEMENT = str.maketrans("ACGTRYKMBDHV", "TGCAYRMKVHDB")
 _COLUMNS = ("origin", "contig", "start", "end", "strand", "record_id", "window_index", "sequence", "right_flank")
-_ALLELE = ("holdout", "role", "chrom", "pos", "ref", "alt")
+_ALLELE = ("holdout", "role", *KEY)
+_DIGEST = pa.binary(16)
 
 
 def either_strand(sequence: str) -> bytes:
@@ -26,82 +40,124 @@ def either_strand(sequence: str) -> bytes:
     return hashlib.blake2b(min(upper, other).encode(), digest_size=16).digest()
 
 
-def search_duplicates(
-    files: PackageFiles, held_alleles: HeldAlleles
-) -> tuple[tuple[SearchResult, ...], dict[str, int]]:
-    """Compare the sequences of training with those of evaluation, and validation with test; also count overlaps.
+def _digests(windows: pa.RecordBatch) -> pa.Array:
+    return pa.array([either_strand(text.as_py()) for text in windows["sequence"]], _DIGEST)
+
+
+class Evaluated:
+    """What is evaluated: windows by digest, split and holdout, places of those of holdouts of intervals, alleles."""
+
+    def __init__(self, files: PackageFiles, held_alleles: HeldAlleles) -> None:
+        compared, self.n = pa.array(sorted(files.compared_holdouts()), pa.string()), dict[str, int]()
+        places, digests, splits, holdouts = list[Span](), list[pa.Array](), list[pa.Array](), list[pa.Array]()
+        self._on_test = list[tuple[str, int]]()
+        self._intervals = defaultdict[tuple[str, str], list[Span]](list)
+        for row in rows_of(files.holdout("intervals", ("holdout", "role", "contig", "start", "end"))):
+            span = Span(canonical_name(row["contig"]), row["start"], row["end"])
+            self._intervals[row["holdout"], row["role"]].append(span)
+        tested = HeldSpans(span for (_, role), of_role in self._intervals.items() if role == TEST for span in of_role)
+        for split in EVALUATION:
+            self.n[split] = 0
+            for batch in files.windows(split, (*_COLUMNS, "holdout")):
+                self.n[split] += batch.num_rows
+                contigs, (start, end) = canonical_names(batch["contig"]), emitted_spans(batch)
+                if split == VALIDATION:
+                    self._note_tested(batch, _shared(batch, tested.shared_bp(contigs, start, end)))
+                ours = batch.append_column("_contig", contigs).append_column("_from", pa.array(start))
+                ours = ours.append_column("_to", pa.array(end)).filter(pc.is_in(batch["holdout"], value_set=compared))
+                digests.append(_digests(ours))
+                splits.append(pa.array([split] * ours.num_rows, pa.string()))
+                holdouts.append(ours["holdout"])
+                placed = ours.filter(pc.is_valid(ours["start"])).select(["_contig", "_from", "_to"])
+                places += [Span(*row.values()) for row in placed.to_pylist()]
+        self.spans = HeldSpans(places)
+        columns = [
+            pa.chunked_array(digests, _DIGEST),
+            *(pa.chunked_array(each, pa.string()) for each in (splits, holdouts)),
+        ]
+        rows = pa.table(columns, names=["digest", "split", "holdout"])
+        self.windows = rows.group_by(["digest", "split", "holdout"]).aggregate([]).combine_chunks()
+        tables = {split: files.variants(split, _ALLELE) for split in EVALUATION}
+        evaluated = {split: table_of(each, _ALLELE) for split, each in tables.items()}
+        self._alleles = evaluated, table_of(files.holdout("alleles", _ALLELE), _ALLELE)
+        self._held_alleles = held_alleles
+
+    def _note_tested(self, windows: pa.RecordBatch, shared: Integers) -> None:
+        rows = np.flatnonzero(shared)
+        names = zip(windows["holdout"].take(pa.array(rows)).to_pylist(), window_keys(windows, rows), strict=True)
+        self._on_test += [(f"{holdout} {key}", int(bp)) for (holdout, key), bp in zip(names, shared[rows], strict=True)]
+
+    def search(self, added: pa.Table | None = None, held_alleles: HeldAlleles | None = None) -> SearchResult:
+        """Compare validation with test; ``added`` are rows of further held-out alleles, which ``held_alleles`` have."""
+        found, digests = Found(), self.windows
+        both = [digests.filter(pc.equal(digests["split"], split)) for split in EVALUATION]
+        equal = both[0].join(both[1], ["digest", "holdout"], join_type="inner", right_suffix=" of test")
+        for row in equal.sort_by([("digest", "ascending"), ("holdout", "ascending")]).to_pylist():
+            found.add(f"window {row['digest'].hex()}", holdout=row["holdout"])
+        alleles = [self._alleles_of(split, added, held_alleles or self._held_alleles) for split in EVALUATION]
+        for allele in sorted(alleles[0].filter(pc.is_in(alleles[0], value_set=alleles[1])).to_pylist()):
+            found.add(allele)
+        for holdout in {holdout for holdout, _ in self._intervals}:
+            of_test, spans = HeldSpans(self._intervals[holdout, TEST]), self._intervals[holdout, VALIDATION]
+            for span in spans:
+                contig = pa.array([span.contig])
+                if shared := int(of_test.shared_bp(contig, np.array([span.start]), np.array([span.end]))[0]):
+                    found.add(f"{holdout} {span.contig}:{span.start}-{span.end}", shared_bp=shared)
+        for key, shared in self._on_test:
+            found.add(key, shared_bp=shared)
+        return SearchResult(
+            LeakKind.SHARED_EVALUATION,
+            "windows, alleles in normal form and intervals of one holdout that are in validation and in test; windows "
+            "of validation on intervals of test of any holdout",
+            {"windows": sum(self.n.values()), "alleles": sum(map(len, alleles))},
+            found,
+        )
+
+    def _alleles_of(self, split: str, added: pa.Table | None, held_alleles: HeldAlleles) -> pa.Array:
+        """Return the different alleles of a split, from the holdouts and from what is evaluated, with their holdout."""
+        evaluated, held = self._alleles
+        listed = pa.concat_tables([held, *([] if added is None else [added.select(_ALLELE)])])
+        rows = pa.concat_tables([listed.filter(pc.equal(listed["role"], split)), evaluated[split]]).combine_chunks()
+        forms = held_alleles.forms_of(alleles_of(rows))
+        return pc.unique(pc.binary_join_element_wise(rows["holdout"].combine_chunks(), forms, " "))
+
+
+def search_duplicates(files: PackageFiles, evaluated: Evaluated) -> tuple[SearchResult, dict[str, int]]:
+    """Compare the sequences of training with those of evaluation; also count overlaps.
 
     A holdout without intervals holds out alleles only: its windows train by design and are not compared.
     """
-    of_intervals = files.compared_holdouts()
-    sequences: dict[str, dict[bytes, set[str]]] = {split: defaultdict(set) for split in EVALUATION}
-    places, n = list[Span](), dict.fromkeys((TRAIN, VALIDATION, TEST), 0)
-    for split in EVALUATION:
-        for row in files.windows(split, (*_COLUMNS, "holdout")):
-            n[split] += 1
-            if row["holdout"] in of_intervals:
-                sequences[split][either_strand(row["sequence"])].add(row["holdout"])
-                places += [emitted_span(row)] if row["start"] is not None else []
-    evaluated, found = HeldSpans(places), Found()
-    overlapping = most = 0
-    for row in files.windows(TRAIN, _COLUMNS):
-        n[TRAIN] += 1
-        digest = either_strand(row["sequence"])
-        for split in EVALUATION:
-            if digest in sequences[split]:
-                found.add(window_key(row), split=split, holdouts=", ".join(sorted(sequences[split][digest])))
-        if row["start"] is not None and (shared := evaluated.shared_bp(*emitted_span(row))):
-            overlapping, most = overlapping + 1, max(most, shared)
-    method = "digest of the sequence or of its reverse complement, whichever sorts first"
-    return (
-        SearchResult(
-            LeakKind.DUPLICATE,
-            method,
-            {f"windows of {split}": rows for split, rows in n.items()},
-            found,
-            () if any(sequences.values()) else ("no window of evaluation is of a holdout of intervals",),
-            absent="" if n[VALIDATION] + n[TEST] else "there is no window of evaluation",
-        ),
-        _search_evaluation(files, held_alleles, sequences, n),
+    found, n, overlapping, most = Found(), 0, 0, 0
+    known = evaluated.windows["digest"].combine_chunks()
+    for batch in files.windows(TRAIN, _COLUMNS):
+        n += batch.num_rows
+        digests = _digests(batch)
+        rows = np.flatnonzero(pc.is_in(digests, value_set=known).to_numpy(zero_copy_only=False))
+        for row, key in zip(rows.tolist(), window_keys(batch, rows), strict=True):
+            for split, holdouts in _holdouts_of(evaluated.windows, digests[row]):
+                found.add(key, split=split, holdouts=", ".join(holdouts))
+        contigs, (start, end) = canonical_names(batch["contig"]), emitted_spans(batch)
+        shared = _shared(batch, evaluated.spans.shared_bp(contigs, start, end))
+        overlapping, most = overlapping + int(np.count_nonzero(shared)), max(most, int(shared.max(initial=0)))
+    return SearchResult(
+        LeakKind.DUPLICATE,
+        "digest of the sequence or of its reverse complement, whichever sorts first",
+        {f"windows of {split}": rows for split, rows in ({TRAIN: n} | evaluated.n).items()},
+        found,
+        () if len(known) else ("no window of evaluation is of a holdout of intervals",),
+        absent="" if any(evaluated.n.values()) else "there is no window of evaluation",
     ), {
         "training windows that overlap an evaluation window of a holdout of intervals": overlapping,
         "most bases of one shared so": most,
     }
 
 
-def _search_evaluation(
-    files: PackageFiles, held_alleles: HeldAlleles, sequences: dict[str, dict[bytes, set[str]]], n: dict[str, int]
-) -> SearchResult:
-    found = Found()
-    for digest in sequences[VALIDATION].keys() & sequences[TEST].keys():
-        for holdout in sequences[VALIDATION][digest] & sequences[TEST][digest]:
-            found.add(f"window {digest.hex()}", holdout=holdout)
-    alleles = {split: set(_alleles(files, held_alleles, split)) for split in EVALUATION}
-    for allele in sorted(alleles[VALIDATION] & alleles[TEST]):
-        found.add(allele)
-    spans = defaultdict[tuple[str, str], list[Span]](list)
-    for row in files.holdout_rows("intervals", ("holdout", "role", "contig", "start", "end")):
-        spans[row["holdout"], row["role"]].append(Span(canonical_name(row["contig"]), row["start"], row["end"]))
-    for holdout in {holdout for holdout, _ in spans}:
-        of_test = HeldSpans(spans[holdout, TEST])
-        for span in spans[holdout, VALIDATION]:
-            if shared := of_test.shared_bp(*span):
-                found.add(f"{holdout} {span.contig}:{span.start}-{span.end}", shared_bp=shared)
-    tested = HeldSpans(span for (_, role), of_role in spans.items() if role == TEST for span in of_role)
-    for row in files.windows(VALIDATION, (*_COLUMNS, "holdout")):
-        if row["start"] is not None and (shared := tested.shared_bp(*emitted_span(row))):
-            found.add(f"{row['holdout']} {window_key(row)}", shared_bp=shared)
-    return SearchResult(
-        LeakKind.SHARED_EVALUATION,
-        "windows, alleles in normal form and intervals of one holdout that are in validation and in test; windows of "
-        "validation on intervals of test of any holdout",
-        {"windows": n[VALIDATION] + n[TEST], "alleles": len(alleles[VALIDATION]) + len(alleles[TEST])},
-        found,
-    )
+def _shared(windows: pa.RecordBatch, shared: Integers) -> Integers:
+    """Return bases that windows share with others; 0 for one without a start."""
+    return np.where(pc.is_valid(windows["start"]).to_numpy(zero_copy_only=False), shared, 0)
 
 
-def _alleles(files: PackageFiles, held_alleles: HeldAlleles, split: str) -> Iterator[str]:
-    """Yield the alleles of a split, from the holdouts and from what is evaluated, with their holdout."""
-    held = (row for row in files.holdout_rows("alleles", _ALLELE) if row["role"] == split)
-    for row in chain(held, files.variants(split, _ALLELE)):
-        yield f"{row['holdout']} {held_alleles.form(row)}"
+def _holdouts_of(windows: pa.Table, digest: pa.Scalar) -> Sequence[tuple[str, list[str]]]:
+    rows = windows.filter(pc.equal(windows["digest"], digest)).to_pylist()
+    found = [(split, sorted(row["holdout"] for row in rows if row["split"] == split)) for split in EVALUATION]
+    return [(split, holdouts) for split, holdouts in found if holdouts]

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from genolewm_assets.audit.normal_alleles import Allele
+from genolewm_assets.audit.alleles.normal_alleles import KEY
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.package_files import TEST
-from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
+from genolewm_assets.audit.reading.reference import Codes, Reference, encode, reverse_complement, unmasked
 from genolewm_assets.audit.report import Found
 
 _TOKEN_BP = 6
-#: Bases of every token, from its index: base 4 digits, most significant first.
-_BASES_OF_TOKEN = (np.arange(4**_TOKEN_BP)[:, None] // 4 ** np.arange(_TOKEN_BP - 1, -1, -1) % 4).astype(np.uint8)
 #: Bases of the reference behind a window that deletions may draw in.
 _BEHIND_BP = 512
-#: Tuples that are drawn, if need be, until every window has been drawn.
-MOST_FOR_WINDOWS = 100_000
-#: Longest allele that neighbouring differences are joined to, in bases.
-_LONGEST_JOINED = 600
+#: Bases of the 31-mers that have a base of an edit, before it and behind.
+_AROUND_BP = 30
+
+Integers = NDArray[np.int64]
 
 
 class Batch(Protocol):
@@ -37,20 +36,56 @@ class Batch(Protocol):
         """Epoch of the batch, from 0."""
 
     @property
-    def tuples(self) -> Sequence[Any]:
-        """The tuples."""
+    def windows(self) -> Any:
+        """The unedited windows: ``window_ids``, ``origins``, ``contigs``, ``contig``, ``start``, ``is_reverse``."""
+
+    @property
+    def source_windows(self) -> Sequence[str]:
+        """Bases of the unedited windows."""
+
+    @property
+    def edits(self) -> Any:
+        """Edits of each tuple; ``window``: int64, shape (tuples,): the window of each."""
 
     @property
     def target_tokens(self) -> Any:
         """int16, shape (tuples, tokens): 6-mers of the edited windows; -1 past the end of a shorter one."""
 
     @property
+    def locus_token(self) -> Integers:
+        """int64, shape (tuples,): token at which the windows first differ."""
+
+    @property
+    def block_start(self) -> Integers:
+        """int64, shape (tuples,): first block that both states are pooled over."""
+
+    @property
+    def block_stop(self) -> Integers:
+        """int64, shape (tuples,): block behind the last one."""
+
+    @property
     def block_tokens(self) -> int:
         """DNA tokens of a block that states are pooled by."""
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """``served_<source>``: tuples of each source."""
 
-class StateBatch(Batch, Protocol):
-    """A batch with the states of the unedited windows."""
+
+class StateBatch(Protocol):
+    """What a trainer gets with the states of the unedited windows."""
+
+    @property
+    def tuples(self) -> Sequence[Any]:
+        """The tuples."""
+
+    @property
+    def target_tokens(self) -> Any:
+        """As of :class:`Batch`."""
+
+    @property
+    def block_tokens(self) -> int:
+        """DNA tokens of a block that states are pooled by."""
 
     @property
     def source_states(self) -> Any:
@@ -58,18 +93,22 @@ class StateBatch(Batch, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class EmittedEdit:
-    """The differences of one emitted window from the unedited bases.
+class EmittedEdits:
+    """The differences of the edited windows of a batch from the unedited bases.
 
-    ``alleles``: differences, less than a token apart taken as one, and what neighbouring ones make together; empty
-    where the window has no place on the reference. ``changed``, ``unchanged``: the edited bases from 30 before the
-    first difference to 30 behind the last, and the unedited ones there.
+    ``alleles``: columns :data:`KEY` and ``row``, the tuple: differences, less than a token apart taken as one, and what
+    neighbouring ones make together; none where the window has no place on the reference. ``edited``: bases of the
+    edited windows, and ``unedited``, one after the other. ``bare``: int64: tuples without an allele that differ;
+    ``changed``, ``unchanged``: for each the bases of ``edited`` and of ``unedited`` from 30 before the first difference
+    to 30 behind the last: shape (n, 2).
     """
 
-    window: str
-    alleles: tuple[Allele, ...]
-    changed: Codes
-    unchanged: Codes
+    alleles: pa.Table
+    edited: Codes
+    unedited: Codes
+    bare: Integers
+    changed: Integers
+    unchanged: Integers
 
 
 @dataclass(slots=True)
@@ -85,17 +124,16 @@ class EmittedCounts:
     unplaced: int = 0
     entangled: int = 0
     elsewhere: set[str] = field(default_factory=set)
-    windows: set[str] = field(default_factory=set)
     false_edits: Found = field(default_factory=Found)
     origins: Counter[str] = field(default_factory=Counter)
     sources: Counter[str] = field(default_factory=Counter)
 
 
-def draw_batches(package: Path) -> Iterator[Batch]:
+def draw_batches(package: Path, contents: Literal["once", "sizes"] = "once") -> Iterator[Batch]:
     """Yield the batches of epoch after epoch of training, every second one with several edits in each tuple."""
     from genolewm_assets.lewm import GenoLeWMDataset
 
-    usual = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)
+    usual = GenoLeWMDataset(package, with_states=False, allow_unaudited=True, contents=contents)
     joined = GenoLeWMDataset(usual.package, with_states=False, multi_edit_share=1.0)
     for epoch in count():
         dataset = joined if _is_joined(epoch) else usual
@@ -107,7 +145,7 @@ def _is_joined(epoch: int) -> bool:
     return epoch % 2 == 1
 
 
-def draw_bench(package: Path, holdout: str, split: str) -> Iterator[Batch]:
+def draw_bench(package: Path, holdout: str, split: str) -> Iterator[Any]:
     """Yield the batches of the bench alleles of a holdout and split."""
     from genolewm_assets.lewm import GenoLeWMTestDataset, GenoLeWMValDataset
 
@@ -123,126 +161,162 @@ def draw_state_batches(package: Path) -> Iterator[StateBatch]:
     yield from GenoLeWMDataset(package, allow_unaudited=True) if dataset.package.info.caches else dataset
 
 
-def bases_of(tokens: Any) -> Codes:
-    """Return the bases that the tokens of a window spell."""
-    bases: Codes = _BASES_OF_TOKEN[tokens[tokens >= 0]].reshape(-1)
-    return bases
+def bases_of(tokens: NDArray[np.int16]) -> tuple[Codes, Integers]:
+    """Return the bases that the tokens of windows, (n, n_tokens), spell: (n, n_bases); and how many each has."""
+    from genolewm_assets.audit.difference_kernels import read_tokens
+
+    edited, sizes = np.empty((len(tokens), _TOKEN_BP * tokens.shape[1]), np.uint8), np.empty(len(tokens), np.int64)
+    read_tokens(np.ascontiguousarray(tokens, dtype=np.int16), edited, sizes)
+    return edited, sizes
 
 
-def read_edits(
-    batches: Iterable[Batch], reference: Reference, counts: EmittedCounts, *, least_tuples: int, windows: set[str]
-) -> Iterator[EmittedEdit]:
-    """Yield what each tuple of a stream changes, until enough were drawn."""
-    most = max(4 * least_tuples, MOST_FOR_WINDOWS)
-    for batch in batches:
-        yield from _edits_of(batch, reference, counts)
-        seen_all = windows <= counts.windows
-        if counts.tuples >= least_tuples and (seen_all or counts.tuples >= most):
-            return
+def read_edits(batch: Batch, reference: Reference, counts: EmittedCounts) -> EmittedEdits:
+    """Compare what each tuple of a batch emits with the reference."""
+    from genolewm_assets.audit.difference_kernels import MOST_DIFFERENCES, compare_edited, find_ends
+
+    window = np.asarray(batch.edits.window, dtype=np.int64)
+    edited, sizes = bases_of(np.asarray(batch.target_tokens))
+    unedited = [unmasked(encode(text)) for text in batch.source_windows]
+    expected, is_placed = _expected(batch.windows, unedited, reference, counts)
+    found = np.empty((len(window), MOST_DIFFERENCES, 4), np.int64)
+    n_found, at = np.empty(len(window), np.int64), _starts(expected)
+    joined = np.concatenate([np.empty(0, np.uint8), *expected])
+    compare_edited(edited, sizes, window, joined, at, found, n_found)
+    _count(batch, window, is_placed[window], n_found, counts)
+    _check_edits(batch, window, np.where(n_found == 0, -1, found[:, 0, 2]), counts.false_edits)
+    is_told = is_placed[window] & (n_found > 0)
+    alleles = _alleles(batch, (found, n_found, np.flatnonzero(is_told)), (edited, sizes), (joined, at))
+    bare = np.flatnonzero(~is_told & (n_found != 0))
+    ends, entangled = np.zeros((len(n_found), 2), np.int64), np.flatnonzero(n_found < 0)
+    find_ends(edited, sizes, window, joined, at, entangled, ends)
+    own_at = _starts(unedited)
+    lengths = np.diff(own_at)[window]
+    return EmittedEdits(
+        alleles,
+        edited.reshape(-1),
+        np.concatenate([np.empty(0, np.uint8), *unedited]),
+        bare,
+        _around(found[bare, :, 2:], n_found[bare], ends[bare, 0], sizes[bare]) + edited.shape[1] * bare[:, None],
+        _around(found[bare, :, :2], n_found[bare], ends[bare, 1], lengths[bare]) + own_at[window[bare], None],
+    )
 
 
-def _edits_of(batch: Batch, reference: Reference, counts: EmittedCounts) -> Iterator[EmittedEdit]:
-    from genolewm_assets.audit.difference_kernels import MOST_DIFFERENCES, find_differences
-
-    found = np.empty((MOST_DIFFERENCES, 4), dtype=np.int64)
-    of_window: tuple[object, ...] = ()
-    unedited, expected = np.empty(0, np.uint8), np.empty(0, np.uint8)
-    for one, tokens in zip(batch.tuples, np.asarray(batch.target_tokens), strict=True):
-        counts.tuples += 1
-        if not _is_joined(batch.epoch):
-            counts.origins[one.origin] += 1
-            counts.sources[str(one.edit_source)] += 1
-        counts.windows.add(one.window_id)
-        this = (one.window_id, one.contig, one.window_start, one.strand)
-        if this != of_window:
-            of_window, unedited = this, unmasked(encode(one.source_window))
-            expected = _expected(one, reference)
-            if not np.array_equal(unedited, expected[: unedited.size]):
-                counts.elsewhere.add(one.window_id)
-                expected = unedited
-        edited = bases_of(tokens)
-        n = find_differences(edited, expected, found)
-        placed = one.contig is not None and one.window_id not in counts.elsewhere
-        counts.unplaced += not placed
-        counts.entangled += n < 0
-        _check_edit(one, int(found[0, 2]) if n else None, int(batch.block_tokens), counts.false_edits)
-        alleles = tuple(_alleles(one, edited, expected, found[:n].tolist())) if placed and n > 0 else ()
-        yield EmittedEdit(name_of(one), alleles, _around(edited, found[:, 2:], n), _around(unedited, found[:, :2], n))
+def _starts(texts: Sequence[Codes]) -> Integers:
+    return np.concatenate([[0], np.cumsum([text.size for text in texts], dtype=np.int64)])
 
 
-def _around(bases: Codes, differences: NDArray[np.int64], n: int) -> Codes:
-    """Return the bases from 30 before the first of ``n`` differences to 30 behind the last; all if ``n`` is -1."""
-    if n <= 0:
-        return bases if n else bases[:0]
-    return bases[max(0, differences[0, 0] - 30) : differences[n - 1].sum() + 30]
+def _around(differences: Integers, n_found: Integers, ends: Integers, sizes: Integers) -> Integers:
+    """Return the bases from 30 before the first difference to 30 behind the last, or behind ``ends`` of too many."""
+    rows, last = np.arange(len(n_found)), np.maximum(n_found, 1) - 1
+    end = np.where(n_found < 0, ends, differences[rows, last].sum(axis=1))
+    spans = np.stack([differences[:, 0, 0] - _AROUND_BP, end + _AROUND_BP], axis=1)
+    around: Integers = np.clip(spans, 0, sizes[:, None])
+    return around
 
 
-def _expected(one: Any, reference: Reference) -> Codes:
-    """Return the reference along a window's own strand, from its first base on; without a place, the window."""
-    if one.contig is None:
-        return unmasked(encode(one.source_window))
-    contig, size = canonical_name(one.contig), len(one.source_window)
-    start, end = one.window_start, one.window_start + size
-    if one.strand == "-":
-        return reverse_complement(reference.fetch(contig, start - _BEHIND_BP, end))
-    return unmasked(reference.fetch(contig, start, end + _BEHIND_BP))
+def _count(batch: Batch, window: Integers, is_placed: NDArray[np.bool_], n_found: Integers, n: EmittedCounts) -> None:
+    n.tuples += len(window)
+    n.unplaced += int(np.count_nonzero(~is_placed))
+    n.entangled += int(np.count_nonzero(n_found < 0))
+    if not _is_joined(batch.epoch):
+        origins, tuples = np.unique(np.asarray(batch.windows.origins)[window], return_counts=True)
+        n.origins.update(dict(zip(map(str, origins), tuples.tolist(), strict=True)))
+        served = {
+            name.removeprefix("served_"): each for name, each in batch.counts.items() if name.startswith("served_")
+        }
+        n.sources.update(served)
 
 
-def _check_edit(one: Any, base: int | None, block_tokens: int, false_edits: Found) -> None:
-    """Note a tuple whose first differing base, None if there is none, is not where it and its pooled blocks say."""
-    key = f"{name_of(one)} token {one.locus_token}"
-    if base is None:
-        false_edits.add(key, differs="nowhere")
-        return
-    token = base // _TOKEN_BP
-    if token != one.locus_token:
-        false_edits.add(key, differs=f"at token {token}")
-    elif not one.block_start <= token // block_tokens < one.block_stop:
-        blocks = f"[{one.block_start}, {one.block_stop})"
-        false_edits.add(key, pooled_blocks=blocks, block_of_edit=token // block_tokens)
+def _expected(
+    windows: Any, unedited: Sequence[Codes], reference: Reference, counts: EmittedCounts
+) -> tuple[list[Codes], NDArray[np.bool_]]:
+    """Return the reference along each window's own strand from its first base on; the window itself where it differs.
 
-
-def name_of(one: Any) -> str:
-    """Return the text that names the window of a tuple."""
-    return f"{one.origin} {one.window_id}" if one.contig is None else f"{one.origin} {one.contig}:{one.window_start}"
-
-
-def _alleles(one: Any, edited: Codes, expected: Codes, differences: list[list[int]]) -> Iterator[Allele]:
-    """Yield every variant, and all that neighbouring ones make together, as alleles of the reference."""
-    variants = _variants(differences)
-    for first, ((start, _), (at, _)) in enumerate(variants):
-        for (_, end), (_, stop) in variants[first:]:
-            if end - start <= _LONGEST_JOINED:
-                yield _allele(one, expected, edited, (start, end), (at, stop))
-
-
-def _variants(differences: list[list[int]]) -> list[tuple[tuple[int, int], tuple[int, int]]]:
-    """Return the bases lost and gained by each variant: differences less than a token apart are one.
-
-    A multi-nucleotide variant is an allele of its own, not the single-base ones that it can be cut into; and where a
-    deletion with an insertion is cut depends on the alignment.
+    And whether the windows have a place, and the bases of the reference there.
     """
-    merged: list[tuple[tuple[int, int], tuple[int, int]]] = []
-    for start, n_lost, at, n_gained in differences:
-        lost, gained = (start, start + n_lost), (at, at + n_gained)
-        if merged and start - merged[-1][0][1] < _TOKEN_BP:
-            lost, gained = (merged[-1][0][0], lost[1]), (merged[-1][1][0], gained[1])
-            merged.pop()
-        merged.append((lost, gained))
-    return merged
-
-
-def _allele(one: Any, expected: Codes, edited: Codes, lost: tuple[int, int], gained: tuple[int, int]) -> Allele:
-    (start, end), (at, stop) = lost, gained
-    if start == end or at == stop:
-        # VCF repeats a neighbouring base of an insertion or deletion: the one before, on the reference's strand.
-        if one.strand == "-" or start == 0:
-            end, stop = end + 1, stop + 1
+    expected, is_placed, contigs = (
+        list(unedited),
+        np.zeros(len(unedited), np.bool_),
+        list(map(canonical_name, windows.contigs)),
+    )
+    for row, own in enumerate(unedited):
+        if windows.contig[row] < 0:
+            continue
+        contig, start, end = contigs[windows.contig[row]], int(windows.start[row]), int(windows.start[row]) + own.size
+        if windows.is_reverse[row]:
+            found = reverse_complement(reference.fetch(contig, start - _BEHIND_BP, end))
         else:
-            start, at = start - 1, at - 1
-    ref, alt = expected[start:end], edited[at:stop]
-    contig = canonical_name(one.contig)
-    if one.strand == "-":
-        pos = one.window_start + len(one.source_window) - end + 1
-        return Allele(contig, pos, decode(reverse_complement(ref)), decode(reverse_complement(alt)))
-    return Allele(contig, one.window_start + start + 1, decode(ref), decode(alt))
+            found = unmasked(reference.fetch(contig, start, end + _BEHIND_BP))
+        if np.array_equal(own, found[: own.size]):
+            expected[row], is_placed[row] = found, True
+        else:
+            counts.elsewhere.add(_text(windows.window_ids[row]))
+    return expected, is_placed
+
+
+def _check_edits(batch: Batch, window: Integers, base: Integers, false_edits: Found) -> None:
+    """Note tuples whose first differing base, -1 if there is none, is not where they and their pooled blocks say."""
+    token, locus = base // _TOKEN_BP, np.asarray(batch.locus_token)
+    block, start, stop = token // batch.block_tokens, np.asarray(batch.block_start), np.asarray(batch.block_stop)
+    for row in np.flatnonzero((token != locus) | (block < start) | (block >= stop)).tolist():
+        key = f"{name_of(batch.windows, int(window[row]))} token {locus[row]}"
+        if base[row] < 0:
+            false_edits.add(key, differs="nowhere")
+        elif token[row] != locus[row]:
+            false_edits.add(key, differs=f"at token {token[row]}")
+        else:
+            false_edits.add(key, pooled_blocks=f"[{start[row]}, {stop[row]})", block_of_edit=int(block[row]))
+
+
+def name_of(windows: Any, row: int) -> str:
+    """Return the text that names a window of a batch."""
+    if windows.contig[row] < 0:
+        return f"{windows.origins[row]} {_text(windows.window_ids[row])}"
+    return f"{windows.origins[row]} {windows.contigs[windows.contig[row]]}:{windows.start[row]}"
+
+
+def _text(window_id: bytes | str) -> str:
+    return window_id.decode() if isinstance(window_id, bytes) else window_id
+
+
+def _alleles(
+    batch: Batch,
+    differences: tuple[Integers, Integers, Integers],
+    edited_sizes: tuple[Codes, Integers],
+    expected_at: tuple[Codes, Integers],
+) -> pa.Table:
+    """Return every variant of some tuples, and all that neighbouring ones make together, as reference alleles."""
+    from genolewm_assets.audit.difference_kernels import MOST_ALLELES, write_alleles
+
+    (found, n_found, rows), (edited, sizes), (expected, at) = differences, edited_sizes, expected_at
+    windows, window = batch.windows, np.asarray(batch.edits.window, np.int64)
+    is_reverse = np.asarray(windows.is_reverse, np.bool_)[window]
+    alleles = np.empty((MOST_ALLELES * len(rows), 5), np.int64)
+    alleles = alleles[: write_alleles(found, n_found, rows, is_reverse, alleles)]
+    row, ours, other = alleles[:, 0], window[alleles[:, 0]], is_reverse[alleles[:, 0]]
+    lengths, width = np.array([len(text) for text in batch.source_windows], np.int64)[ours], edited.shape[1]
+    start = np.asarray(windows.start, np.int64)[ours]
+    pos = np.where(other, start + lengths - alleles[:, 2], start + alleles[:, 1]) + 1
+    contigs = pa.array([canonical_name(name) for name in windows.contigs], pa.string())
+    limits = np.diff(at)[ours]
+    return pa.table(
+        [
+            contigs.take(pa.array(np.asarray(windows.contig)[ours])),
+            pa.array(pos),
+            _spelt(expected, np.minimum(alleles[:, 1:3], limits[:, None]) + at[ours, None], other),
+            _spelt(edited.reshape(-1), np.minimum(alleles[:, 3:5], sizes[row, None]) + width * row[:, None], other),
+            pa.array(row),
+        ],
+        names=[*KEY, "row"],
+    )
+
+
+def _spelt(bases: Codes, spans: Integers, is_reverse: NDArray[np.bool_]) -> pa.Array:
+    """Return stretches ``[start, end)`` of bases as upper-case text, of some the other strand."""
+    from genolewm_assets.audit.difference_kernels import spell
+
+    start, end = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
+    offsets = np.concatenate([[0], np.cumsum(end - start)]).astype(np.int32)
+    text = np.empty(int(offsets[-1]), np.uint8)
+    spell(bases, start, end, is_reverse, text)
+    return pa.StringArray.from_buffers(len(start), pa.py_buffer(offsets), pa.py_buffer(text))

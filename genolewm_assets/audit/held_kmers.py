@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,26 +12,27 @@ import numpy.typing as npt
 from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import MASKED, Codes, Reference, unmasked
 
+if TYPE_CHECKING:
+    from genolewm_assets.audit.kmer_kernels import Table
+
 #: Where the FASTA is not soft-masked, a k-mer of this length that it holds more often is a repeat.
 REPEAT_K, MOST_COPIES = 21, 8
 #: Bases on both sides of such a k-mer that count as the same repeat: other copies of it differ there.
 REPEAT_BP = 50
-#: Bases of held-out sequence whose 31-mers are held in memory at once: 16 bytes each while they are sorted.
-PART_BP = 1 << 26
+#: Bases of held-out sequence whose 31-mers are held in memory at once: 11 bytes each.
+PART_BP = 1 << 25
 
-#: Leading bits of a key that tell its bucket, at most.
-_MOST_BITS = 25
+#: Bits of the filter for each key, and keys of a bucket, as powers of 2.
+_FILTER, _BUCKET = 4, 3
 
 Keys = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True)
 class KmerTable:
-    """Sorted, unique keys of 31-mers, and the first key of each bucket of equal leading bits, ``2**bits + 1`` long."""
+    """Sorted, unique keys of 31-mers, and what finds them."""
 
-    keys: Keys
-    firsts: npt.NDArray[np.int64]
-    shift: np.uint64
+    table: Table
 
     @classmethod
     def of(cls, keys: Keys) -> KmerTable:
@@ -39,10 +41,17 @@ class KmerTable:
 
         keys.sort()
         kept = keys[: kernels.keep_different(keys)]
-        bits = max(1, min(_MOST_BITS, int(kept.size).bit_length()))
-        shift, firsts = np.uint64(64 - bits), np.empty((1 << bits) + 1, dtype=np.int64)
-        kernels.find_buckets(kept, shift, firsts)
-        return cls(kept, firsts, shift)
+        bits = max(6, int(kept.size).bit_length())
+        firsts = np.empty((1 << max(1, bits - _BUCKET)) + 1, dtype=np.int64)
+        shift, filter_shift = np.uint64(64 - max(1, bits - _BUCKET)), np.uint64(64 - bits - _FILTER)
+        filter_bits = np.zeros(1 << (bits + _FILTER - 6), dtype=np.uint64)
+        kernels.find_buckets(kept, shift, firsts, filter_shift, filter_bits)
+        return cls(kernels.Table(kept, firsts, shift, filter_bits, filter_shift))
+
+    @property
+    def keys(self) -> Keys:
+        """The keys: uint64, sorted."""
+        return self.table.keys
 
     def without(self, drop: npt.NDArray[np.bool_]) -> KmerTable:
         """Return the table without some of its keys."""
@@ -54,7 +63,7 @@ class KmerTable:
 
         keys = keys_of(codes)
         found = np.empty(keys.size, dtype=np.uint8)
-        kernels.held_kmers(keys, self.keys, self.firsts, self.shift, found)
+        kernels.held_kmers(keys, self.table, found)
         return found[: max(0, codes.size - kernels.K + 1)]
 
 
@@ -76,18 +85,24 @@ def count_in_reference(table: KmerTable, reference: Reference, k: int = 31) -> n
         for codes in reference.chunks(contig, k - 1):
             keys = np.empty(codes.size, dtype=np.uint64)
             kmer_keys(codes, False, False, keys, k)
-            count_keys(keys, table.keys, table.firsts, table.shift, counts)
+            count_keys(keys, table.table, counts)
     return counts
 
 
 def held_tables(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> Iterator[KmerTable]:
     """Yield the 31-mers of merged held-out spans outside repeats, part by part."""
+    from genolewm_assets.audit.kmer_kernels import kmer_keys
+
     for part in _parts(spans):
         sequences = [reference.fetch(*span) for span in part]
         if not soft_masked:
             sequences = [unmasked(codes) for codes in sequences]
             _mask_repeats(sequences, reference)
-        yield KmerTable.of(np.concatenate([keys_of(codes, skip_masked=True, skip_simple=True) for codes in sequences]))
+        keys, at = np.empty(sum(codes.size for codes in sequences), dtype=np.uint64), 0
+        for codes in sequences:
+            kmer_keys(codes, True, True, keys[at : at + codes.size])
+            at += codes.size
+        yield KmerTable.of(keys)
 
 
 def _mask_repeats(sequences: Sequence[Codes], reference: Reference) -> None:

@@ -6,6 +6,8 @@ Import this module inside functions only: importing numba is slow.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,7 +20,19 @@ NO_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _LEAST_TRIMERS = 12
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
+Codes = npt.NDArray[np.uint8]
 Keys = npt.NDArray[np.uint64]
+Firsts = npt.NDArray[np.int64]
+
+
+class Table(NamedTuple):
+    """Sorted, unique keys, the first of each bucket of equal leading bits, and a bit for each longer leading part."""
+
+    keys: Keys
+    firsts: Firsts
+    shift: np.uint64
+    filter_bits: Keys
+    filter_shift: np.uint64
 
 
 @compiled(nogil=True)
@@ -67,44 +81,115 @@ def keep_different(keys: Keys) -> int:
 
 
 @compiled(nogil=True)
-def find_buckets(table: Keys, shift: np.uint64, firsts: npt.NDArray[np.int64]) -> None:
-    """Write where the keys of a sorted table with leading bits 0, 1, ... begin, and behind that its size."""
+def find_buckets(table: Keys, shift: np.uint64, firsts: Firsts, filter_shift: np.uint64, filter_bits: Keys) -> None:
+    """Write where the keys of a sorted table with leading bits 0, 1, ... begin, and behind that its size.
+
+    ``filter_bits``, all 0 at first, receives a 1 for the leading bits of each key.
+    """
     at = 0
     for bucket in range(firsts.size - 1):
         firsts[bucket] = at
         while at < table.size and np.int64(table[at] >> shift) == bucket:
+            bit = table[at] >> filter_shift
+            filter_bits[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
             at += 1
     firsts[firsts.size - 1] = at
 
 
 @compiled(nogil=True)
-def _find(key: np.uint64, table: Keys, firsts: npt.NDArray[np.int64], shift: np.uint64) -> int:
-    bucket = np.int64(key >> shift)
-    for at in range(firsts[bucket], firsts[bucket + 1]):
-        if table[at] >= key:
-            return at if table[at] == key else -1
+def _find(key: np.uint64, table: Table) -> int:
+    """Return the row of a key in a sorted table, or -1."""
+    bit = key >> table.filter_shift
+    if not (table.filter_bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
+        return -1
+    bucket = np.int64(key >> table.shift)
+    for at in range(table.firsts[bucket], table.firsts[bucket + 1]):
+        if table.keys[at] >= key:
+            return at if table.keys[at] == key else -1
     return -1
 
 
 @compiled(nogil=True)
-def count_keys(
-    keys: Keys, table: Keys, firsts: npt.NDArray[np.int64], shift: np.uint64, counts: npt.NDArray[np.uint8]
-) -> None:
-    """Add to ``counts``, at most 255, how often each key of the sorted ``table`` occurs among ``keys``."""
+def count_keys(keys: Keys, table: Table, counts: npt.NDArray[np.uint8]) -> None:
+    """Add to ``counts``, at most 255, how often each key of the table occurs among ``keys``."""
     for key in keys:
         if key != NO_KEY:
-            at = _find(key, table, firsts, shift)
+            at = _find(key, table)
             if at >= 0 and counts[at] < 255:
                 counts[at] += 1
 
 
 @compiled(nogil=True)
-def held_kmers(
-    keys: Keys, table: Keys, firsts: npt.NDArray[np.int64], shift: np.uint64, held: npt.NDArray[np.uint8]
-) -> None:
-    """Write 1 into ``held`` where the sorted ``table`` has the key, else 0."""
+def held_kmers(keys: Keys, table: Table, held: npt.NDArray[np.uint8]) -> None:
+    """Write 1 into ``held`` where the table has the key, else 0."""
     for at in range(keys.size):
-        held[at] = keys[at] != NO_KEY and _find(keys[at], table, firsts, shift) >= 0
+        held[at] = keys[at] != NO_KEY and _find(keys[at], table) >= 0
+
+
+@compiled(nogil=True)
+def compare_windows(
+    codes: Codes, at: Firsts, behind: Codes, behind_at: Firsts, rows: Firsts, table: Table, most: int, found: Firsts
+) -> None:
+    """Write what some windows, each with the flank behind it, share with held-out sequence.
+
+    ``codes``, ``behind``: bases of all windows and flanks, which begin at ``at`` and ``behind_at``, shape (n + 1,).
+    ``found``: int64, shape (n, 7): what ``densest_stretch`` returns in stretches of ``most`` bases at most, the 31-mers
+    of the stretch, and whether the window counts as searched.
+    """
+    longest = 0
+    for row in rows:
+        longest = max(longest, at[row + 1] - at[row] + behind_at[row + 1] - behind_at[row])
+    bases, keys, held = np.empty(longest, np.uint8), np.empty(longest, np.uint64), np.empty(longest, np.uint8)
+    for row in rows:
+        first, size = at[row], at[row + 1] - at[row]
+        n = size + behind_at[row + 1] - behind_at[row]
+        bases[:size] = codes[first : first + size]
+        bases[size:n] = behind[behind_at[row] : behind_at[row + 1]]
+        kmer_keys(bases[:n], False, False, keys[:n])
+        n_kmers = max(0, n - K + 1)
+        known = 0
+        for k in range(n_kmers):
+            known += keys[k] != NO_KEY
+        held_kmers(keys[:n_kmers], table, held[:n_kmers])
+        stretch = max(1, min(most, n) - K + 1)
+        total, longest_run, best_start, best, places = densest_stretch(held[:n_kmers], stretch)
+        found[row, 0], found[row, 1], found[row, 2], found[row, 3] = total, longest_run, best_start, best
+        found[row, 4], found[row, 5], found[row, 6] = places, stretch, 2 * known >= n_kmers
+
+
+@compiled(nogil=True)
+def shared_kmers(bases: Codes, spans: npt.NDArray[np.int64], table: Table, shared: npt.NDArray[np.int64]) -> None:
+    """Write how many 31-mers of a table stretches of bases have; each is ``[start, end)`` of ``bases``: (n, 2)."""
+    longest = 0
+    for row in range(spans.shape[0]):
+        longest = max(longest, spans[row, 1] - spans[row, 0])
+    keys = np.empty(longest, np.uint64)
+    for row in range(spans.shape[0]):
+        ours = keys[: spans[row, 1] - spans[row, 0]]
+        kmer_keys(bases[spans[row, 0] : spans[row, 1]], False, False, ours)
+        shared[row] = 0
+        for key in ours:
+            shared[row] += key != NO_KEY and _find(key, table) >= 0
+
+
+@compiled(nogil=True)
+def altered_keys(codes: Codes, start: Firsts, end: Firsts, alts: Codes, alt_at: Firsts, keys: Keys) -> int:
+    """Write the keys of the 31-mers that have a base of an allele, or stand where one lost its bases; return how many.
+
+    ``codes``: the contig's; an allele replaces ``[start, end)`` by ``alts[alt_at[n]:alt_at[n + 1]]``. Simple ones are
+    left out.
+    """
+    n = 0
+    for row in range(start.size):
+        first, last = max(0, start[row] - K + 1), min(codes.size, end[row] + K - 1)
+        before, size = start[row] - first, alt_at[row + 1] - alt_at[row]
+        bases = np.empty(before + size + max(0, last - end[row]), np.uint8)
+        bases[:before] = codes[first : start[row]]
+        bases[before : before + size] = alts[alt_at[row] : alt_at[row + 1]]
+        bases[before + size :] = codes[end[row] : last]
+        kmer_keys(bases, False, True, keys[n : n + bases.size])
+        n += bases.size
+    return n
 
 
 @compiled(nogil=True)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.layouts import Layout, open_layout
-from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles
+from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles, rows_of
 from genolewm_assets.audit.reading.reference import MASKED, OTHER, Reference, encode, unmasked
 from genolewm_assets.progress import NO_PROGRESS, Progress
 
@@ -151,7 +151,7 @@ def summarise(losses: Floats, wanted: int, rng: np.random.Generator) -> Membersh
 def _windows(files: PackageFiles, reference: Reference, split: str, holdouts: set[str] | None) -> Iterator[_Window]:
     """Yield the placed windows of a split; of those holdouts, unless they are None."""
     columns = _COLUMNS if holdouts is None else (*_COLUMNS, "holdout")
-    for row in files.windows(split, columns):
+    for row in rows_of(files.windows(split, columns)):
         is_placed = row["placement_exact"] and row["start"] is not None
         if is_placed and (holdouts is None or row["holdout"] in holdouts):
             yield _described(row, reference)

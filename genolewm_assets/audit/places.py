@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from genolewm_assets.audit.normal_alleles import Allele, allele_of
-from genolewm_assets.audit.reading.contig_names import canonical_name, is_known
-from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_span, left_flank_span
-from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles, read_rows, window_key
-from genolewm_assets.audit.reading.reference import Reference, encode, reverse_complement, unmasked
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of
+from genolewm_assets.audit.reading.contig_names import is_known
+from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_spans, left_flank_spans
+from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles, read_batches, table_of
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.reading.window_bases import Bases, differing_bp, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 
 #: Bases that a context has on either side of its allele.
 _CONTEXT_BP = 30
+_RECORD = ("source", "record_id", "window_index")
 _COLUMNS = (
     "origin",
     "contig",
@@ -32,38 +35,29 @@ _COLUMNS = (
 
 
 def search_places(
-    files: PackageFiles, reference: Reference, held: HeldSpans
+    files: PackageFiles, reference: Reference, held: HeldSpans, splits: tuple[str, ...] = EVALUATION
 ) -> tuple[tuple[SearchResult, ...], dict[str, int]]:
-    """Compare the stated place of every training window with held-out intervals, and its bases with the FASTA there."""
-    excluded = {
-        (row["source"], row["record_id"], row["window_index"])
-        for row in files.holdout_rows("corpus", ("source", "record_id", "window_index"))
-    }
+    """Compare the stated place of every training window with held-out intervals, and its bases with the FASTA there.
+
+    ``splits``: splits besides training whose bases are compared.
+    """
+    excluded = pc.drop_null(_records(table_of(files.holdout("corpus", _RECORD), _RECORD), "source"))
     on_held, elsewhere, records, n = Found(), Found(), Found(), Counter[str]()
     unknown, nameless = set[str](), set[str]()
-    for row in files.windows(TRAIN, _COLUMNS):
-        key = window_key(row)
-        n["windows"] += 1
-        if row["contig"] is not None and _is_nameless(canonical_name(row["contig"]), reference, held):
-            nameless.add(row["contig"])
-        if (row["origin"], row["record_id"], row["window_index"]) in excluded:
+    for batch in files.windows(TRAIN, _COLUMNS):
+        n["windows"] += batch.num_rows
+        contigs = canonical_names(batch["contig"])
+        names = batch["contig"].unique().drop_null()
+        for own, name in zip(names.to_pylist(), canonical_names(names).to_pylist(), strict=True):
+            nameless |= {own} if _is_nameless(name, reference, held) else set()
+        is_listed = pc.is_in(_records(batch, "origin"), value_set=excluded).to_numpy(zero_copy_only=False)
+        for key in window_keys(batch, np.flatnonzero(is_listed)):
             records.add(key)
-        if row["contig"] is None or row["start"] is None:
-            # It may be anywhere on its contig.
-            if (contig := row["contig"]) is not None and canonical_name(contig) in held.contigs:
-                on_held.add(key, contig=contig, start=None)
-            continue
-        n["placed"] += 1
-        span, flank = emitted_span(row), left_flank_span(row)
-        if shared := held.shared_bp(*span):
-            on_held.add(key, contig=span.contig, start=span.start, end=span.end, held_out_bp=shared)
-        if flank_bp := held.shared_bp(*flank):
-            n["left_flanks"] += 1
-            n["left_flank_bp"] = max(n["left_flank_bp"], flank_bp)
-        _compare_bases(row, reference, elsewhere, unknown, n)
-    for split in EVALUATION:
-        for row in files.windows(split, _COLUMNS):
-            _compare_bases(row, reference, elsewhere, unknown, n)
+        _search_intervals(batch, contigs, held, on_held, n)
+        n["exact"] += _compare_bases(batch, reference, elsewhere, unknown)
+    for split in splits:
+        for batch in files.windows(split, _COLUMNS):
+            n["exact"] += _compare_bases(batch, reference, elsewhere, unknown)
     gaps = (f"the FASTA lacks {', '.join(sorted(unknown))}",) if unknown else ()
     not_named = (f"{_first(nameless)} is no contig of the FASTA or the holdouts",) if nameless else ()
     intervals = "stated places of windows with the flank behind them, contig names resolved, against intervals"
@@ -83,7 +77,7 @@ def search_places(
             "keys against holdouts/corpus.parquet",
             {"windows": n["windows"]},
             records,
-            absent="" if excluded else "no corpus record is held out",
+            absent="" if len(excluded) else "no corpus record is held out",
         ),
     ), {
         "training windows whose left flank has held-out bases": n["left_flanks"],
@@ -95,21 +89,22 @@ def search_contexts(files: PackageFiles, reference: Reference) -> SearchResult:
     """Compare the bases around held-out alleles, by which a trainer knows them, with the FASTA."""
     path, found, n, unknown = files.directory / "holdouts" / "contexts.parquet", Found(), 0, set[str]()
     if path.is_file():
-        columns = ("chrom", "pos", "ref", "alt")
-        missing = set(map(allele_of, read_rows(path.with_name("alleles.parquet"), columns)))
-        for row in read_rows(path, (*columns, "left_context", "right_context")):
-            n += 1
-            allele, problems = allele_of(row), list[str]()
-            problems += [] if allele in missing else ["not held out, or twice"]
-            missing.discard(allele)
-            if allele.chrom not in reference:
-                unknown.add(allele.chrom)
-            elif not _is_context(row, allele, reference):
-                problems.append("not the FASTA's bases")
-            if problems:
-                found.add(str(allele), problem="; ".join(problems))
-        for allele in missing:
-            found.add(str(allele), problem="held out, without a context")
+        missing = keys_of(alleles_of(table_of(read_batches(path.with_name("alleles.parquet"), KEY), KEY))).unique()
+        stated = list[pa.Array]()
+        for rows in read_batches(path, (*KEY, "left_context", "right_context")):
+            alleles = alleles_of(rows)
+            stated.append(keys_of(alleles))
+            n += rows.num_rows
+            is_wrong = _wrong_contexts(rows, alleles, reference, unknown)
+            for key in stated[-1].filter(pa.array(is_wrong)).to_pylist():
+                found.add(key, problem="not the FASTA's bases")
+        counts = pa.chunked_array(stated, pa.string()).value_counts()
+        keys, rows_of = counts.field("values"), counts.field("counts")
+        is_odd = pc.or_(pc.greater(rows_of, 1), pc.invert(pc.is_in(keys, value_set=missing)))
+        for key in keys.filter(is_odd).to_pylist():
+            found.add(key, problem="not held out, or twice")
+        for key in missing.filter(pc.invert(pc.is_in(missing, value_set=keys))).to_pylist():
+            found.add(key, problem="held out, without a context")
     return SearchResult(
         LeakKind.WRONG_CONTEXT,
         f"{_CONTEXT_BP} bases on either side of every held-out allele of the package, against the FASTA",
@@ -120,25 +115,70 @@ def search_contexts(files: PackageFiles, reference: Reference) -> SearchResult:
     )
 
 
-def _is_context(row: dict[str, Any], allele: Allele, reference: Reference) -> bool:
-    start, end = allele.pos - 1, allele.pos - 1 + len(allele.ref)
-    left, right = max(0, start - _CONTEXT_BP), min(end + _CONTEXT_BP, reference.length(allele.chrom))
-    stated = unmasked(encode(f"{row['left_context']}{row['ref']}{row['right_context']}"))
-    fits = np.array_equal(stated, unmasked(reference.fetch(allele.chrom, left, right)))
-    return fits and len(row["left_context"]) == start - left
+def _wrong_contexts(
+    rows: pa.RecordBatch, alleles: pa.Table, reference: Reference, unknown: set[str]
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Tell which alleles have other bases around them than the FASTA; of a contig that it lacks none is told."""
+    from genolewm_assets.audit.difference_kernels import differing_bases
+
+    left, right = (Bases.of(rows[name].cast(pa.string())) for name in ("left_context", "right_context"))
+    inner = Bases.of(alleles["ref"].combine_chunks())
+    start = alleles["pos"].to_numpy() - 1
+    end, differing = start + np.diff(inner.at), np.zeros(len(start), np.int64)
+    coded = alleles["chrom"].combine_chunks().dictionary_encode()
+    codes, along, whole = coded.indices.to_numpy(), np.zeros(len(start), np.bool_), np.ones(len(start), np.bool_)
+    for code, contig in enumerate(coded.dictionary.to_pylist()):
+        ours = np.flatnonzero(codes == code)
+        if contig not in reference:
+            unknown.add(contig)
+            continue
+        bases, length = reference.codes(contig), reference.length(contig)
+        differing_bases(*left, *inner, *right, ours, start, end, along, whole, bases, differing)
+        sizes = np.minimum(_CONTEXT_BP, start), np.minimum(end + _CONTEXT_BP, length) - end
+        differing[ours] += ((np.diff(left.at) != sizes[0]) | (np.diff(right.at) != sizes[1]))[ours]
+    return differing > 0
 
 
-def _compare_bases(
-    row: dict[str, Any], reference: Reference, elsewhere: Found, unknown: set[str], n: Counter[str]
+def _search_intervals(
+    windows: pa.RecordBatch, contigs: pa.Array, held: HeldSpans, on_held: Found, n: Counter[str]
 ) -> None:
-    """Note a window with an exact place whose bases differ from the FASTA's there."""
-    if not row["placement_exact"]:
-        return
-    n["exact"] += 1
-    if (contig := canonical_name(row["contig"])) not in reference:
-        unknown.add(contig)
-    elif differing := _differing_bp(row, reference):
-        elsewhere.add(window_key(row), contig=contig, start=row["start"], differing_bp=differing)
+    """Note windows whose place has a held-out base, or may have one; count those whose left flank has."""
+    is_placed = pc.and_(pc.is_valid(contigs), pc.is_valid(windows["start"])).to_numpy(zero_copy_only=False)
+    n["placed"] += int(np.count_nonzero(is_placed))
+    (start, end), flanks = emitted_spans(windows), left_flank_spans(windows)
+    shared = np.where(is_placed, held.shared_bp(contigs, start, end), 0)
+    flank_bp = np.where(is_placed, held.shared_bp(contigs, *flanks), 0)
+    n["left_flanks"] += int(np.count_nonzero(flank_bp))
+    n["left_flank_bp"] = max(n["left_flank_bp"], int(flank_bp.max(initial=0)))
+    on_contig = pc.is_in(contigs, value_set=pa.array(held.contigs, pa.string())).to_numpy(zero_copy_only=False)
+    # A window without a start may be anywhere on its contig.
+    rows = np.flatnonzero((shared > 0) | (~is_placed & on_contig))
+    for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):
+        contig = contigs[row].as_py()
+        if is_placed[row]:
+            held_out_bp = int(shared[row])
+            on_held.add(key, contig=contig, start=int(start[row]), end=int(end[row]), held_out_bp=held_out_bp)
+        else:
+            on_held.add(key, contig=windows["contig"][row].as_py(), start=None)
+
+
+def _compare_bases(windows: pa.RecordBatch, reference: Reference, elsewhere: Found, unknown: set[str]) -> int:
+    """Note windows with an exact place whose bases differ from the FASTA's there; return how many have one."""
+    contigs = canonical_names(windows["contig"])
+    differing = differing_bp(windows, contigs, reference)
+    unknown |= set(contigs.filter(pa.array(differing < 0)).to_pylist())
+    rows = np.flatnonzero(differing > 0)
+    for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):
+        place = {"contig": contigs[row].as_py(), "start": windows["start"][row].as_py()}
+        elsewhere.add(key, **place, differing_bp=int(differing[row]))
+    return int(pc.sum(windows["placement_exact"]).as_py() or 0)
+
+
+def _records(rows: pa.RecordBatch | pa.Table, source: str) -> pa.Array:
+    """Return source, record and number of each corpus window as one text; null for what is none."""
+    columns = (rows[source], rows["record_id"], rows["window_index"].cast(pa.string()))
+    joined = pc.binary_join_element_wise(*columns, "\t")
+    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
 
 
 def _is_nameless(contig: str, reference: Reference, held: HeldSpans) -> bool:
@@ -149,19 +189,3 @@ def _first(names: set[str]) -> str:
     """Return three names, and how many there are besides."""
     shown = sorted(names)[:3]
     return ", ".join(shown) + (f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else "")
-
-
-def _differing_bp(row: dict[str, Any], reference: Reference) -> int:
-    """Return how many bases of a window differ from the FASTA at its place; of reference windows, with their flanks."""
-    stated = unmasked(encode(row["sequence"]))
-    left, right = (len(row["left_flank"]), len(row["right_flank"])) if row["origin"] == "reference" else (0, 0)
-    if row["strand"] == "-":
-        left, right = right, left
-    found = unmasked(reference.fetch(canonical_name(row["contig"]), row["start"] - left, row["end"] + right))
-    if row["origin"] == "reference":
-        stated = unmasked(encode(f"{row['left_flank']}{row['sequence']}{row['right_flank']}"))
-    if row["strand"] == "-":
-        found = reverse_complement(found)
-    if stated.size != found.size:
-        return max(stated.size, found.size)
-    return int(np.count_nonzero(stated != found))

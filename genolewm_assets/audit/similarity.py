@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from genolewm_assets.audit.held_kmers import MOST_COPIES, REPEAT_K, KmerTable, held_tables
 from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles, window_key
-from genolewm_assets.audit.reading.reference import OTHER, Reference, encode, unmasked
+from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
+from genolewm_assets.audit.reading.reference import OTHER, Reference, unmasked
+from genolewm_assets.audit.reading.window_bases import Bases, Integers, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import counted
 from genolewm_assets.progress import Progress
@@ -28,16 +30,17 @@ LEAST_PLACES = 2
 CONCLUSIVE_SHARE = 0.95
 #: Smallest share of a contig's known held-out bases outside the soft mask, with which finding nothing is conclusive.
 LEAST_UNMASKED = 0.1
-#: Share of a training window's 31-mers without an unknown base, with which the window counts as searched.
-LEAST_KNOWN = 0.5
 
-_THREADS, _ROWS = 2, 64
+_THREADS = 2
 _SPAN_BP = 1 << 23
-_Item = TypeVar("_Item")
+_COLUMNS = ("origin", "contig", "start", "record_id", "window_index", "sequence", "right_flank")
 
 
 class Similarity(NamedTuple):
-    """What a sequence shares with held-out sequence, in 31-mers; see ``kmer_kernels.densest_stretch``."""
+    """What a sequence shares with held-out sequence, in 31-mers; see ``kmer_kernels.compare_windows``.
+
+    ``is_known``: whether half of the 31-mers have no unknown base, with which a window counts as searched.
+    """
 
     shared: int
     longest_run: int
@@ -50,72 +53,97 @@ class Similarity(NamedTuple):
     @property
     def is_leak(self) -> bool:
         """Tell whether this is held-out sequence, or a copy of about 90 % identity."""
-        dense = self.in_stretch >= max(2, LEAST_SHARE * self.stretch_size) and self.places >= LEAST_PLACES
-        return self.longest_run >= LONGEST_RUN or dense
+        return bool(_are_leaks(np.array([self]))[0])
 
 
 def compare(sequence: str, table: KmerTable) -> Similarity:
     """Compare a sequence with held-out sequence, both strands."""
-    from genolewm_assets.audit.kmer_kernels import K, densest_stretch
+    rows = _compare_rows(Bases.of(pa.array([sequence])), Bases.of(pa.array([""])), np.arange(1), table)
+    return Similarity._make([*rows[0, :-1].tolist(), bool(rows[0, -1])])
 
-    codes = encode(sequence)
-    held, unknown = table.held(codes), np.flatnonzero(unmasked(codes) == OTHER)
-    known = int((np.diff(unknown, prepend=-1, append=codes.size) - K).clip(min=0).sum())
-    size = max(1, min(STRETCH_BP, len(sequence)) - K + 1)
-    shared, longest_run, start, in_stretch, places = densest_stretch(held, size)
-    return Similarity(shared, longest_run, start, in_stretch, places, size, known >= LEAST_KNOWN * held.size)
+
+def _are_leaks(rows: Integers) -> npt.NDArray[np.bool_]:
+    """Tell which of some comparisons, (n, 7), show held-out sequence, or a copy of about 90 % identity."""
+    _, longest_run, _, in_stretch, places, size, _ = rows.T
+    dense = (in_stretch >= np.maximum(2, LEAST_SHARE * size)) & (places >= LEAST_PLACES)
+    leaks: npt.NDArray[np.bool_] = (longest_run >= LONGEST_RUN) | dense
+    return leaks
+
+
+class HeldTables:
+    """The 31-mers of held-out sequence outside repeats, part by part; those of a single part are kept."""
+
+    def __init__(self, reference: Reference, held: HeldSpans) -> None:
+        self._reference, self._spans = reference, list(held)
+        #: Whether lower case marks repeats in the FASTA.
+        self.soft_masked = reference.has_soft_mask()
+        self._kept: list[KmerTable] | None = None
+
+    def __iter__(self) -> Iterator[KmerTable]:
+        if self._kept is not None:
+            yield from self._kept
+            return
+        n, table = 0, None
+        for table in held_tables(self._reference, self._spans, soft_masked=self.soft_masked):
+            n += 1
+            yield table
+        self._kept = ([] if table is None else [table]) if n <= 1 else None
 
 
 def search_similarity(
-    files: PackageFiles, reference: Reference, held: HeldSpans, *, soft_masked: bool, progress: Progress
+    files: PackageFiles, reference: Reference, held: HeldSpans, tables: HeldTables, *, progress: Progress
 ) -> SearchResult:
     """Compare every training window, with the flank behind it, with all held-out sequence."""
     found, n_windows, n_kmers, n_unknown = Found(), 0, 0, 0
     with ThreadPoolExecutor(_THREADS) as pool:
-        for table in held_tables(reference, list(held), soft_masked=soft_masked):
+        for table in tables:
             n_windows = n_unknown = 0
             n_kmers += table.keys.size
-            for key, similarity in _compare_all(files, table, pool):
-                n_windows += 1
-                n_unknown += not similarity.is_known
-                if similarity.is_leak:
-                    found.add(
-                        key,
-                        shared_31mers=similarity.shared,
-                        longest_exact_bp=similarity.longest_run + 30 if similarity.longest_run else 0,
-                        densest_from=similarity.stretch_start,
-                        densest_share=round(similarity.in_stretch / similarity.stretch_size, 4),
-                    )
-                if n_windows % 1_000 == 0:
-                    progress.advance(n_windows, None, "windows compared with held-out sequence")
-    repeats = "soft-masked bases" if soft_masked else f"{REPEAT_K}-mers that the FASTA holds over {MOST_COPIES} times"
+            for batch in files.windows(TRAIN, _COLUMNS):
+                rows = _compare_all(batch, table, pool)
+                n_windows, n_unknown = n_windows + len(rows), n_unknown + int(np.count_nonzero(rows[:, -1] == 0))
+                _add_leaks(found, batch, rows)
+                progress.advance(n_windows, None, "windows compared with held-out sequence")
+    repeats = (
+        "soft-masked bases" if tables.soft_masked else f"{REPEAT_K}-mers that the FASTA holds over {MOST_COPIES} times"
+    )
     return SearchResult(
         LeakKind.HELD_SEQUENCE,
         f"exact 31-mers, both strands, without {repeats} and simple sequence; {LONGEST_RUN} in a row, or "
         f"{LEAST_SHARE:.1%} of {STRETCH_BP:,} bp (a copy of 88 % identity)",
         {"windows": n_windows, "held-out 31-mers": n_kmers},
         found,
-        tuple(_gaps(reference, held, n_unknown, soft_masked=soft_masked)),
+        tuple(_gaps(reference, held, n_unknown, soft_masked=tables.soft_masked)),
     )
 
 
-def _compare_all(files: PackageFiles, table: KmerTable, pool: ThreadPoolExecutor) -> Iterator[tuple[str, Similarity]]:
-    columns = ("origin", "contig", "start", "record_id", "window_index", "sequence", "right_flank")
-    rows = ((window_key(row), row["sequence"] + row["right_flank"]) for row in files.windows(TRAIN, columns))
-
-    def compare_part(part: Sequence[tuple[str, str]]) -> list[tuple[str, Similarity]]:
-        return [(key, compare(sequence, table)) for key, sequence in part]
-
-    # Few parts wait at a time, so that not all windows are in memory.
-    for parts in _batches(_batches(rows, _ROWS), 4 * _THREADS):
-        for results in pool.map(compare_part, parts):
-            yield from results
+def _compare_all(windows: pa.RecordBatch, table: KmerTable, pool: ThreadPoolExecutor) -> Integers:
+    """Return what each window shares: int64, shape (n, 7), the columns of :class:`Similarity`."""
+    sequences, flanks = Bases.of(windows["sequence"]), Bases.of(windows["right_flank"])
+    parts = np.array_split(np.arange(windows.num_rows), _THREADS)
+    done = list(pool.map(lambda rows: _compare_rows(sequences, flanks, rows, table)[rows], parts))
+    return np.concatenate(done)
 
 
-def _batches(items: Iterable[_Item], size: int) -> Iterator[tuple[_Item, ...]]:
-    left = iter(items)
-    while part := tuple(islice(left, size)):
-        yield part
+def _compare_rows(sequences: Bases, flanks: Bases, rows: Integers, table: KmerTable) -> Integers:
+    from genolewm_assets.audit.kmer_kernels import compare_windows
+
+    found = np.empty((len(sequences.at) - 1, len(Similarity._fields)), dtype=np.int64)
+    compare_windows(*sequences, *flanks, rows, table.table, STRETCH_BP, found)
+    return found
+
+
+def _add_leaks(found: Found, windows: pa.RecordBatch, rows: Integers) -> None:
+    shared, longest_run, start, in_stretch, _, size, _ = rows.T
+    leaks = np.flatnonzero(_are_leaks(rows))
+    for row, key in zip(leaks.tolist(), window_keys(windows, leaks), strict=True):
+        found.add(
+            key,
+            shared_31mers=int(shared[row]),
+            longest_exact_bp=int(longest_run[row]) + 30 if longest_run[row] else 0,
+            densest_from=int(start[row]),
+            densest_share=round(float(in_stretch[row] / size[row]), 4),
+        )
 
 
 def _gaps(reference: Reference, held: HeldSpans, n_unknown: int, *, soft_masked: bool) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.audit.emitted import Batch, StateBatch, bases_of, draw_state_batches, name_of
+from genolewm_assets.audit.emitted import StateBatch, bases_of, draw_state_batches
 from genolewm_assets.audit.reading.package_files import PackageFiles
 from genolewm_assets.audit.reading.reference import Codes, decode, encode, unmasked
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
@@ -111,7 +111,9 @@ def _chosen(batches: Iterable[StateBatch]) -> Iterable[tuple[StateBatch, int]]:
 
 
 def _compare(found: Found, n: Counter[str], batch: StateBatch, row: int, encoder: Encode, *, is_causal: bool) -> None:
-    one, key = batch.tuples[row], f"{name_of(batch.tuples[row])} {batch.tuples[row].window_id[:8]}"
+    one = batch.tuples[row]
+    place = "" if one.contig is None else f"{one.contig}:{one.window_start} "
+    key = f"{one.origin} {place}{one.window_id[: 8 if place else None]}"
     pair = _encode(batch, row, encoder)
     n["tuples"] += 1
     if not pair.is_edited():
@@ -131,9 +133,10 @@ def _compare(found: Found, n: Counter[str], batch: StateBatch, row: int, encoder
             found.add(f"{key}: the cached state is another", blocks=f"[{start}, {stop})")
 
 
-def _encode(batch: Batch, row: int, encoder: Encode) -> Pair:
+def _encode(batch: StateBatch, row: int, encoder: Encode) -> Pair:
     one = batch.tuples[row]
-    source, target = unmasked(encode(one.source_window)), bases_of(batch.target_tokens[row])
+    source, (edited, sizes) = unmasked(encode(one.source_window)), bases_of(np.asarray(batch.target_tokens)[row, None])
+    target = edited[0, : sizes[0]]
     # One after the other, so that the bits do not depend on the other window of a batch.
     first, second = (np.asarray(encoder([decode(codes)])[0], dtype=np.float64) for codes in (source, target))
     n_tokens, block_tokens = target.size // 6, int(batch.block_tokens)

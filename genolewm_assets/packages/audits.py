@@ -32,7 +32,7 @@ NO_LEAK_FOUND = Check(
 )
 PLANTED_LEAKS_FOUND = Check(
     "planted_leaks_found",
-    "Of each kind of leak that was planted in a copy of the package, the audit found at least the stated share.",
+    "Of each kind of leak that was planted in a part of the package, the audit found at least the stated share.",
     "The audit would miss leaks of the kinds of the rows, so its result says too little: packages/current does not "
     "move. Raise packages.audit_planted if chance may be the reason, and packages.audit_tuples if two_snvs is among "
     "the rows; otherwise report them.",

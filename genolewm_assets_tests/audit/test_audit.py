@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.audit import AuditReport, LeakKind, audit_package
+from genolewm_assets.audit.planting import planted as planted_leaks
 from genolewm_assets.audit.planting.plant import plant_leaks
 from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
 from genolewm_assets.audit.planting.power import count_found
-from genolewm_assets.audit.reading.intervals import emitted_span, left_flank_span
+from genolewm_assets.audit.reading.intervals import emitted_spans, left_flank_spans
 from genolewm_assets.audit.report import Verdict
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
-from genolewm_assets.genome import encode_kmers, encode_sequence
 from genolewm_assets.memory_mapped.checks import find_mapped_faults
 from genolewm_assets.packages.reader import verify_package
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world
+from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 
 # The stream is drawn with the trainer's dataset.
 pytestmark = pytest.mark.model
@@ -92,6 +93,21 @@ def test_what_is_planted_is_all_that_is_found(tried: Tried) -> None:
         assert report[kind].found.keys <= of_windows
     assert report[LeakKind.HELD_ALLELE].found.keys == {one.key for one in planted if one.kind is LeakKind.HELD_ALLELE}
     assert report[LeakKind.WRONG_LABEL].found.keys >= {one.key for one in planted if one.kind is LeakKind.WRONG_LABEL}
+
+
+def test_power_is_measured_in_a_part_and_changes_no_finding(
+    audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planted_leaks, "MOST_WINDOWS", 20)
+    plain, report = audit(audited), audit(audited, planted=2, folder=tmp_path)
+    for one, other in zip(plain, report, strict=True):
+        assert (one.kind, one.verdict, one.searched, one.found) == (
+            other.kind, other.verdict, other.searched, other.found
+        )  # fmt: skip
+    powers = [power for result in report for power in result.power]
+    assert {power.plant: power.planted for power in powers} == dict.fromkeys(PLANTS, 2)
+    assert report.found_planted >= report.planted - 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stream_that_trainers_refuse_is_not_certain(audited: AuditedWorld, tmp_path: Path) -> None:
@@ -180,7 +196,7 @@ def test_a_copy_inside_of_what_is_copied_is_refused(audited: AuditedWorld, tmp_p
 
 def test_a_planted_package_verifies_and_the_original_is_untouched(audited: AuditedWorld, tmp_path: Path) -> None:
     before = (audited.package / "manifest.json").read_bytes()
-    plant_leaks(audited.package, tmp_path / "out", audited.fasta, linked=True)
+    plant_leaks(audited.package, tmp_path / "out", audited.fasta, number=1)
     assert verify_package(tmp_path / "out/package") == []
     assert find_mapped_faults(tmp_path / "out/package") == []
     assert verify_package(audited.package) == []
@@ -238,12 +254,7 @@ def test_a_held_out_allele_in_a_window_without_a_place(audited: AuditedWorld, at
     alt = held["alt"] if at_allele else world.other_base(window[at])
     # The window reads along the other strand, and no place is stated.
     texts = [world.reverse(text.encode()) for text in (window, f"{window[:at]}{alt}{window[at + 1 :]}")]
-    place: dict[str, object] = {"locus_token": 50, "block_start": 0, "block_stop": 2}
-    place |= {"contig": None, "window_start": None, "strand": None, "origin": "mrna_evo2", "window_id": "w"}
-    tokens = encode_kmers(encode_sequence(texts[1]), k=6, stride=6).astype(np.int16)
-    batch = SimpleNamespace(
-        tuples=[SimpleNamespace(source_window=texts[0], **place)], target_tokens=tokens[None], block_tokens=64, epoch=1
-    )
+    batch = emitted_batch(*texts, None, origin="mrna_evo2", locus_token=50)
     stream = audit(audited, least_tuples=1, draw=lambda package: [batch])[LeakKind.RECREATED_ALLELE]
     assert stream.found.keys == ({"mrna_evo2 w"} if leaks else set())
     assert stream.verdict is (Verdict.LEAK if leaks else Verdict.INCONCLUSIVE)
@@ -251,9 +262,10 @@ def test_a_held_out_allele_in_a_window_without_a_place(audited: AuditedWorld, at
 
 @pytest.mark.parametrize(("strand", "emitted", "left"), [("+", (100, 215), (93, 100)), ("-", (85, 200), (200, 207))])
 def test_what_a_window_shows_on_either_strand(strand: str, emitted: tuple[int, int], left: tuple[int, int]) -> None:
-    row = {"contig": "21", "start": 100, "end": 200, "strand": strand, "left_flank": "A" * 7, "right_flank": "C" * 15}
-    assert emitted_span(row) == ("chr21", *emitted)
-    assert left_flank_span(row) == ("chr21", *left)
+    row = {"start": 100, "end": 200, "strand": strand, "sequence": "", "left_flank": "A" * 7, "right_flank": "C" * 15}
+    windows = pa.RecordBatch.from_pylist([row])
+    assert [each.tolist() for each in emitted_spans(windows)] == [[at] for at in emitted]
+    assert [each.tolist() for each in left_flank_spans(windows)] == [[at] for at in left]
 
 
 def test_a_window_of_a_contig_without_coordinates(audited: AuditedWorld, tmp_path: Path) -> None:

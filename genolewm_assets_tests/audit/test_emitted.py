@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
+from genolewm_assets.audit.drawn_windows import LEAST_DRAWN, MANY_WINDOWS, MOST_FOR_WINDOWS, DrawnWindows, id_keys
 from genolewm_assets.audit.emitted import EmittedCounts, read_edits
-from genolewm_assets.audit.normal_alleles import Allele, normalise_alleles
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.genome import RelEdit, apply_edits, encode_kmers, encode_sequence, reverse_complement
+from genolewm_assets.genome import RelEdit, apply_edits, reverse_complement
 from genolewm_assets_tests.referees.bcftools import write_fasta
+from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 
 SIZE, MARGIN = 600, 96
 
@@ -35,14 +37,13 @@ def genome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Refe
         yield text, reference
 
 
-def one_tuple(window: str, target: str, start: int | None, strand: str | None) -> SimpleNamespace:
-    place = {"contig": None if start is None else "chr17", "window_start": start, "strand": strand}
-    tokens = encode_kmers(encode_sequence(target), k=6, stride=6).astype(np.int16)
-    differing = [at for at, (old, new) in enumerate(zip(window, target, strict=True)) if old != new]
-    place |= {"locus_token": differing[0] // 6 if differing else 0, "block_start": 0, "block_stop": 2}
-    single = SimpleNamespace(window_id="w", origin="reference", source_window=window, **place)
-    padded = np.concatenate([tokens, [-1, -1]])[None]
-    return SimpleNamespace(tuples=[single], target_tokens=padded, block_tokens=64, epoch=1)
+def told(batch: object, reference: Reference) -> pa.Table:
+    """Return the alleles that a batch emits."""
+    return read_edits(batch, reference, EmittedCounts()).alleles  # type: ignore[arg-type]
+
+
+def normal(alleles: pa.Table, reference: Reference) -> list[str]:
+    return list(keys_of(normalise_alleles(alleles.select(KEY), reference)).to_pylist())
 
 
 def edits_of(rng: np.random.Generator, window: str) -> tuple[RelEdit, ...]:
@@ -70,17 +71,15 @@ def test_each_edit_is_told_by_its_normal_form(genome: tuple[str, Reference], str
         if not edits:
             continue
         edited = apply_edits(window, edits, right_flank=right, left_flank=left, policy="right_flank")
-        batch = one_tuple(window, edited.sequence, start, strand)
-        (found,) = read_edits([batch], reference, EmittedCounts(), least_tuples=1, windows=set())
-        told = set(normalise_alleles(found.alleles, reference).values())
+        found = set(normal(told(emitted_batch(window, edited.sequence, start, strand), reference), reference))
         for edit in edits:
             bases = (edit.ref, edit.alt)
             pos = start + edit.rel_pos + 1
             if strand == "-":
                 pos, bases = start + SIZE - edit.rel_end + 1, tuple(map(reverse_complement, bases))
-            stated = Allele("chr17", pos, *bases)
+            stated = pa.table({"chrom": ["chr17"], "pos": [pos], "ref": [bases[0]], "alt": [bases[1]]})
             tried += 1
-            missed += normalise_alleles([stated], reference)[stated] not in told
+            missed += normal(stated, reference)[0] not in found
     assert tried > 200
     # Where an edit rolls into a repeat beside it, another set of differences can spell the same bases.
     assert missed <= 0.03 * tried
@@ -91,29 +90,54 @@ def test_neighbouring_edits_are_joined(genome: tuple[str, Reference]) -> None:
     window = text[1_000 : 1_000 + SIZE]
     other = {base: "ACGT"[("ACGT".index(base) + 1) % 4] for base in "ACGT"}
     target = f"{window[:200]}{other[window[200]]}{window[201:209]}{other[window[209]]}{window[210:]}"
-    batch = one_tuple(window, target, 1_000, "+")
-    (found,) = read_edits([batch], reference, EmittedCounts(), least_tuples=1, windows=set())
-    assert Allele("chr17", 1_201, window[200:210], target[200:210]) in found.alleles
-    assert len(found.alleles) == 3
+    found = keys_of(told(emitted_batch(window, target, 1_000), reference)).to_pylist()
+    assert f"chr17:1201:{window[200:210]}:{target[200:210]}" in found
+    assert len(found) == 3
 
 
 def test_windows_without_a_place_and_from_elsewhere(genome: tuple[str, Reference]) -> None:
     text, reference = genome
     window, counts = text[3_000 : 3_000 + SIZE], EmittedCounts()
     target = window[:300] + ("A" if window[300] != "A" else "C") + window[301:]
-    batches = [one_tuple(window, target, None, None), one_tuple(window, target, 3_001, "+")]
-    first, second = read_edits(batches, reference, counts, least_tuples=2, windows=set())
-    assert (first.alleles, second.alleles) == ((), ())
-    assert (first.changed.size, second.changed.size) == (61, 61)
+    for start in (None, 3_001):
+        found = read_edits(emitted_batch(window, target, start), reference, counts)
+        assert (found.alleles.num_rows, found.bare.tolist()) == (0, [0])
+        assert (found.changed.tolist(), found.unchanged.tolist()) == ([[270, 331]], [[270, 331]])
     assert (counts.tuples, counts.unplaced, counts.elsewhere) == (2, 2, {"w"})
 
 
-def test_the_stream_is_drawn_until_every_window_was_seen(genome: tuple[str, Reference]) -> None:
+def test_of_edits_that_are_not_told_apart_the_bases_around_them_are_searched(genome: tuple[str, Reference]) -> None:
     text, reference = genome
-    window, counts = text[3_000 : 3_000 + SIZE], EmittedCounts()
-    batch = one_tuple(window, window[:-1] + ("A" if window[-1] != "A" else "C"), 3_000, "+")
-    other = one_tuple(window, window, 3_000, "+")
-    other.tuples[0].window_id = "seen late"
-    batches = [batch, batch, batch, other, batch]
-    assert len(list(read_edits(batches, reference, counts, least_tuples=1, windows={"w", "seen late"}))) == 4
-    assert len(list(read_edits(batches, reference, EmittedCounts(), least_tuples=1, windows={"w"}))) == 1
+    inner = "TCTTCGTACTCATGGTCACTGCAACGGTGGACTACAACACCAATTTCATACCTGAAGAGGCCTGGAAATT"
+    edited = "TCTTCGTACTCGTCACTGCAACGGTGGAGACTACAACACCAATTTCATACCTGAATGAGGCCTGGAAATT"
+    window = text[:300] + inner + text[5_000:5_230]
+    counts, at = EmittedCounts(), 300 + len(inner)
+    found = read_edits(emitted_batch(window, window.replace(inner, edited), None), reference, counts)
+    assert (counts.entangled, found.alleles.num_rows) == (1, 0)
+    for ((start, end),) in (found.changed.tolist(), found.unchanged.tolist()):
+        assert 280 <= start <= 300 + 11 - 30
+        assert at - 16 + 30 <= end <= at + 30
+
+
+def test_the_stream_is_drawn_until_every_window_was_seen() -> None:
+    drawn = DrawnWindows(id_keys(["w", "seen late", "w"]), np.zeros(3, np.uint8))
+    drawn.note(np.array([b"w"]))
+    assert (drawn.missing, drawn.are_enough(1, 1), drawn.are_enough(MOST_FOR_WINDOWS, 1)) == (1, False, True)
+    drawn.note(np.array([b"seen late", b"another"]))
+    assert (drawn.missing, drawn.strangers) == (0, 1)
+    assert (drawn.are_enough(1, 1), drawn.are_enough(1, 2)) == (True, False)
+
+
+def test_of_an_origin_with_many_windows_ninety_nine_of_a_hundred_are_drawn() -> None:
+    n, few = MANY_WINDOWS + 100, 100
+    names = [f"{at:032x}" for at in range(n + few)]
+    drawn = DrawnWindows(id_keys(names), np.repeat([0, 1], [n, few]).astype(np.uint8))
+    drawn.note(names[: int(LEAST_DRAWN * n) - 1])
+    drawn.note(names[n:])
+    assert drawn.missing == n - int(LEAST_DRAWN * n) + 1
+    drawn.note(names[int(LEAST_DRAWN * n) - 1 : int(LEAST_DRAWN * n) + 1])
+    assert drawn.missing == 0
+    # No window of an origin with few windows may be missing.
+    other = DrawnWindows(id_keys(names), np.repeat([0, 1], [n, few]).astype(np.uint8))
+    other.note(names[:-1])
+    assert other.missing == 1

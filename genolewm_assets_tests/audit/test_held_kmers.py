@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from genolewm_assets.audit import held_kmers
@@ -125,5 +126,7 @@ def test_held_spans_are_merged() -> None:
     held = HeldSpans([Span("chr1", 10, 20), Span("chr1", 15, 30), Span("chr1", 30, 31), Span("chr1", 40, 50)])
     assert list(held) == [Span("chr1", 10, 31), Span("chr1", 40, 50)]
     places = {(0, 10): 0, (0, 11): 1, (30, 41): 2, (31, 40): 0, (49, 60): 1, (50, 60): 0, (0, 99): 31}
-    assert {place: held.shared_bp("chr1", *place) for place in places} == places
-    assert held.shared_bp("chr2", 0, 99) == 0
+    start, end = np.array(list(places)).T
+    assert held.shared_bp(pa.array(["chr1"] * len(places)), start, end).tolist() == list(places.values())
+    others = pa.array(["chr2", None, "chr1"])
+    assert held.shared_bp(others, np.zeros(3, np.int64), np.full(3, 99)).tolist() == [0, 0, 31]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from genolewm_assets.audit.kmer_kernels import densest_stretch
 from genolewm_assets.audit.planting.plant import plant_leaks
 from genolewm_assets.audit.planting.planted import PLANTS, Planted
 from genolewm_assets.audit.planting.power import count_found
-from genolewm_assets.audit.reading.intervals import Span, emitted_span
+from genolewm_assets.audit.reading.intervals import Span, emitted_spans
 from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, SearchResult, Verdict
 from genolewm_assets.audit.similarity import compare
@@ -29,6 +28,7 @@ from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
+from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 
 Rows = list[dict[str, Any]]
 HELD = world.SEQUENCES["chr21"][8_000:9_200].decode()
@@ -133,8 +133,10 @@ def test_a_contig_that_nobody_names_is_not_certain(audited: AuditedWorld, packag
 
 @each_row(("strand", "span"), [("+", (100, 215)), ("-", (85, 200)), (None, (85, 215))])
 def test_a_window_of_unknown_strand_reaches_both_ways(strand: str | None, span: tuple[int, int]) -> None:
-    row = {"contig": "21", "start": 100, "end": None, "strand": strand, "sequence": "A" * 100, "right_flank": "C" * 15}
-    assert emitted_span(row) == ("chr21", *span)
+    row = {"start": 100, "end": None, "strand": strand, "sequence": "A" * 100, "right_flank": "C" * 15}
+    types = {"start": pa.int64(), "end": pa.int64(), "strand": pa.string()} | dict.fromkeys(list(row)[3:], pa.string())
+    windows = pa.RecordBatch.from_pylist([row], schema=pa.schema(list(types.items())))
+    assert [each.tolist() for each in emitted_spans(windows)] == [[at] for at in span]
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
@@ -234,10 +236,7 @@ def test_a_repeat_hides_nothing_of_another_stretch(tmp_path: Path) -> None:
 
 def test_windows_that_no_file_has_are_not_certain(audited: AuditedWorld) -> None:
     text = world.SEQUENCES["chr17"][3_000:3_600].decode()
-    place = {"contig": "chr17", "window_start": 3_000, "strand": "+", "locus_token": 0}
-    one = SimpleNamespace(window_id="w", origin="reference", source_window=text, **place)
-    tokens = encode(text).reshape(-1, 6) @ 4 ** np.arange(5, -1, -1)
-    batch = SimpleNamespace(tuples=[one], target_tokens=tokens.astype(np.int16)[None], block_tokens=64, epoch=1)
+    batch = emitted_batch(text, text, 3_000)
     stream = audit(audited, audited.package, least_tuples=1, draw=lambda package: [batch])[LeakKind.RECREATED_ALLELE]
     assert "1 drawn window in no file of training windows" in stream.gaps
     assert "no tuple with a place changes a base" in stream.gaps

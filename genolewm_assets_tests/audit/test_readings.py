@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from genolewm_assets.audit.labels import class_of, read_records, stars_of
-from genolewm_assets.audit.normal_alleles import Allele, normalise_alleles
+from genolewm_assets.audit.alleles.clinvar_vcf import class_of, read_records, stars_of
+from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
 from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.console import out
@@ -41,17 +42,18 @@ def test_partial_contigs_are_measured(sliced_fasta: Path) -> None:
 def test_normal_forms(tmp_path: Path) -> None:
     fasta = write_fasta(tmp_path / "genome.fa", {"21": "GATTTTACACACAGGCTA"})
     cases = {
-        Allele("chr21", 5, "TT", "T"): Allele("chr21", 2, "AT", "A"),
-        Allele("chr21", 11, "ACA", "A"): Allele("chr21", 6, "TAC", "T"),
-        Allele("chr21", 13, "AGG", "ATG"): Allele("chr21", 14, "G", "T"),
-        Allele("chr21", 14, "GG", "TT"): Allele("chr21", 14, "GG", "TT"),
-        Allele("chr21", 14, "C", "T"): None,
-        Allele("chr21", 14, "N", "T"): None,
-        Allele("chr21", 14, "G", "G"): None,
-        Allele("chr20", 14, "G", "T"): None,
+        ("chr21", 5, "TT", "T"): "chr21:2:AT:A",
+        ("chr21", 11, "ACA", "A"): "chr21:6:TAC:T",
+        ("chr21", 13, "AGG", "ATG"): "chr21:14:G:T",
+        ("chr21", 14, "GG", "TT"): "chr21:14:GG:TT",
+        ("chr21", 14, "C", "T"): None,
+        ("chr21", 14, "N", "T"): None,
+        ("chr21", 14, "G", "G"): None,
+        ("chr20", 14, "G", "T"): None,
     }
+    alleles = pa.table(dict(zip(KEY, map(pa.array, zip(*cases, strict=True)), strict=True)))
     with Reference(fasta) as reference:
-        assert normalise_alleles(cases, reference) == cases
+        assert keys_of(normalise_alleles(alleles, reference)).to_pylist() == list(cases.values())
 
 
 def test_a_fasta_that_cannot_be_used(tmp_path: Path) -> None:
@@ -79,16 +81,21 @@ def test_classes_are_those_of_the_reader(clnsig: str) -> None:
     assert class_of(clnsig) == str(label_of(clnsig, where="test"))
 
 
-def test_wanted_records_are_read(tmp_path: Path) -> None:
+def test_records_of_a_vcf(tmp_path: Path) -> None:
     vcf = tmp_path / "clinvar.vcf"
-    info = "ALLELEID=5;CLNSIG=Pathogenic;CLNREVSTAT=reviewed_by_expert_panel"
-    rows = [("1", "7", "CLNSIG=Benign"), ("2", "8", info), ("3", "9", ".")]
+    info = "ALLELEID=5;XCLNSIG=Benign;CLNSIG=Pathogenic;CLNREVSTAT=reviewed_by_expert_panel"
+    rows = [("1", "8", info), ("2", "9", ".")]
     vcf.write_text("#CHROM\n" + "".join(f"21\t{pos}\t{id_}\tA\tC\t.\t.\t{info}\n" for pos, id_, info in rows))
-    read = list(read_records(vcf, lambda identity, allele: identity in {8, 9} and allele.chrom == "chr21"))
-    assert read == [(Allele("chr21", 2, "A", "C"), "P", 3, 8, 5), (Allele("chr21", 3, "A", "C"), "OTHER", 0, 9, -1)]
+    (read,) = read_records(vcf)
+    assert [tuple(row.values()) for row in read.to_pylist()] == [
+        ("chr21", 1, "A", "C", "P", 3, 8, 5),
+        ("chr21", 2, "A", "C", "OTHER", 0, 9, -1),
+    ]
     vcf.write_text("#CHROM\nno record\n")
-    with pytest.raises(VcfError, match=r"clinvar\.vcf:2: cannot be read"):
-        list(read_records(vcf, lambda *_: True))
+    with pytest.raises(VcfError, match=r"clinvar\.vcf: cannot be read"):
+        list(read_records(vcf))
+    vcf.write_text("#CHROM\n")
+    assert list(read_records(vcf)) == []
 
 
 @each_row("review", sorted(_STARS))

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.audit.allele_searches import HeldAlleles, search_stream
+from genolewm_assets.audit.allele_searches import search_stream
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.benches import search_benches
-from genolewm_assets.audit.labels import search_labels
+from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import search_contexts, search_places
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import OwnFiles, open_files
@@ -43,7 +44,9 @@ def change(path: Path, edit: Callable[[list[Row]], None]) -> None:
 
 def labels(audited: AuditedWorld, files: OwnFiles) -> dict[LeakKind, SearchResult]:
     with Reference(audited.fasta) as reference:
-        return {result.kind: result for result in search_labels(files, reference, audited.vcf, audited.vcf)}
+        return {
+            result.kind: result for result in search_labels(files, reference, ClinvarFiles(audited.vcf, audited.vcf))
+        }
 
 
 @each_row("split", ["train", "validation", "test"])
@@ -162,7 +165,7 @@ def test_a_mix_that_is_not_the_declared_one_is_found(audited: AuditedWorld, name
     shares = files.record["mix"]["declared"]
     group = shares["edits"] if name in shares["edits"] else shares["windows"]
     with Reference(audited.fasta) as reference:
-        held = HeldAlleles(files, reference)
+        held = HeldAlleles.of_package(files, reference)
 
         def mix() -> SearchResult:
             spans = HeldSpans.of_package(files)

@@ -22,6 +22,7 @@ from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
+from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 
 BLOCK, SIZE, EDITED = 8, 600, 303
 WINDOW = world.SEQUENCES["chr17"][3_000 : 3_000 + SIZE].decode()
@@ -121,17 +122,21 @@ def test_what_cannot_be_compared(audited: AuditedWorld) -> None:
 
 def test_edits_that_were_not_made_or_lie_elsewhere(tmp_path: Path) -> None:
     fasta = write_fasta(tmp_path / "genome.fa", {name: text.decode() for name, text in world.SEQUENCES.items()})
-    counts = EmittedCounts()
+    counts, place = EmittedCounts(), {"blocks": (4, 9), "block_tokens": BLOCK, "locus_token": EDITED // 6}
     batches = [
-        batch(),
-        batch(target=WINDOW, locus_token=3),
-        batch(locus_token=51),
-        batch(block_start=7),
-        batch(block_stop=6),
-        batch(block_start=6, block_stop=7),
+        emitted_batch(WINDOW, target, 3_000, **(place | changes))  # type: ignore[arg-type]
+        for target, changes in (
+            (TARGET, {}),
+            (WINDOW, {"locus_token": 3}),
+            (TARGET, {"locus_token": 51}),
+            (TARGET, {"blocks": (7, 9)}),
+            (TARGET, {"blocks": (4, 6)}),
+            (TARGET, {"blocks": (6, 7)}),
+        )
     ]
     with Reference(fasta) as reference:
-        list(read_edits(batches, reference, counts, least_tuples=len(batches), windows=set()))
+        for each in batches:
+            read_edits(each, reference, counts)  # type: ignore[arg-type]
     rows = {row["what"]: row for row in counts.false_edits.rows}
     assert {what: [value for name, value in row.items() if name != "what"] for what, row in rows.items()} == {
         "reference chr17:3000 token 3": ["nowhere"],

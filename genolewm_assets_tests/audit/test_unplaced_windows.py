@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.audit import LeakKind, audit_package
-from genolewm_assets.audit.allele_searches import HeldAlleles, search_stream
+from genolewm_assets.audit.allele_searches import search_stream
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
@@ -23,7 +22,7 @@ from genolewm_assets.edits.held_sequences import HeldSequences
 from genolewm_assets.edits.placed_edits import EditPlace
 from genolewm_assets.edits.rules import Redraw, SamplingRules
 from genolewm_assets.edits.windows import WindowRecord
-from genolewm_assets.genome import RelEdit, Variant, encode_kmers, encode_sequence, normalise, reverse_complement
+from genolewm_assets.genome import RelEdit, Variant, normalise, reverse_complement
 from genolewm_assets.genome import reverse_complement_edit as on_other_strand
 from genolewm_assets.memory_mapped.split import MappedSplit
 from genolewm_assets.package_build.rows import context_tables
@@ -31,6 +30,7 @@ from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.referees.sampling.rules_by_bases import RulesByBases
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world
+from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 from genolewm_assets_tests.worlds.lewm.stream_world import no_alleles
 
 # The stream is drawn with the trainer's dataset.
@@ -118,16 +118,13 @@ def search(case: Case, shown: tuple[str, str], audited: AuditedWorld, folder: Pa
     pq.write_table(pa.table(row), folder / "alleles.parquet")
     files = OwnFiles(audited.package, folder, {})
     before, after = shown
-    place = {"contig": None, "window_start": None, "strand": None, "origin": "mrna_evo2", "window_id": "w"}
-    tokens = encode_kmers(encode_sequence(after), k=6, stride=6).astype(np.int16)
-    one = SimpleNamespace(source_window=before, locus_token=BEFORE // 6, block_start=0, block_stop=9, **place)
-    batch = SimpleNamespace(tuples=[one], target_tokens=tokens[None], block_tokens=64, epoch=1)
+    batch = emitted_batch(before, after, None, origin="mrna_evo2", locus_token=BEFORE // 6, blocks=(0, 9))
     with Reference(audited.fasta) as reference:
         result, *_ = search_stream(
             files,
             reference,
             HeldSpans([]),
-            HeldAlleles(files, reference),
+            HeldAlleles.of_package(files, reference),
             least_tuples=1,
             progress=NO_PROGRESS,
             draw=lambda _: [batch],

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.audit.allele_searches import HeldAlleles
-from genolewm_assets.audit.duplicates import search_duplicates
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
+from genolewm_assets.audit.duplicates import Evaluated, search_duplicates
 from genolewm_assets.audit.places import search_places
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import open_files
@@ -192,8 +192,9 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     files = open_files(folder / "package")
     with Reference(fasta) as reference:
         places, flanks = search_places(files, reference, HeldSpans.of_package(files))
-        duplicates, shared = search_duplicates(files, HeldAlleles(files, reference))
-    found = {result.kind: len(result.found.keys) for result in (*places, *duplicates)}
+        evaluated = Evaluated(files, HeldAlleles.of_package(files, reference))
+        duplicates, shared = search_duplicates(files, evaluated)
+    found = {result.kind: len(result.found.keys) for result in (*places, duplicates, evaluated.search())}
     return Built(folder / "package", world.failed(report.checks), {**flanks, **shared}, found)
 
 

@@ -1,4 +1,4 @@
-"""Planted leaks: copies of a package with leaks of each kind, and the share of them that an audit finds.
+"""Planted leaks: copies and parts of a package with leaks of each kind, and the share of them that an audit finds.
 
 Not here: the searches (``audit``).
 """

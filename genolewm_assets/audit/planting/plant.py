@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,6 @@ def plant_leaks(
     number: int = 1,
     seed: int = 0,
     holdouts: Path | None = None,
-    linked: bool = False,
 ) -> tuple[tuple[Planted, ...], dict[str, str]]:
     """Write ``out/package``, a copy of a package with planted leaks, and ``out/holdouts``, what it is to be audited by.
 
@@ -54,8 +52,6 @@ def plant_leaks(
         Seed of every random choice.
     holdouts
         Folder of the holdout tables that count; None: the package's own.
-    linked
-        Whether tables without a planted leak may be hard links to those of the package: for a copy that nobody changes.
 
     Returns
     -------
@@ -81,34 +77,45 @@ def plant_leaks(
     if not shards:
         raise MissingResourceError(f"{files.directory}/data", "holds no windows of train", remedy="Name a package")
     with Reference(fasta) as reference:
-        rng = np.random.default_rng(seed)
-        field = Field(files, reference, rng, pq.read_schema(shards[0]).names)
+        own = files.directory / f"variants/{TRAIN}.parquet"
+        field = Field(files, reference, np.random.default_rng(seed), pq.read_table(own))
         harvest, failed = plant_all(field, list(kinds or PLANTS), number)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as work:
         unfinished = Path(work) / out.name
         copy, truth = unfinished / PACKAGE, unfinished / HOLDOUTS
-        shutil.copytree(files.directory, copy, copy_function=_link if linked else shutil.copy2)
+        shutil.copytree(files.directory, copy)
         shutil.copytree(files.holdouts, truth)
         _add_rows(copy / "data" / shards[-1].name, harvest.windows)
-        _change_variants(copy / f"variants/{TRAIN}.parquet", harvest)
+        _write(copy / f"variants/{TRAIN}.parquet", changed_variants(field.variants, harvest))
         _add_rows(truth / "alleles.parquet", harvest.held_alleles)
         # Trainers read what is planted in the tables.
         shutil.rmtree(copy / ARRAYS, ignore_errors=True)
-        write_from_tables(copy / ARRAYS, copy, Split.TRAIN)
+        write_arrays(copy)
         _restate(copy, harvest)
         (unfinished / LIST).write_text(json.dumps([asdict(one) for one in harvest.planted], **_JSON) + "\n")
         unfinished.rename(out)
     return tuple(harvest.planted), failed
 
 
-def _link(source: str, target: str) -> None:
-    """Link a table or array, where the file system can; copy other files."""
-    if source.endswith((".parquet", ".npy")):
-        with suppress(OSError):
-            os.link(source, target)
-            return
-    shutil.copy2(source, target)
+def write_arrays(package: Path) -> None:
+    """Write the arrays of training from the tables of a package."""
+    write_from_tables(package / ARRAYS, package, Split.TRAIN)
+
+
+def write_record(package: Path, record: Row, paths: list[Path]) -> None:
+    """Write ``package.json`` of a part of a package, whose record is given: files have sizes, and no digests."""
+    files = [
+        {
+            "path": path.relative_to(package).as_posix(),
+            "rows": None,
+            "sha256": "0" * 64,
+            "size_bytes": path.stat().st_size,
+        }
+        for path in paths
+    ]
+    part = record | {"files": sorted(files, key=itemgetter("path"))}
+    (package / "package.json").write_text(json.dumps(part, **_JSON) + "\n")
 
 
 def _add_rows(path: Path, rows: list[Row]) -> None:
@@ -117,8 +124,8 @@ def _add_rows(path: Path, rows: list[Row]) -> None:
         _write(path, pa.concat_tables([table, pa.Table.from_pylist(rows, schema=table.schema)]))
 
 
-def _change_variants(path: Path, harvest: Harvest) -> None:
-    table = pq.read_table(path)
+def changed_variants(table: pa.Table, harvest: Harvest) -> pa.Table:
+    """Return alleles of training with planted labels and alleles."""
     labels = table["label"].to_pylist()
     for at, label in harvest.labels.items():
         labels[at] = label
@@ -127,11 +134,10 @@ def _change_variants(path: Path, harvest: Harvest) -> None:
     added = pa.Table.from_pylist(harvest.variants, schema=table.schema)
     # Readers may count on the order of a shard: by contig and position.
     order = [(name, "ascending") for name in ("chrom", "pos", "ref", "alt")]
-    _write(path, pa.concat_tables([table, added]).sort_by(order) if harvest.variants else table)
+    return pa.concat_tables([table, added]).sort_by(order) if harvest.variants else table
 
 
 def _write(path: Path, table: pa.Table) -> None:
-    path.unlink()  # it may be a link to the package's own
     pq.write_table(table, path, row_group_size=_GROUP_ROWS)
 
 

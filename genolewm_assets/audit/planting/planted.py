@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from genolewm_assets.audit import LeakKind
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
-from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, window_key
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, table_of, window_key
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
+from genolewm_assets.audit.report import LeakKind
 from genolewm_assets.errors import MissingResourceError
 
 Row: TypeAlias = dict[str, Any]
 
 _BASES = "ACGT"
 _TOKEN_BP = 6
+#: Windows, and rows of another table, that leaks are made from at most.
+MOST_WINDOWS, MOST_ROWS = 512, 5_000
 #: Bases at the ends of a window in which no trainer puts an edit.
 _MARGIN_BP = 100
 
@@ -53,18 +59,29 @@ class Plant(NamedTuple):
 
 
 class Field:
-    """What plants are made from: the rows of a package, its reference and a random generator."""
+    """What plants are made from: rows of a package that are chosen by lot, its reference and a random generator.
 
-    def __init__(self, files: OwnFiles, reference: Reference, rng: np.random.Generator, columns: list[str]) -> None:
-        self.reference, self.rng = reference, rng
-        self.windows = [row for row, _ in zip(files.windows(TRAIN, columns), range(5_000), strict=False)]
+    ``variants``: the alleles of training among which leaks are planted; None: some of all.
+    """
+
+    def __init__(
+        self, files: OwnFiles, reference: Reference, rng: np.random.Generator, variants: pa.Table | None = None
+    ) -> None:
+        self.reference, self.rng, self.files = reference, rng, files
+        columns = pq.read_schema(next(files.directory.glob(f"data/{TRAIN}-*.parquet"))).names
+        self.windows = self._some(partial(files.windows, TRAIN), columns, "window_id", MOST_WINDOWS).to_pylist()
         self.placed = [row for row in self.windows if row["origin"] == "reference" and row["strand"] == "+"]
-        self.variants = list(files.variants(TRAIN, _columns(files, "variants/train")))
-        self.alleles = list(files.holdout_rows("alleles", _columns(files, "holdouts/alleles", files.holdouts)))
-        self.records = list(files.holdout_rows("corpus", ("source", "record_id", "window_index")))
-        of_intervals = {row["holdout"] for row in files.holdout_rows("intervals", ("holdout",))}
-        rows = files.windows(TEST, ("sequence", "holdout"))
-        self.tests = [row["sequence"] for row in rows if row["holdout"] in of_intervals]
+        own = pq.read_schema(files.directory / f"variants/{TRAIN}.parquet").names
+        self.variants: pa.Table = variants
+        if variants is None:
+            self.variants = self._some(partial(files.variants, TRAIN), own, "pos", MOST_ROWS)
+        columns = pq.read_schema(files.holdouts / "alleles.parquet").names
+        self.alleles = self._some(partial(files.holdout, "alleles"), columns, "pos", MOST_ROWS).to_pylist()
+        record = ("source", "record_id", "window_index")
+        self.records = self._some(partial(files.holdout, "corpus"), record, "source", MOST_ROWS).to_pylist()
+        of_intervals = files.compared_holdouts()
+        tests = self._some(partial(files.windows, TEST), ("sequence",), "holdout", MOST_WINDOWS, of_intervals)
+        self.tests = tests["sequence"].to_pylist()
         self.held = HeldSpans.of_package(files)
         self.margin_bp, self.knowledge = int(files.record["margin_bp"]), files.knowledge
         if not self.windows:
@@ -74,6 +91,33 @@ class Field:
         size = max(row["window_bp"] for row in self.windows)
         size = min([size, max((span.end - span.start for span in self.held), default=size)])
         self.window_bp = size // _TOKEN_BP * _TOKEN_BP
+
+    def _some(
+        self,
+        read: Callable[[Sequence[str]], Iterable[pa.RecordBatch]],
+        columns: Sequence[str],
+        light: str,
+        most: int,
+        wanted: Iterable[str] = (),
+    ) -> pa.Table:
+        """Return rows that are chosen by lot, in file order; where ``wanted`` is not empty, of those with such a value.
+
+        ``light``: column by which rows are counted.
+        """
+        numbers, n = [np.empty(0, np.int64)], 0
+        for batch in read((light,)):
+            is_wanted = pc.is_in(batch[light], value_set=pa.array(sorted(wanted), pa.string())) if wanted else None
+            ours = np.arange(batch.num_rows) if is_wanted is None else np.flatnonzero(is_wanted.to_numpy(False))
+            numbers.append(ours + n)
+            n += batch.num_rows
+        found = np.concatenate(numbers)
+        found = np.sort(found[self.rng.choice(len(found), min(most, len(found)), replace=False)])
+        parts, at = list[pa.RecordBatch](), 0
+        for batch in read(columns):
+            rows = found[slice(*np.searchsorted(found, (at, at + batch.num_rows)))] - at
+            parts.append(batch.take(pa.array(rows)))
+            at += batch.num_rows
+        return table_of(parts, columns)
 
     def random(self, size: int) -> str:
         """Return random bases."""
@@ -133,13 +177,6 @@ class Field:
     def _known(self, contig: str, start: int, end: int) -> str:
         codes = unmasked(self.reference.fetch(contig, start, end))
         return decode(np.where(codes < 4, codes, self.rng.integers(0, 4, codes.size, dtype=np.uint8)))
-
-
-def _columns(files: OwnFiles, table: str, folder: object = None) -> list[str]:
-    import pyarrow.parquet as pq
-
-    path = files.directory / f"{table}.parquet" if folder is None else files.holdouts / f"{table.split('/')[1]}.parquet"
-    return list(pq.read_schema(path).names)
 
 
 def _plant_window(plant: str, harvest: Harvest, row: Row, kind: LeakKind) -> None:
@@ -217,7 +254,7 @@ def _plant_allele(plant: str, harvest: Harvest, held: Row, stated: Row, kind: Le
 
 
 def _variant(field: Field, allele: Mapping[str, object], **columns: object) -> Row:
-    template = dict.fromkeys(field.variants[0]) if field.variants else {}
+    template = dict.fromkeys(field.variants.column_names)
     named = {name: allele[name] for name in ("chrom", "pos", "ref", "alt")}
     return template | {"source": "gnomad", "af": 0.1, "gene_ids": [], "role": TRAIN} | named | columns
 
@@ -298,9 +335,9 @@ def _shared_evaluation(field: Field, harvest: Harvest) -> None:
 
 
 def _wrong_label(field: Field, harvest: Harvest) -> None:
-    rows = [at for at, row in enumerate(field.variants) if row["label"] in {"P", "B"} and at not in harvest.labels]
-    at = field.pick(rows)
-    row = field.variants[at]
+    decided = pc.is_in(field.variants["label"], value_set=pa.array(["P", "B"]))
+    at = int(field.pick([at for at in np.flatnonzero(decided).tolist() if at not in harvest.labels]))
+    (row,) = field.variants.slice(at, 1).to_pylist()
     harvest.labels[at] = "B" if row["label"] == "P" else "P"
     key = f"{row['chrom']}:{row['pos']}:{row['ref']}:{row['alt']}"
     # Where training knows T0 only, its labels are compared with those of T0.

@@ -5,88 +5,103 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from genolewm_assets.audit import AuditReport, HeldAlleles, LeakKind, Power, SearchResult, audit_package, search_stream
-from genolewm_assets.audit.planting.plant import HOLDOUTS, PACKAGE, plant_leaks
+import pyarrow as pa
+
+from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
+from genolewm_assets.audit.alleles.normal_alleles import alleles_of
+from genolewm_assets.audit.duplicates import Evaluated, search_duplicates
+from genolewm_assets.audit.emitted import draw_batches
+from genolewm_assets.audit.held_kmers import KmerTable
+from genolewm_assets.audit.labels import ClinvarFiles, search_labels
+from genolewm_assets.audit.places import search_places
+from genolewm_assets.audit.planting.part import Part, plant_part
 from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
 from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import open_files
+from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.audit.report import AuditReport, LeakKind, Power, SearchResult
+from genolewm_assets.audit.similarity import HeldTables, search_similarity
+from genolewm_assets.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the searches of an audit compare with: made once, for the package and for what is planted."""
+
+    reference: Reference
+    held: HeldSpans
+    tables: HeldTables
+    held_alleles: HeldAlleles
+    altered: KmerTable | None
+    evaluated: Evaluated
+    clinvar: ClinvarFiles
 
 
 def measure_power(
-    package: Path,
-    fasta: Path,
-    *,
-    number: int,
-    holdouts: Path | None = None,
-    clinvar: Path | None = None,
-    clinvar_t0: Path | None = None,
-    least_tuples: int,
-    before: AuditReport | None = None,
-    folder: Path | None = None,
-    progress: Progress = NO_PROGRESS,
+    files: OwnFiles, evidence: Evidence, before: AuditReport, *, number: int, folder: Path | None, progress: Progress
 ) -> dict[LeakKind, tuple[Power, ...]]:
-    """Plant ``number`` leaks of each kind in copies of a package, audit these, and count what is found.
+    """Plant ``number`` leaks of each kind in parts of a package, search these as the package, and count what is found.
 
-    Parameters
-    ----------
-    before
-        Audit of the package itself; what it found is not counted as a planted leak.
-    folder
-        Folder in which the copies lie meanwhile; None: the system's for temporary files. On the package's file system
-        tables without a planted leak are linked and take no room.
-
-    Returns
-    -------
-    dict
-        Power of each search, by kind of plant; a kind that could not be planted has 0 planted.
+    ``before``: audit of the package itself; what it found is not counted as a planted leak. ``folder``: where the parts
+    lie meanwhile. A kind that could not be planted has 0 planted.
     """
-    shown = tuple(name for name in PLANTS if name not in EMITTED_PLANTS)
     power: defaultdict[LeakKind, list[Power]] = defaultdict(list)
-    for kinds in (shown, EMITTED_PLANTS):
+    shown = [name for name in PLANTS if name not in EMITTED_PLANTS]
+    tried = [(shown, _search_tables), *([(list(EMITTED_PLANTS), _draw)] if before.n_tuples else [])]
+    for kinds, search in tried:
         with tempfile.TemporaryDirectory(prefix="genolewm-audit-", dir=folder) as name:
-            out = Path(name) / "planted"
-            planted, failed = plant_leaks(package, out, fasta, kinds, number=number, holdouts=holdouts, linked=True)
-            results = (
-                # What is not emitted shows without the stream.
-                audit_package(
-                    out / PACKAGE,
-                    fasta,
-                    holdouts=out / HOLDOUTS,
-                    clinvar=clinvar,
-                    clinvar_t0=clinvar_t0,
-                    least_tuples=0,
-                    progress=progress,
-                )
-                if kinds is shown
-                else _draw(out, fasta, planted, least_tuples, progress)
-            )
-        for kind, one in count_found(planted, results, before):
+            part = plant_part(files, evidence.reference, Path(name), kinds, number, emitted=search is _draw)
+            results = search(part, evidence, before, progress)
+        for kind, one in count_found(part.harvest.planted, results, before):
             power[kind].append(one)
-        for name in failed:
-            power[PLANTS[name].kind].append(Power(name, 0, 0))
+        for plant in part.failed:
+            power[PLANTS[plant].kind].append(Power(plant, 0, 0))
     return {kind: tuple(each) for kind, each in power.items()}
 
 
-def _draw(
-    out: Path, fasta: Path, planted: tuple[Planted, ...], least_tuples: int, progress: Progress
-) -> tuple[SearchResult]:
-    """Draw the stream of a package with planted leaks until all are found, or as many tuples as the audit draws."""
-    files = open_files(out / PACKAGE, out / HOLDOUTS)
-    with Reference(fasta) as reference:
-        result, *_ = search_stream(
-            files,
-            reference,
-            HeldSpans.of_package(files),
-            HeldAlleles(files, reference),
-            least_tuples=least_tuples,
-            progress=progress,
-            until=frozenset(one.key for one in planted),
-        )
-    return (result,)
+def _search_tables(part: Part, of: Evidence, _: AuditReport, progress: Progress) -> list[SearchResult]:
+    """Search for what shows without the stream."""
+    held_alleles, added = _with_planted(part, of)
+    places, _flanks = search_places(part.files, of.reference, of.held, splits=())
+    # What could not be searched is known of the package.
+    similar = search_similarity(part.files, of.reference, HeldSpans([]), of.tables, progress=progress)
+    alleles = search_training_alleles(part.files, of.reference, of.held, held_alleles)
+    duplicates, _shared = search_duplicates(part.files, of.evaluated)
+    shared = of.evaluated.search(added, held_alleles)
+    labels = search_labels(part.files, of.reference, of.clinvar, of_evaluation=False)
+    return [*places, similar, alleles, duplicates, shared, *labels]
+
+
+def _draw(part: Part, of: Evidence, before: AuditReport, progress: Progress) -> list[SearchResult]:
+    """Draw the stream until all leaks are found, or as many tuples of each window as the audit draws."""
+    held_alleles, _ = _with_planted(part, of)
+    n_windows = sum(batch.num_rows for batch in part.files.windows("train", ("window_id",)))
+    least_tuples = -(-before.n_tuples * n_windows // max(1, before.n_windows))
+    result, *_ = search_stream(
+        part.files,
+        of.reference,
+        of.held,
+        held_alleles,
+        least_tuples=least_tuples,
+        progress=progress,
+        altered=of.altered,
+        draw=partial(draw_batches, contents="sizes"),
+        until=frozenset(one.key for one in part.harvest.planted),
+    )
+    return [result]
+
+
+def _with_planted(part: Part, of: Evidence) -> tuple[HeldAlleles, pa.Table | None]:
+    """Return the held-out alleles with those that are planted, and these."""
+    if not part.harvest.held_alleles:
+        return of.held_alleles, None
+    added = pa.Table.from_pylist(part.harvest.held_alleles)
+    return of.held_alleles.with_added(alleles_of(added), of.reference), added
 
 
 def count_found(

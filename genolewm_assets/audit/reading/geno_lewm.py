@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.package_files import (
     EVALUATION,
@@ -23,8 +25,10 @@ from genolewm_assets.audit.reading.package_files import (
     TRAIN,
     VALIDATION,
     Row,
+    batches_of,
+    read_batches,
     read_holdouts,
-    read_rows,
+    rows_of,
 )
 from genolewm_assets.audit.reading.reference import Reference, decode
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
@@ -82,7 +86,7 @@ class GenoLewmFiles:
         """Return the names of its splits of evaluation: their windows must not train."""
         return {split for _, split in self.files if _role(split) != TRAIN}
 
-    def windows(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+    def windows(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the windows that its trainer reads, or those of an evaluation split."""
         rows: Iterator[Row]
         if split != TRAIN:
@@ -95,17 +99,17 @@ class GenoLewmFiles:
             rows = (_window(row) for path in placed for row in _json_lines(self.directory / path))
         else:
             rows = self._cached_windows()
-        yield from ({name: row.get(name) for name in columns} for row in rows)
+        yield from batches_of(rows, columns)
 
-    def variants(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+    def variants(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the alleles that its trainer reads, or those of an evaluation split."""
         if split == TRAIN:
             rows = (row for noun in _ALLELES for path in self._paths(noun) for row in self._alleles(path, noun))
         else:
             rows = (_allele(row, split, name) for name, row in self._evaluation(split) if "sequence" not in row)
-        yield from ({name: row.get(name) for name in columns} for row in rows)
+        yield from batches_of(rows, columns)
 
-    def holdout_rows(self, noun: str, columns: Sequence[str]) -> Iterator[Row]:
+    def holdout(self, noun: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of our holdout tables; none without them."""
         if self.holdouts is not None:
             yield from read_holdouts(self.holdouts, noun, columns)
@@ -126,14 +130,14 @@ class GenoLewmFiles:
     def _alleles(self, path: str, noun: str) -> Iterator[Row]:
         clinvar = noun == "clinvar/"
         columns = (*_ALLELE, "clinical_significance", "clinvar_id") if clinvar else _ALLELE
-        for row in read_rows(self.directory / path, columns):
+        for row in rows_of(read_batches(self.directory / path, columns)):
             yield row | {"source": noun[:-1], "label": row.get("clinical_significance"), "role": TRAIN}
 
     def _cached_windows(self) -> Iterator[Row]:
         seen, columns = set[tuple[str, int, bytes]](), ("chrom", "start_bp", "end_bp", "window_hash")
         with Reference(self.fasta) as reference:
             for path in self._paths(_CACHE):
-                for row in read_rows(self.directory / path, columns):
+                for row in rows_of(read_batches(self.directory / path, columns)):
                     key = (row["chrom"], row["start_bp"], row["window_hash"])
                     if key not in seen:
                         seen.add(key)

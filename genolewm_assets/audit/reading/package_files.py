@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -20,7 +21,8 @@ RECORD = "package.json"
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 EVALUATION = (VALIDATION, TEST)
 
-_BATCH_ROWS = 256
+#: Rows of a batch with sequences, and of one without.
+_SEQUENCES, _BATCH_ROWS = 256, 1 << 15
 _REMEDY = "Name the folder of a package"
 _AGAIN = "Copy the package again"
 _INTEGERS = frozenset({"start", "end", "pos", "window_index", "clinvar_id", "start_bp", "end_bp"})
@@ -28,6 +30,8 @@ _WINDOW_TEXTS = frozenset({"contig", "strand", "origin", "record_id", "window_id
 _FLANKS = frozenset({"left_flank", "right_flank"})
 _ALLELE_TEXTS = frozenset({"chrom", "ref", "alt", "source", "holdout", "role", "label"})
 _TEXTS = _WINDOW_TEXTS | _FLANKS | _ALLELE_TEXTS
+#: Types in which columns are handed out, whatever the file stores; others are as they are stored.
+_TYPES = dict.fromkeys(_INTEGERS, pa.int64()) | dict.fromkeys(_TEXTS, pa.string()) | {"placement_exact": pa.bool_()}
 #: Columns without a null, of every table; of a holdout table also its contig, start and end.
 _ALWAYS = (
     frozenset({"origin", "window_id", "sequence", "chrom", "pos", "ref", "alt"}) | _FLANKS | {"start_bp", "end_bp"}
@@ -36,7 +40,11 @@ _OF_INTERVALS = frozenset({"contig", "start", "end"})
 
 
 class PackageFiles(Protocol):
-    """What searches read, whatever the layout; rows have the columns of docs/data_model.md, None for what it lacks."""
+    """What searches read, whatever the layout.
+
+    Batches of few rows with the columns of docs/data_model.md, null for what it lacks; texts are ``string`` and numbers
+    ``int64``.
+    """
 
     @property
     def directory(self) -> Path:
@@ -65,13 +73,13 @@ class PackageFiles(Protocol):
     def compared_holdouts(self) -> set[str]:
         """Return the holdouts whose windows must not train: those of intervals."""
 
-    def windows(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+    def windows(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split's windows in file order."""
 
-    def variants(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+    def variants(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split's alleles."""
 
-    def holdout_rows(self, noun: str, columns: Sequence[str]) -> Iterator[Row]:
+    def holdout(self, noun: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a holdout table: ``intervals``, ``alleles`` or ``corpus``."""
 
 
@@ -105,21 +113,21 @@ class OwnFiles:
 
     def compared_holdouts(self) -> set[str]:
         """Return the holdouts of intervals; a holdout without intervals holds out alleles, and its windows train."""
-        return {row["holdout"] for row in self.holdout_rows("intervals", ("holdout",))}
+        return {row["holdout"] for row in rows_of(self.holdout("intervals", ("holdout",)))}
 
-    def windows(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+    def windows(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split's windows in file order."""
         paths = sorted(self.directory.glob(f"data/{split}-*.parquet"))
         if not paths:
             raise MissingResourceError(f"{self.directory}/data", f"holds no windows of {split}", remedy=_REMEDY)
         for path in paths:
-            yield from read_rows(path, columns)
+            yield from read_batches(path, columns)
 
-    def variants(self, split: str, columns: Sequence[str]) -> Iterator[Row]:
+    def variants(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split's alleles."""
-        yield from read_rows(self.directory / f"variants/{split}.parquet", columns)
+        yield from read_batches(self.directory / f"variants/{split}.parquet", columns)
 
-    def holdout_rows(self, noun: str, columns: Sequence[str]) -> Iterator[Row]:
+    def holdout(self, noun: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a holdout table."""
         yield from read_holdouts(self.holdouts, noun, columns)
 
@@ -145,26 +153,54 @@ def open_files(package: Path, holdouts: Path | None = None) -> OwnFiles:
     return OwnFiles(directory, (directory / "holdouts" if holdouts is None else holdouts).resolve(), record)
 
 
-def read_holdouts(folder: Path, noun: str, columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows of a holdout table of this platform; see :func:`read_rows`."""
-    yield from read_rows(folder / f"{noun}.parquet", columns, _ALWAYS | _OF_INTERVALS)
+def read_holdouts(folder: Path, noun: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a holdout table of this platform; see :func:`read_batches`."""
+    yield from read_batches(folder / f"{noun}.parquet", columns, _ALWAYS | _OF_INTERVALS)
 
 
-def read_rows(path: Path, columns: Sequence[str], never_null: frozenset[str] = _ALWAYS) -> Iterator[Row]:
+def read_batches(path: Path, columns: Sequence[str], never_null: frozenset[str] = _ALWAYS) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file."""
     try:
         with pq.ParquetFile(path) as file:
             for name in columns:
                 _check_column(path, file.schema_arrow, name)
-            for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+            for batch in file.iter_batches(_rows_at_once(columns), columns=list(columns), use_threads=False):
                 _check_filled(path, batch, never_null.intersection(columns))
-                yield from batch.to_pylist()
+                given = [batch[name] for name in columns]
+                typed = [one.cast(_TYPES.get(name, one.type)) for name, one in zip(columns, given, strict=True)]
+                yield pa.RecordBatch.from_arrays(typed, names=list(columns))
     except FileNotFoundError as err:
         raise MissingResourceError(str(path), "is missing", remedy=_REMEDY) from err
     except CorruptResourceError:
         raise
     except (OSError, pa.ArrowException) as err:
         raise CorruptResourceError(str(path), f"cannot be read as Parquet ({err})", remedy=_AGAIN) from err
+
+
+def batches_of(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield rows as batches of some of their columns; null for what a row lacks."""
+    left = iter(rows)
+    while part := list(islice(left, _rows_at_once(columns))):
+        arrays = [pa.array([row.get(name) for row in part], _TYPES.get(name)) for name in columns]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """Yield the rows of batches."""
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def table_of(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> pa.Table:
+    """Return batches, which may be none, as one table."""
+    parts = list(batches)
+    if not parts:
+        return pa.table([pa.array([], _TYPES.get(name, pa.null())) for name in columns], names=list(columns))
+    return pa.Table.from_batches(parts).combine_chunks()
+
+
+def _rows_at_once(columns: Sequence[str]) -> int:
+    return _SEQUENCES if "sequence" in columns else _BATCH_ROWS
 
 
 def _check_filled(path: Path, batch: pa.RecordBatch, names: frozenset[str]) -> None:

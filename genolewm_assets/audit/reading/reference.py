@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
@@ -28,13 +28,16 @@ _LETTER_OF_CODE = np.frombuffer(b"ACGTN", dtype=np.uint8)
 _CHUNK_BP = 1 << 23
 #: Share of lower-case bases from which on, and up to which, lower case is taken to mean repeats.
 _LEAST_MASKED, _MOST_MASKED = 0.05, 0.9
-#: Bases of a block that short reads are cut from, and blocks that are kept: 32 MB.
-_BLOCK_BP, _BLOCKS = 1 << 17, 256
 
 
 def encode(sequence: str) -> Codes:
     """Return the codes of a sequence: uint8, shape (n_bases,)."""
-    return _CODE_OF_BYTE[np.frombuffer(sequence.encode("latin-1", "replace"), dtype=np.uint8)]
+    return encode_bytes(np.frombuffer(sequence.encode("latin-1", "replace"), dtype=np.uint8))
+
+
+def encode_bytes(letters: npt.NDArray[np.uint8]) -> Codes:
+    """Return the codes of letters."""
+    return _CODE_OF_BYTE[letters]
 
 
 def unmasked(codes: Codes) -> Codes:
@@ -69,7 +72,7 @@ class Reference:
             if canonical_name(name) in self._names:
                 raise FastaError(str(path), f"holds {canonical_name(name)} twice", remedy="Name a FASTA of one genome")
             self._names[canonical_name(name)] = name
-        self._block = lru_cache(maxsize=_BLOCKS)(self._read_block)
+        self._codes: dict[str, Codes] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -95,25 +98,35 @@ class Reference:
 
     def fetch(self, contig: str, start: int, end: int) -> Codes:
         """Return ``end - start`` codes; bases outside the contig, and of a contig that is missing, are 4."""
-        codes = np.full(max(0, end - start), OTHER, dtype=np.uint8)
-        if contig in self._names and start < end:
-            first, last = max(0, start), min(end, self.length(contig))
-            if first < last:
-                codes[first - start : last - start] = self._read(contig, first, last)
+        codes = self.codes(contig)
+        if 0 <= start <= end <= codes.size:
+            return codes[start:end]
+        first, last = max(0, start), min(max(start, end), codes.size)
+        padded = np.full(max(0, end - start), OTHER, dtype=np.uint8)
+        if first < last:
+            padded[first - start : last - start] = codes[first:last]
+        return padded
+
+    def codes(self, contig: str) -> Codes:
+        """Return the codes of a contig, which are not to be changed; none of a contig that is missing.
+
+        They are mapped from a temporary file that is written when this is first asked for.
+        """
+        if contig not in self._codes:
+            self._codes[contig] = self._mapped(contig) if contig in self._names else np.empty(0, dtype=np.uint8)
+        return self._codes[contig]
+
+    def _mapped(self, contig: str) -> Codes:
+        length = self.length(contig)
+        if not length:
+            return np.empty(0, dtype=np.uint8)
+        with tempfile.TemporaryFile(prefix="genolewm-audit-") as file:
+            for start in range(0, length, _CHUNK_BP):
+                piece = self._file.fetch(self._names[contig], start, min(length, start + _CHUNK_BP))
+                file.write(encode(piece).tobytes())
+            file.flush()
+            codes: Codes = np.memmap(file, dtype=np.uint8, mode="c", shape=(length,)).view(np.ndarray)
         return codes
-
-    def _read(self, contig: str, first: int, last: int) -> Codes:
-        block = first // _BLOCK_BP
-        if last - first > _BLOCK_BP or (last - 1) // _BLOCK_BP > block + 1:
-            return encode(self._file.fetch(self._names[contig], first, last))
-        codes = self._block(contig, block)
-        if last > (block + 1) * _BLOCK_BP:
-            codes = np.concatenate([codes, self._block(contig, block + 1)])
-        return codes[first - block * _BLOCK_BP : last - block * _BLOCK_BP]
-
-    def _read_block(self, contig: str, block: int) -> Codes:
-        end = min(self.length(contig), (block + 1) * _BLOCK_BP)
-        return encode(self._file.fetch(self._names[contig], block * _BLOCK_BP, end))
 
     def chunks(self, contig: str, overlap: int) -> Iterator[Codes]:
         """Yield the codes of a contig in pieces; each but the first repeats the last ``overlap`` bases before it."""

@@ -17,7 +17,6 @@ from genolewm_assets.audit import (
     Verdict,
     audit_package,
     earlier_release,
-    measure_power,
     open_files,
 )
 from genolewm_assets.defs.assets import clinvar_release, reference_genome, vcf_of
@@ -147,20 +146,11 @@ def plan_audit(workspace: Workspace, key: str, progress: Progress) -> Plan:
             clinvar_t0=None if t0 is None else vcfs[t0],
             least_tuples=settings.audit_tuples,
             progress=progress,
-        )
-        power = measure_power(
-            package,
-            fasta,
-            number=settings.audit_planted,
-            clinvar=vcfs[key],
-            clinvar_t0=None if t0 is None else vcfs[t0],
-            least_tuples=settings.audit_tuples,
-            before=report,
+            planted=settings.audit_planted,
             folder=work,
-            progress=progress,
         )
         # Where the root lies is no part of what is published.
-        return write_audit(work, replace(report.with_power(power), package=place), settings.audit_may_lack)
+        return write_audit(work, replace(report, package=place), settings.audit_may_lack)
 
     return Plan(recipe=recipe, inputs=(split, genome, *clinvar.values()), write=write)
 

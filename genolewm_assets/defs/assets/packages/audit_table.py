@@ -18,7 +18,7 @@ PACKAGE_AUDIT = TableSchema(
             column("method", pa.string(), "how it was looked for"),
             column("n_searched", pa.int64(), "how much was searched: windows, tuples, alleles or labels"),
             column("searched", pa.string(), "the same with its unit, and what it was compared with"),
-            column("planted", pa.int64(), "leaks of this kind that were planted in a copy of the package"),
+            column("planted", pa.int64(), "leaks of this kind that were planted in a part of the package"),
             column("found_planted", pa.int64(), "planted leaks that were found"),
             nullable("power", pa.float64(), "found_planted / planted, 0 to 1; null where none was planted"),
             column("findings", pa.int64(), "leaks that were found in the package itself"),

@@ -1,0 +1,104 @@
+"""Records of a ClinVar VCF as Arrow tables: alleles, classes, review stars and identities."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from genolewm_assets.audit.alleles.normal_alleles import KEY, canonical_names, map_values
+from genolewm_assets.errors import VcfError
+
+_CLASSES = {
+    "pathogenic": "P",
+    "likely_pathogenic": "LP",
+    "uncertain_significance": "VUS",
+    "likely_benign": "LB",
+    "benign": "B",
+}
+_CONFLICT = "conflicting"
+#: Two classes that ClinVar joins to the less certain one.
+_JOINED = {frozenset({"P", "LP"}): "LP", frozenset({"B", "LB"}): "LB"}
+_SEPARATORS = re.compile(r"[|/,]_?")
+_STARS = {
+    "practice_guideline": 4,
+    "reviewed_by_expert_panel": 3,
+    "criteria_provided,_multiple_submitters,_no_conflicts": 2,
+    "criteria_provided,_multiple_submitters": 2,
+}
+_COLUMNS = ("CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO")
+_TYPES = dict.fromkeys(_COLUMNS, pa.string()) | {"POS": pa.int64(), "ID": pa.int64()}
+#: Bytes of text that are parsed at once.
+_BLOCK_BYTES = 1 << 22
+_NO_ALLELE_ID = -1
+
+
+def class_of(clnsig: str) -> str:
+    """Return P, LP, VUS, LB, B or OTHER for a value of CLNSIG.
+
+    Examples
+    --------
+    >>> [class_of(text) for text in ("Pathogenic/Likely_pathogenic", "Benign|drug_response", "not_provided")]
+    ['LP', 'B', 'OTHER']
+    """
+    terms = [term.lower() for term in _SEPARATORS.split(clnsig)]
+    classes = frozenset(_CLASSES[term] for term in terms if term in _CLASSES)
+    if any(term.startswith(_CONFLICT) for term in terms) or not classes:
+        return "OTHER"
+    return next(iter(classes)) if len(classes) == 1 else _JOINED.get(classes, "OTHER")
+
+
+def stars_of(clnrevstat: str) -> int:
+    """Return the review stars, 0 to 4, of a value of CLNREVSTAT."""
+    return _STARS.get(clnrevstat, int(clnrevstat.startswith("criteria_provided,")))
+
+
+def read_records(vcf: Path) -> Iterator[pa.Table]:
+    """Yield the records of a ClinVar VCF, many at once.
+
+    Columns: the allele as it is written, its contig by the canonical name; ``label``, ``stars``: class and review
+    stars; ``VariationID``, ``AlleleID``: int64, the latter -1 where there is none.
+    """
+    try:
+        with gzip.open(vcf, "rb") if vcf.suffix in {".gz", ".bgz"} else vcf.open("rb") as file:
+            line = b"#"
+            while line.startswith(b"#"):
+                at, line = file.tell(), file.readline()
+            if not line:
+                return
+            file.seek(at)
+            batches = pa_csv.open_csv(
+                file,
+                pa_csv.ReadOptions(column_names=_COLUMNS, block_size=_BLOCK_BYTES, use_threads=False),
+                pa_csv.ParseOptions(delimiter="\t", quote_char=False),
+                pa_csv.ConvertOptions(column_types=_TYPES),
+            )
+            for batch in batches:
+                yield _records(batch)
+    except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as err:
+        raise VcfError(str(vcf), f"cannot be read ({err})", remedy="Name a ClinVar VCF") from err
+
+
+def _records(batch: pa.RecordBatch) -> pa.Table:
+    labels = map_values(_value(batch["INFO"], "CLNSIG"), class_of)
+    stars = map_values(_value(batch["INFO"], "CLNREVSTAT"), lambda text: str(stars_of(text))).cast(pa.int64())
+    identities = pc.replace_with_mask(
+        _value(batch["INFO"], "ALLELEID"),
+        pc.equal(_value(batch["INFO"], "ALLELEID"), ""),
+        str(_NO_ALLELE_ID),
+    ).cast(pa.int64())
+    columns = (canonical_names(batch["CHROM"]), batch["POS"], batch["REF"], batch["ALT"], labels, stars, batch["ID"])
+    return pa.table([*columns, identities], names=[*KEY, "label", "stars", "VariationID", "AlleleID"])
+
+
+def _value(info: pa.Array, name: str) -> pa.Array:
+    """Return the value of a key of each INFO; empty where it has none."""
+    return pc.struct_field(
+        pc.extract_regex(pc.binary_join_element_wise("", info, ";"), f";{name}=(?P<v>[^;]*)"), "v"
+    ).fill_null("")

@@ -1,0 +1,84 @@
+"""The alleles that are held out of a package, in normal form, and the 31-mers that they make."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, keys_of, known_forms, normalise_alleles
+from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference
+from genolewm_assets.audit.reading.package_files import EVALUATION, PackageFiles, table_of
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.reading.window_bases import Bases
+
+#: Bases before and behind an allele with which it makes 31-mers, and alleles whose 31-mers are made at once.
+_REACH_BP, _AT_ONCE = 30, 20_000
+
+
+class HeldAlleles:
+    """Alleles in bcftools' normal form; those without one as they are written."""
+
+    def __init__(self, stated: pa.Array, forms: pa.Array, normal: pa.Table) -> None:
+        self._stated, self._forms = stated, forms
+        self._normal = normal
+        #: The different forms: ``chrom:pos:ref:alt``.
+        self.keys = pc.unique(forms)
+        #: Number of alleles without a normal form.
+        self.n_raw = len(stated) - normal.num_rows
+
+    @classmethod
+    def of_package(cls, files: PackageFiles, reference: Reference) -> Self:
+        """Read the held-out alleles of a package, and those that it evaluates with."""
+        tables = [files.holdout("alleles", KEY), *(files.variants(split, KEY) for split in EVALUATION)]
+        return cls._of(pa.concat_tables([alleles_of(table_of(each, KEY)) for each in tables]), reference)
+
+    @classmethod
+    def _of(cls, alleles: pa.Table, reference: Reference) -> Self:
+        alleles = alleles.group_by(list(KEY)).aggregate([]).combine_chunks()
+        normal = normalise_alleles(alleles, reference)
+        forms = keys_of(known_forms(alleles, normal))
+        return cls(keys_of(alleles), forms, normal.filter(normal["pos"].is_valid()))
+
+    def with_added(self, alleles: pa.Table, reference: Reference) -> HeldAlleles:
+        """Return these and further alleles of :data:`KEY`."""
+        more = self._of(alleles, reference)
+        return HeldAlleles(
+            pa.concat_arrays([self._stated, more._stated]),
+            pa.concat_arrays([self._forms, more._forms]),
+            pa.concat_tables([self._normal, more._normal]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def forms_of(self, alleles: pa.Table) -> pa.Array:
+        """Return the keys of held-out alleles in normal form; as they are written where there is none."""
+        return self._forms.take(pc.index_in(keys_of(alleles), value_set=self._stated))
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """What a search by allele cannot tell."""
+        return (f"{self.n_raw:,} held-out alleles do not fit the FASTA and have no normal form",) if self.n_raw else ()
+
+    def altered_kmers(self, reference: Reference) -> KmerTable:
+        """Return the 31-mers that held-out alleles make and the reference does not have."""
+        found = [np.empty(0, dtype=np.uint64)]
+        for contig in pc.unique(self._normal["chrom"]).to_pylist():
+            ours = self._normal.filter(pc.equal(self._normal["chrom"], contig)).sort_by("pos").combine_chunks()
+            found += [_made(ours.slice(at, _AT_ONCE), contig, reference) for at in range(0, ours.num_rows, _AT_ONCE)]
+        table = KmerTable.of(np.concatenate(found))
+        return table.without(count_in_reference(table, reference) > 0)
+
+
+def _made(alleles: pa.Table, contig: str, reference: Reference) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    """Return the different keys of the 31-mers that alleles of a contig make."""
+    from genolewm_assets.audit.kmer_kernels import altered_keys
+
+    start, lost = alleles["pos"].to_numpy() - 1, pc.binary_length(alleles["ref"]).to_numpy()
+    alts = Bases.of(alleles["alt"].combine_chunks())
+    keys = np.empty(alts.codes.size + 2 * _REACH_BP * len(start), dtype=np.uint64)
+    made = keys[: altered_keys(reference.codes(contig), start, start + lost, *alts, keys)]
+    return np.unique(made)

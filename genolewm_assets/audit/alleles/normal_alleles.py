@@ -1,0 +1,129 @@
+"""Alleles as Arrow tables of :data:`KEY`, and the normal form that ``bcftools norm`` gives them."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pysam.bcftools
+from pysam.utils import SamtoolsError
+from pysam.version import __bcftools_version__, __version__
+
+from genolewm_assets.audit.reading.contig_names import canonical_name
+from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.errors import ResourceError
+
+#: Columns of an allele as VCF writes it: canonical contig, 1-based position, upper-case bases.
+KEY = ("chrom", "pos", "ref", "alt")
+#: Records that bcftools reads at once.
+BATCH = 100_000
+#: The program, for reports.
+BCFTOOLS = f"bcftools {__bcftools_version__} norm (of pysam {__version__})"
+
+_SCHEMA = pa.schema([("chrom", pa.string()), ("pos", pa.int64()), ("ref", pa.string()), ("alt", pa.string())])
+_HEADER = "##fileformat=VCFv4.2\n"
+_COLUMNS = ("#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO")
+_KNOWN = "^[ACGT]+$"
+#: Bytes of VCF that are parsed at once; a line is never longer.
+_BLOCK_BYTES = 1 << 24
+
+
+def alleles_of(table: pa.Table | pa.RecordBatch) -> pa.Table:
+    """Return the alleles of rows as they are written, in upper case and with the canonical names of their contigs."""
+    upper = (pc.utf8_upper(_plain(table[name]).cast(pa.string())) for name in ("ref", "alt"))
+    columns = (canonical_names(table["chrom"]), _plain(table["pos"]).cast(pa.int64()), *upper)
+    return pa.table(list(columns), schema=_SCHEMA)
+
+
+def canonical_names(names: Any) -> pa.Array:
+    """Return names of contigs as canonical ones; what is null stays so."""
+    return map_values(names, canonical_name)
+
+
+def map_values(values: Any, function: Callable[[str], str | None]) -> pa.Array:
+    """Return texts as a function spells them, which is called once for each different text."""
+    coded = _plain(values).cast(pa.string()).dictionary_encode()
+    spelt = pa.array([function(text) for text in coded.dictionary.to_pylist()], pa.string())
+    return spelt.take(coded.indices)
+
+
+def keys_of(alleles: pa.Table) -> pa.Array:
+    """Return ``chrom:pos:ref:alt`` of each allele; null where it has none."""
+    columns = (_plain(alleles[name]) for name in KEY)
+    return pc.binary_join_element_wise(*(column.cast(pa.string()) for column in columns), ":")
+
+
+def normalise_alleles(alleles: pa.Table, reference: Reference) -> pa.Table:
+    """Return the normal form of every allele, row by row, left-aligned and trimmed by bcftools.
+
+    Null where there is none: the contig is not in the reference, REF differs from it, or a base is not A, C, G or T.
+    """
+    known = [pc.match_substring_regex(alleles[name], _KNOWN) for name in ("ref", "alt")]
+    in_reference = pc.is_in(alleles["chrom"], value_set=pa.array(list(reference), pa.string()))
+    is_usable = pc.and_(pc.and_(*known), pc.and_(in_reference, pc.not_equal(alleles["ref"], alleles["alt"])))
+    usable = np.flatnonzero(pc.and_(is_usable, pc.greater_equal(alleles["pos"], 1)).to_numpy())
+    given = alleles.take(usable).append_column("row", pa.array(usable))
+    given = given.sort_by([("chrom", "ascending"), ("pos", "ascending")])
+    parts = [_run(given.slice(at, BATCH), reference) for at in range(0, given.num_rows, BATCH)]
+    normal = pa.concat_tables([pa.table([[]] * 5, schema=_SCHEMA.append(pa.field("row", pa.int64()))), *parts])
+    place = np.full(alleles.num_rows, -1, dtype=np.int64)
+    place[normal["row"].to_numpy()] = np.arange(normal.num_rows)
+    return normal.select(KEY).take(pa.array(place, mask=place < 0)).combine_chunks()
+
+
+def known_forms(alleles: pa.Table, normal: pa.Table) -> pa.Table:
+    """Return normal forms, and alleles as they are written where there is none."""
+    return pa.table([pc.coalesce(normal[name], alleles[name]) for name in KEY], schema=_SCHEMA)
+
+
+def _run(alleles: pa.Table, reference: Reference) -> pa.Table:
+    names = {name: reference.own_name(name) for name in pc.unique(alleles["chrom"]).to_pylist()}
+    canonical = {own: name for name, own in names.items()}
+    own_names, dots = map_values(alleles["chrom"], names.get), pa.array(["."] * alleles.num_rows)
+    columns = [own_names, alleles["pos"], alleles["row"], alleles["ref"], alleles["alt"], dots, dots, dots]
+    with tempfile.TemporaryDirectory(prefix="genolewm-audit-") as folder:
+        given, written = Path(folder) / "alleles.vcf", Path(folder) / "normal.vcf"
+        with given.open("wb") as out:
+            lines = [f"##contig=<ID={own},length={reference.length(name)}>\n" for name, own in names.items()]
+            out.write("".join([_HEADER, *lines, "\t".join(_COLUMNS), "\n"]).encode())
+            form = pa_csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
+            pa_csv.write_csv(pa.table(columns, names=_COLUMNS), out, form)
+        # A REF that differs from the FASTA is left out (x) and has no normal form.
+        options = ("--check-ref", "x", "--fasta-ref", str(reference.path), "--output", str(written), str(given))
+        try:
+            pysam.bcftools.norm(*options, catch_stdout=False)
+        except SamtoolsError as err:
+            raise ResourceError(str(reference.path), f"bcftools norm failed ({err})") from err
+        found = read_vcf(written, {"POS": pa.int64(), "ID": pa.int64()})
+    bases = (pc.utf8_upper(found[name]) for name in ("REF", "ALT"))
+    columns = [map_values(found["#CHROM"], canonical.get), found["POS"], *bases, found["ID"]]
+    return pa.table(columns, schema=_SCHEMA.append(pa.field("row", pa.int64())))
+
+
+def read_vcf(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
+    """Read the first five columns of a plain VCF; texts but for columns with stated types."""
+    with path.open("rb") as file:
+        at, line = 0, file.readline()
+        while line.startswith(b"#"):
+            at, line = file.tell(), file.readline()
+        types = dict.fromkeys(_COLUMNS[:5], pa.string()) | types
+        if not line:
+            return pa.schema(list(types.items())).empty_table()
+        file.seek(at)
+        return pa_csv.read_csv(
+            file,
+            pa_csv.ReadOptions(column_names=_COLUMNS, block_size=_BLOCK_BYTES, use_threads=False),
+            pa_csv.ParseOptions(delimiter="\t", quote_char=False),
+            pa_csv.ConvertOptions(column_types=types, include_columns=list(types)),
+        )
+
+
+def _plain(column: Any) -> pa.Array:
+    """Return a column as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

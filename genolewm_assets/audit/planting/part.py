@@ -1,0 +1,78 @@
+"""Write a small part of a package with planted leaks: few windows and alleles, and no copy of the rest."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from genolewm_assets.audit.planting.plant import changed_variants, write_arrays, write_record
+from genolewm_assets.audit.planting.planted import Field, Harvest, plant_all
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span
+from genolewm_assets.audit.reading.package_files import RECORD, TRAIN, OwnFiles, table_of
+from genolewm_assets.audit.reading.reference import Reference
+
+
+class Part(NamedTuple):
+    """A part of a package as files, what is planted in it, and why a kind could not be planted, by its name."""
+
+    files: OwnFiles
+    harvest: Harvest
+    failed: dict[str, str]
+
+
+def plant_part(
+    files: OwnFiles, reference: Reference, folder: Path, kinds: list[str], number: int, *, emitted: bool
+) -> Part:
+    """Plant leaks in a part of a package, written to an empty folder.
+
+    ``emitted``: the part has windows of the package, with their alleles of training, and can be drawn as trainers do;
+    else it has planted windows only, and some alleles of training.
+    """
+    rng = np.random.default_rng(0)
+    field = Field(files, reference, rng)
+    if emitted:
+        field.variants = _alleles_in(field, files)
+    harvest, failed = plant_all(field, kinds, number)
+    data, variants = folder / "data", folder / "variants"
+    data.mkdir(parents=True)
+    variants.mkdir()
+    schema = pq.read_schema(next(files.directory.glob(f"data/{TRAIN}-*.parquet")))
+    windows = [*(field.windows if emitted else ()), *harvest.windows]
+    pq.write_table(pa.Table.from_pylist(windows, schema=schema), data / f"{TRAIN}-00000-of-00001.parquet")
+    pq.write_table(changed_variants(field.variants, harvest), variants / f"{TRAIN}.parquet")
+    if emitted:
+        shutil.copytree(files.directory / "holdouts", folder / "holdouts", copy_function=_link)
+        write_record(folder, files.record, [path for path in folder.rglob("*") if path.is_file()])
+        write_arrays(folder)
+        (folder / RECORD).unlink()
+        write_record(folder, files.record, [path for path in folder.rglob("*") if path.is_file()])
+    return Part(OwnFiles(folder, files.holdouts, files.record), harvest, failed)
+
+
+def _alleles_in(field: Field, files: OwnFiles) -> pa.Table:
+    """Return the alleles of training in the windows that leaks are made from."""
+    spans = HeldSpans(
+        Span(row["contig"], row["start"], row["end"]) for row in field.windows if row["start"] is not None
+    )
+    columns, parts = field.variants.column_names, list[pa.RecordBatch]()
+    for batch in files.variants(TRAIN, columns):
+        start = batch["pos"].to_numpy() - 1
+        shared = spans.shared_bp(batch["chrom"], start, start + pc.binary_length(batch["ref"]).to_numpy())
+        parts.append(batch.filter(pa.array(shared > 0)))
+    return table_of(parts, columns)
+
+
+def _link(source: str, target: str) -> None:
+    """Link a table, where the file system can; else copy it."""
+    with suppress(OSError):
+        os.link(source, target)
+        return
+    shutil.copy2(source, target)

@@ -1,0 +1,69 @@
+"""Bases of windows as codes in one array, and their comparison with the FASTA."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.audit.reading.package_files import window_key
+from genolewm_assets.audit.reading.reference import Codes, Reference, encode_bytes
+
+Integers = npt.NDArray[np.int64]
+
+
+class Bases(NamedTuple):
+    """Codes of the texts of a column, one after the other, and where each begins and the last ends: (n + 1,)."""
+
+    codes: Codes
+    at: Integers
+
+    @classmethod
+    def of(cls, texts: pa.Array) -> Bases:
+        """Encode a column of type ``string``; what is null has no base."""
+        _, offsets, data = texts.buffers()
+        at = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
+        letters = np.frombuffer(data, np.uint8)[at[0] : at[-1]] if data is not None else np.empty(0, np.uint8)
+        return cls(encode_bytes(letters), at - at[0])
+
+
+def window_keys(windows: pa.RecordBatch, rows: Integers) -> list[str]:
+    """Return the texts that name windows in findings; see :func:`window_key`."""
+    columns = ["origin", "contig", "start", "record_id", "window_index"]
+    return [window_key(row) for row in windows.select(columns).take(pa.array(rows)).to_pylist()]
+
+
+def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, reference: Reference) -> Integers:
+    """Return how many bases of windows differ from the FASTA at their exact place; of reference windows, with flanks.
+
+    ``contigs``: their canonical names. int64, shape (n,): 0 also without an exact place; -1 if the FASTA lacks the
+    contig.
+    """
+    from genolewm_assets.audit.difference_kernels import differing_bases
+
+    left, sequence, right = (Bases.of(windows[name]) for name in ("left_flank", "sequence", "right_flank"))
+    start = windows["start"].fill_null(0).to_numpy()
+    end = pc.coalesce(windows["end"], pa.array(start + np.diff(sequence.at))).to_numpy()
+    is_reverse, has_flanks, is_exact = (
+        mask.fill_null(False).to_numpy(zero_copy_only=False)
+        for mask in (
+            pc.equal(windows["strand"], "-"),
+            pc.equal(windows["origin"], "reference"),
+            pc.and_(pc.fill_null(windows["placement_exact"], False), pc.is_valid(windows["start"])),
+        )
+    )
+    coded, differing = contigs.dictionary_encode(), np.zeros(len(start), dtype=np.int64)
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    for code, contig in enumerate(coded.dictionary.to_pylist()):
+        rows = np.flatnonzero(is_exact & (codes == code))
+        if contig not in reference:
+            differing[rows] = -1
+            continue
+        bases = reference.codes(contig)
+        differing_bases(
+            *left, *sequence, *right, rows, start, end, is_reverse, has_flanks, bases, differing
+        )  # fmt: skip
+    return differing
