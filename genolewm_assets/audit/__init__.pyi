@@ -11,6 +11,5 @@ from .reading.package_files import open_files as open_files
 from .report import AUDIT_VERSION as AUDIT_VERSION
 from .report import AuditReport as AuditReport
 from .report import LeakKind as LeakKind
-from .report import Power as Power
 from .report import SearchResult as SearchResult
 from .report import Verdict as Verdict

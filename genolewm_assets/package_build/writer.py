@@ -74,8 +74,8 @@ from genolewm_assets.packages import (
     write_package_table,
 )
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.artefacts import BuildReport, FileDigests, FileEntry, list_files
-from genolewm_assets.store.files import write_atomic
+from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
+from genolewm_assets.store.files import FileDigests, write_atomic
 from genolewm_assets.store.tables import memory_given_back
 from genolewm_assets.variants import Bools, Int64s, allele_spans, as_bools
 

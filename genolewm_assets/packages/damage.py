@@ -26,7 +26,6 @@ from genolewm_assets.store.artefacts import (
     MANIFEST,
     MISSING_FILE,
     Damage,
-    FileDigests,
     FileEntry,
     Manifest,
     first_symlink,
@@ -34,7 +33,7 @@ from genolewm_assets.store.artefacts import (
     parse_manifest,
     read_manifest,
 )
-from genolewm_assets.store.files import read_record, split_generation_name
+from genolewm_assets.store.files import FileDigests, read_record, split_generation_name
 from genolewm_assets.store.tables import reading_parquet
 
 #: Which files are hashed: all, or those that are not known by their identity (decision 101).

@@ -15,7 +15,8 @@ from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.packages.schema import PACKAGE_WINDOWS, window_shard
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store.artefacts import FileDigests, FileEntry
+from genolewm_assets.store.artefacts import FileEntry
+from genolewm_assets.store.files import FileDigests
 from genolewm_assets.store.tables import TableSchema, cast_table, open_table_writer
 
 #: Windows per file and per row group. A reader of random rows holds one row group, about 13 MB, in memory.

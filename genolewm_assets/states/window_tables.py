@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store.artefacts import ArtefactId, Manifest, generations, measure_file, read_manifest
-from genolewm_assets.store.files import reading
+from genolewm_assets.store.artefacts import ArtefactId, Manifest, generations, read_manifest
+from genolewm_assets.store.files import measure_file, reading
 from genolewm_assets.store.tables import reading_parquet
 
 #: Assets that publish window tables, and the top folder of a root in which each publishes.

@@ -21,11 +21,11 @@ from genolewm_assets.audit.report import Verdict
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
 from genolewm_assets.memory_mapped.checks import find_mapped_faults
 from genolewm_assets.packages.reader import verify_package
+from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world
-from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 
 # The stream is drawn with the trainer's dataset.
 pytestmark = pytest.mark.model

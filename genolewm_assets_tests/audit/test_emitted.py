@@ -14,8 +14,8 @@ from genolewm_assets.audit.drawn_windows import LEAST_DRAWN, MANY_WINDOWS, MOST_
 from genolewm_assets.audit.emitted import EmittedCounts, read_edits
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.genome import RelEdit, apply_edits, reverse_complement
+from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
-from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 
 SIZE, MARGIN = 600, 96
 

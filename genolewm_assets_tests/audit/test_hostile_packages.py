@@ -24,11 +24,11 @@ from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, SearchResult, Verdict
 from genolewm_assets.audit.similarity import compare
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
+from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
-from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 
 Rows = list[dict[str, Any]]
 HELD = world.SEQUENCES["chr21"][8_000:9_200].decode()

@@ -19,10 +19,10 @@ from genolewm_assets.audit.report import SearchResult, Verdict
 from genolewm_assets.audit.states import STATE_TUPLES, Encode, search_states
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.progress import NO_PROGRESS
+from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
-from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 
 BLOCK, SIZE, EDITED = 8, 600, 303
 WINDOW = world.SEQUENCES["chr17"][3_000 : 3_000 + SIZE].decode()

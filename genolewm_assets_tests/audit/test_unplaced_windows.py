@@ -27,10 +27,10 @@ from genolewm_assets.genome import reverse_complement_edit as on_other_strand
 from genolewm_assets.memory_mapped.split import MappedSplit
 from genolewm_assets.package_build.rows import context_tables
 from genolewm_assets.progress import NO_PROGRESS
+from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.sampling.rules_by_bases import RulesByBases
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world
-from genolewm_assets_tests.worlds.lewm.emitted_batches import emitted_batch
 from genolewm_assets_tests.worlds.lewm.stream_world import no_alleles
 
 # The stream is drawn with the trainer's dataset.

@@ -33,9 +33,9 @@ from genolewm_assets.packages.pointer import (
 from genolewm_assets.packages.reader import open_package, verify_package
 from genolewm_assets.packages.references import PackageRef, read_latest, released, write_latest
 from genolewm_assets.progress import Progress
-from genolewm_assets.store.artefacts import digests
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.files import digests
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 from genolewm_assets_tests.worlds.store.damages import DAMAGES, read_table
 
@@ -274,7 +274,7 @@ def test_the_pointer_finds_what_the_decision_says_in_a_package_and_its_states(
     else:
         move_current(moved_root)
     assert [finding.file for finding in verify_package(folder)]
-    with pytest.raises(CorruptResourceError, match="does not verify|leads through the symlink"):
+    with pytest.raises(CorruptResourceError, match=r"does not verify|leads through the symlink"):
         pin_release(moved_root, OLD)
 
 

@@ -19,8 +19,6 @@ from .check_result import RowsAtFault as RowsAtFault
 from .check_result import stating_compared as stating_compared
 from .derived import DERIVED as DERIVED
 from .derived import DerivedFiles as DerivedFiles
-from .digests import FileDigests as FileDigests
-from .digests import measure_file as measure_file
 from .gc import Removed as Removed
 from .gc import collect_garbage as collect_garbage
 from .gc import sweep_caches as sweep_caches

@@ -27,7 +27,6 @@ from genolewm_assets.errors import (
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts.check_result import CAUSE, REMEDY, CheckResult
 from genolewm_assets.store.artefacts.differences import find_differences
-from genolewm_assets.store.artefacts.digests import FileDigests
 from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.artefacts.manifest import (
     MANIFEST,
@@ -57,7 +56,7 @@ from genolewm_assets.store.artefacts.rejected import (
 )
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.surface import check_surface, hidden_files, lay_surface
-from genolewm_assets.store.files import JsonValue, is_linked, resolve_generation, write_atomic
+from genolewm_assets.store.files import FileDigests, JsonValue, is_linked, resolve_generation, write_atomic
 
 
 @dataclass(frozen=True, slots=True)

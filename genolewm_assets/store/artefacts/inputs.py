@@ -7,12 +7,11 @@ from typing import Literal
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.artefacts.digests import FileDigests
 from genolewm_assets.store.artefacts.manifest import Manifest, read_manifest
 from genolewm_assets.store.artefacts.published import ArtefactId, Published, bytes_to_hash, find_damage
 from genolewm_assets.store.artefacts.rejected import rejection_reason
 from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets.store.files import resolve_generation
+from genolewm_assets.store.files import FileDigests, resolve_generation
 
 
 def open_input(

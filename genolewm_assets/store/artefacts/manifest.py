@@ -17,7 +17,15 @@ from typing import SupportsIndex, TypeVar
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.store.artefacts.check_result import CAUSE, REMEDY, CheckResult
-from genolewm_assets.store.files import JsonValue, canonical_json, link_target, normal_json, parse_json, read_record
+from genolewm_assets.store.files import (
+    DIGESTS_FILE,
+    JsonValue,
+    canonical_json,
+    link_target,
+    normal_json,
+    parse_json,
+    read_record,
+)
 
 _Value = TypeVar("_Value")
 
@@ -25,8 +33,6 @@ MANIFEST = "manifest.json"
 PROVENANCE = "provenance.json"
 #: Sizes and times of the files that an array store was made from (see ``stamps.py``).
 STAMPS = "stamps.json"
-#: Digests of the files, each under its identity (see ``digests.py``).
-DIGESTS_FILE = "digests.json"
 #: Files of a published directory that differ between two builds of the same artefact.
 OF_ONE_RUN = frozenset({PROVENANCE, STAMPS, DIGESTS_FILE})
 #: Files of a published directory that its manifest does not list.

@@ -14,7 +14,6 @@ from pathlib import Path
 import genolewm_assets
 from genolewm_assets.errors import GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store.artefacts.digests import FileDigests, Measured
 from genolewm_assets.store.artefacts.manifest import (
     MANIFEST,
     PROVENANCE,
@@ -25,7 +24,9 @@ from genolewm_assets.store.artefacts.manifest import (
     first_symlink,
 )
 from genolewm_assets.store.files import (
+    FileDigests,
     JsonValue,
+    Measured,
     canonical_json,
     read_document,
     split_generation_name,

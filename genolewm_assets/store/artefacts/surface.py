@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store.artefacts.manifest import DIGESTS_FILE
-from genolewm_assets.store.files import is_published_link, link_target, replace_link, sync_directory
+from genolewm_assets.store.files import DIGESTS_FILE, is_published_link, link_target, replace_link, sync_directory
 
 
 def check_surface(link: Path, directory: Path) -> None:

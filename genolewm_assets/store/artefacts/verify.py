@@ -10,7 +10,6 @@ from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.artefacts.digests import FileDigests
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories, unfinished_files
 from genolewm_assets.store.artefacts.manifest import MANIFEST, InputRef, Manifest, read_manifest
 from genolewm_assets.store.artefacts.published import (
@@ -25,6 +24,7 @@ from genolewm_assets.store.artefacts.root import REJECTED, Root, enclosing_root
 from genolewm_assets.store.artefacts.surface import hidden_files, shown_through
 from genolewm_assets.store.files import (
     GENERATIONS,
+    FileDigests,
     is_linked,
     is_published_link,
     link_of_generation,

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
-from genolewm_assets.store.artefacts import MANIFEST, Manifest, Root, links, measure_file, read_manifest
-from genolewm_assets.store.files import is_published_link, resolve_generation
+from genolewm_assets.store.artefacts import MANIFEST, Manifest, Root, links, read_manifest
+from genolewm_assets.store.files import is_published_link, measure_file, resolve_generation
 from genolewm_assets.store.tables.parquet import reading_parquet
 
 if TYPE_CHECKING:

@@ -334,7 +334,7 @@ def test_no_file_is_hashed_and_none_is_written(world: BuiltWorld, monkeypatch: p
 
     workspace, before = world.workspace(), listing()
     monkeypatch.setattr("genolewm_assets.sources.files.digests._read", refused)
-    monkeypatch.setattr("genolewm_assets.store.artefacts.digests.measure_file", refused)
+    monkeypatch.setattr("genolewm_assets.store.files.digests.measure_file", refused)
     for key, case in CASES.items():
         assert PUBLISHING[key].currency(workspace, case.partition).state == "current", key
     assert listing() == before

@@ -11,13 +11,12 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
-from genolewm_assets.store.artefacts import digests as module
 from genolewm_assets.store.artefacts.build import build
-from genolewm_assets.store.artefacts.digests import FileDigests, measure_file
 from genolewm_assets.store.artefacts.inputs import open_input
-from genolewm_assets.store.artefacts.manifest import DIGESTS_FILE
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
+from genolewm_assets.store.files import digests as module
+from genolewm_assets.store.files.digests import DIGESTS_FILE, FileDigests, measure_file
 from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.store.damages import DAMAGES, read_table
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, make_plan

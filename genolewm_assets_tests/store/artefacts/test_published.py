@@ -10,7 +10,6 @@ import pytest
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
 from genolewm_assets.store.artefacts.build import BuildRejectedError, build
-from genolewm_assets.store.artefacts.digests import FileDigests, measure_file
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories
 from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
 from genolewm_assets.store.artefacts.published import (
@@ -22,6 +21,7 @@ from genolewm_assets.store.artefacts.published import (
 )
 from genolewm_assets.store.artefacts.rejected import clear_rejected, rejection_reason
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.files.digests import FileDigests, measure_file
 from genolewm_assets.store.files.generations import is_linked, link_of_generation
 from genolewm_assets_tests.worlds.store.plans import CONTENT, LOCATION, failing_plan, flip, make_plan
 

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from genolewm_assets.store.artefacts.manifest import DIGESTS_FILE
+from genolewm_assets.store.files.digests import DIGESTS_FILE
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.store.plans import flip
 

@@ -15,8 +15,12 @@ from typing import NamedTuple, TypeAlias
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.progress import ByteCount
-from genolewm_assets.store.artefacts.manifest import DIGESTS_FILE
-from genolewm_assets.store.files import canonical_json, open_regular, read_document, write_atomic
+from genolewm_assets.store.files.atomic import write_atomic
+from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets.store.files.plain import open_regular, read_document
+
+#: Name of the record in a folder.
+DIGESTS_FILE = "digests.json"
 
 #: Set to ``all`` where times of files mean nothing (SMB, some FUSE): every file is then hashed whenever it is opened.
 HASHED = "GENOLEWM_HASHED"
