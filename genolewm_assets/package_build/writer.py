@@ -109,7 +109,7 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
     arrays = [path for path in list_files(work_dir) if path.startswith(f"{ARRAYS}/")]
     count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in (*rows, *arrays)))
     with memory_given_back():
-        digests = FileDigests(work_dir, again=True)
+        digests = FileDigests(work_dir)
         files = measure_tables(digests, {**rows, **dict.fromkeys(arrays)}, count)
         info = _with_epoch(work_dir, _describe(sources, counts, rows, files))
     write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())

@@ -86,7 +86,7 @@ def find_cache_damage(directory: Path, ref: CacheRef, count: ByteCount, hashed: 
         elif found != entry.sha256:
             yield Damage(entry.path, "content differs", f"sha256 {entry.sha256}", f"sha256 {found}")
     if hashed == "modified":
-        digests.keep()
+        digests.keep(directory)
     for extra in sorted(set(list_files(directory)) - {entry.path for entry in manifest.files}):
         yield Damage(extra, "is not listed in the manifest")
 
@@ -126,7 +126,7 @@ def _damages(directory: Path, count: ByteCount, hashed: Hashed) -> Iterator[Dama
             damages.append(damage)
             yield damage
     if hashed == "modified":
-        digests.keep()
+        digests.keep(directory)
     if not damages and any(record.counts != manifest.counts for record in records):
         # The manifest contains the digest of package.json, so the manifest is the one that was altered.
         yield Damage(MANIFEST, f"counts differ from {PACKAGE_FILE}")

@@ -20,7 +20,7 @@ from genolewm_assets.packages.reader import open_package
 from genolewm_assets.packages.references import PackageRef, write_latest
 from genolewm_assets.sources.clinvar.releases import read_ledger
 from genolewm_assets.sources.files.digests import KnownDigests, RecordedDigests
-from genolewm_assets.store.artefacts.manifest import OF_ONE_RUN, read_manifest
+from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.store.artefacts.rejected import rejection_reason
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.command_line import run
@@ -176,7 +176,7 @@ def test_no_file_of_a_package_is_waited_for(
     root: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     package = package_of(root)
-    for path in sorted(file for file in package.rglob("*") if file.is_file() and file.name not in OF_ONE_RUN):
+    for path in sorted(file for file in package.rglob("*") if file.is_file() and file.name != "provenance.json"):
         for kind in ("FIFO", "device"):
             path.rename(root / "aside")
             KINDS[kind](path)

@@ -19,7 +19,7 @@ from genolewm_assets.genome import Split
 from genolewm_assets.packages.damage import find_package_damage
 from genolewm_assets.packages.reader import open_tables, verify_package
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
-from genolewm_assets.store.artefacts.manifest import OF_ONE_RUN, read_manifest
+from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets_tests.worlds.store.plans import flip
 
 TABLE = "variants/train.parquet"
@@ -160,7 +160,7 @@ def damaged(directory: Path) -> list[str]:
 
 def files_of(directory: Path) -> list[str]:
     found = [str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()]
-    return sorted(set(found) - OF_ONE_RUN)
+    return sorted(set(found) - {"provenance.json"})
 
 
 def alone(manifest: bytes, at: int) -> str | None:

@@ -23,7 +23,6 @@ from genolewm_assets.sample.writer import CONTENT_MD5
 from genolewm_assets.sources.clinvar import read_listing
 from genolewm_assets.store.artefacts.build import BuildRejectedError
 from genolewm_assets.store.artefacts.inputs import open_input
-from genolewm_assets.store.artefacts.manifest import OF_ONE_RUN
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.referees.census import (
@@ -51,7 +50,7 @@ class _Steps:
 
 
 def _bytes(folder: Path) -> dict[str, bytes]:
-    files = [f for f in sorted(folder.resolve().rglob("*")) if f.is_file() and f.name not in OF_ONE_RUN]
+    files = [f for f in sorted(folder.resolve().rglob("*")) if f.is_file() and f.name != "provenance.json"]
     return {str(f.relative_to(folder.resolve())): f.read_bytes() for f in files}
 
 

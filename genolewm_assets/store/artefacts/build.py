@@ -210,7 +210,7 @@ class OpenBuild:
 
     def _publish(self) -> Published:
         site, plan, work = self.site, self.plan, self.work
-        manifest, facts = _write(site, plan, work, self.progress)
+        manifest, facts, digests = _write(site, plan, work, self.progress)
         write_atomic(work / MANIFEST, manifest.to_bytes())
         write_provenance(work, run_id=self.run_id, duration_s=time.monotonic() - self.started_s, facts=facts)
         if manifest.failed_checks:
@@ -221,6 +221,7 @@ class OpenBuild:
         if plan.surface:
             check_surface(site.link, work)
         directory = site.publish(work, manifest.sha256[:12])
+        digests.keep(directory)
         return Published(plan.artefact, directory, manifest, reused=False)
 
 
@@ -241,7 +242,7 @@ def build_again(
         work = site.work_dir()
         try:
             report = plan.write(work)
-            again = _manifest(plan, _measure_files(plan, work, report, progress), report)
+            again = _manifest(plan, _measure_files(plan, work, report, FileDigests(work), progress), report)
         finally:
             shutil.rmtree(work, ignore_errors=True)
     before, now = ({entry.path: entry for entry in each.files} for each in (published.manifest, again))
@@ -312,7 +313,7 @@ def _intact_manifest(directory: Path, plan: BuildPlan, progress: Progress) -> Ma
     digests = FileDigests(directory, again=True)
     if any(find_damage(directory, manifest, ByteCount(progress, total_bytes(manifest)), digests)):
         return None
-    digests.keep()
+    digests.keep(directory)
     return manifest
 
 
@@ -323,13 +324,14 @@ def _resumed_name(plan: BuildPlan) -> str | None:
 
 def _write(
     site: LockedLocation, plan: BuildPlan, work: Path, progress: Progress
-) -> tuple[Manifest, Mapping[str, JsonValue]]:
-    """Write the files; return their manifest and the facts of the run. An error that blames the content rejects."""
+) -> tuple[Manifest, Mapping[str, JsonValue], FileDigests]:
+    """Write the files; return manifest, facts of the run and digests. An error that blames the content rejects."""
     try:
         report = plan.write(work)
         if not work.is_dir():
             raise ResourceError(str(work), "was removed during the build", remedy="Do not touch it, and run this again")
-        return _manifest(plan, _measure_files(plan, work, report, progress), report), report.run
+        digests = report.digests or FileDigests(work)
+        return _manifest(plan, _measure_files(plan, work, report, digests, progress), report), report.run, digests
     except GenoLeWMError as err:
         if work.is_dir() and _blames_content(site.root, err):
             _keep_rejected(site, plan, work, err, sha256=None)
@@ -356,7 +358,9 @@ def _keep_rejected(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _measure_files(plan: BuildPlan, work: Path, report: BuildReport, progress: Progress) -> tuple[FileEntry, ...]:
+def _measure_files(
+    plan: BuildPlan, work: Path, report: BuildReport, digests: FileDigests, progress: Progress
+) -> tuple[FileEntry, ...]:
     where = str(plan.artefact)
     paths = list_files(work)
     for path in paths:
@@ -367,12 +371,9 @@ def _measure_files(plan: BuildPlan, work: Path, report: BuildReport, progress: P
         raise CorruptResourceError(
             where, "the build reports rows of a file that it did not write", got=repr(unknown[0])
         )
-    digests = report.digests or FileDigests(work, again=True)
     count = ByteCount(progress, sum((work / path).stat().st_size for path in paths if not digests.known(path)))
     rows = {path: integer(n, f"{where} rows[{path!r}]") for path, n in report.rows.items()}
-    files = tuple(FileEntry(path, *digests.of(path, count)[:2], rows.get(path)) for path in paths)
-    digests.keep()
-    return files
+    return tuple(FileEntry(path, *digests.of(path, count)[:2], rows.get(path)) for path in paths)
 
 
 def _rejection(plan: BuildPlan, manifest: Manifest, marker: Path) -> BuildRejectedError:

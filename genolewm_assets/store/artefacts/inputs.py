@@ -59,7 +59,7 @@ def open_input(
             remedy=f"Rebuild {artefact}",
         )
     if digests is not None:
-        digests.keep()
+        digests.keep(directory)
     return Published(artefact, directory, manifest, reused=True)
 
 

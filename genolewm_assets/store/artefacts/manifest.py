@@ -18,7 +18,6 @@ from typing import SupportsIndex, TypeVar
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.store.artefacts.check_result import CAUSE, REMEDY, CheckResult
 from genolewm_assets.store.files import (
-    DIGESTS_FILE,
     JsonValue,
     canonical_json,
     link_target,
@@ -33,10 +32,8 @@ MANIFEST = "manifest.json"
 PROVENANCE = "provenance.json"
 #: Sizes and times of the files that an array store was made from (see ``stamps.py``).
 STAMPS = "stamps.json"
-#: Files of a published directory that differ between two builds of the same artefact.
-OF_ONE_RUN = frozenset({PROVENANCE, STAMPS, DIGESTS_FILE})
-#: Files of a published directory that its manifest does not list.
-UNLISTED = frozenset({MANIFEST, *OF_ONE_RUN})
+#: Files of a published directory that its manifest does not list: the manifest, and facts that differ between runs.
+UNLISTED = frozenset({MANIFEST, PROVENANCE, STAMPS})
 SCHEMA = "genolewm.manifest"
 SCHEMA_VERSION = "1.0"
 _REMEDY = "Rebuild the asset"

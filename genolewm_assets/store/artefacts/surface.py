@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.store.files import DIGESTS_FILE, is_published_link, link_target, replace_link, sync_directory
+from genolewm_assets.store.files import is_published_link, link_target, replace_link, sync_directory
 
 
 def check_surface(link: Path, directory: Path) -> None:
@@ -18,7 +18,8 @@ def check_surface(link: Path, directory: Path) -> None:
 
     Any other link is replaced.
     """
-    for name in _surface_paths(link, directory):
+    for path in directory.iterdir():
+        name = link.parent / path.name
         if name == link or is_published_link(name) or (os.path.lexists(name) and not name.is_symlink()):
             raise CorruptResourceError(
                 str(name),
@@ -45,12 +46,8 @@ def lay_surface(link: Path) -> None:
 
 def hidden_files(link: Path) -> Iterator[Path]:
     """Yield the paths, sorted, whose surface link is missing or leads elsewhere."""
-    return (path for path in _surface_paths(link, link) if shown_through(path) != link)
-
-
-def _surface_paths(link: Path, directory: Path) -> list[Path]:
-    """Return the sorted paths of the surface links of a directory; the digests, which come and go, have none."""
-    return [link.parent / path.name for path in sorted(directory.iterdir()) if path.name != DIGESTS_FILE]
+    beside = (link.parent / path.name for path in sorted(link.iterdir()))
+    return (path for path in beside if shown_through(path) != link)
 
 
 def shown_through(path: Path) -> Path | None:

@@ -8,7 +8,6 @@ from .atomic import write_atomic as write_atomic
 from .canonical_json import JsonValue as JsonValue
 from .canonical_json import canonical_json as canonical_json
 from .canonical_json import normal_json as normal_json
-from .digests import DIGESTS_FILE as DIGESTS_FILE
 from .digests import FileDigests as FileDigests
 from .digests import Measured as Measured
 from .digests import measure_file as measure_file

@@ -1,7 +1,7 @@
 """Digests of the files of one folder; a file that was hashed and has kept its identity since is not read again.
 
-Identity: inode, size, modification and change time. ``digests.json`` in the folder of an artefact has the digest of
-each file under its identity; no digest covers it, and no other file depends on it. Decision 101 says what is found so.
+Identity: inode, size, modification and change time. ``<generation>.digests`` beside a published folder has the digest
+of each of its files under its identity; no digest covers it. Decision 101 says what is found so.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.files.atomic import write_atomic
 from genolewm_assets.store.files.canonical_json import canonical_json
+from genolewm_assets.store.files.generations import GENERATIONS
 from genolewm_assets.store.files.plain import open_regular, read_document
 
-#: Name of the record in a folder.
-DIGESTS_FILE = "digests.json"
+#: Suffix of the record beside a published folder.
+DIGESTS_SUFFIX = ".digests"
 
 #: Set to ``all`` where times of files mean nothing (SMB, some FUSE): every file is then hashed whenever it is opened.
 HASHED = "GENOLEWM_HASHED"
@@ -58,7 +59,7 @@ def measure_file(path: Path, count: ByteCount) -> Measured:
 
 
 class FileDigests:
-    """Digests of the files of one folder, measured or recorded.
+    """Digests of the files of one folder, measured or, if it is a published one, recorded.
 
     Parameters
     ----------
@@ -84,25 +85,25 @@ class FileDigests:
         found = self._found[path] = self.known(path) or measure_file(self._directory / path, count)
         return found
 
-    def keep(self) -> None:
-        """Record the files asked for, if others are recorded; where nothing can be written, nothing is recorded."""
+    def keep(self, published: Path) -> None:
+        """Record the files asked for as those of a published folder, if others are recorded and it can be written."""
         settled = {path: found for path, found in self._found.items() if found.identity is not None}
-        record = self._directory / DIGESTS_FILE
-        if settled == self._recorded and record.is_file():
+        if settled == self._recorded or published.parent.name != GENERATIONS:
             return
         content = {path: [found.sha256, *(found.identity or ())] for path, found in settled.items()}
         with suppress(OSError):
-            write_atomic(record, canonical_json(content, DIGESTS_FILE))
+            write_atomic(_record_of(published), canonical_json(content, str(published)))
+
+
+def _record_of(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}{DIGESTS_SUFFIX}")
 
 
 def _read(directory: Path) -> dict[str, Measured]:
     """Return the recorded digests by path; none if the record is missing or damaged."""
     with suppress(OSError, GenoLeWMError, TypeError, ValueError, AttributeError):
-        record = read_document(directory / DIGESTS_FILE, remedy="")
-        return {
-            path: Measured(size, sha256, (inode, size, *times))
-            for path, (sha256, inode, size, *times) in record.items()
-        }
+        record = read_document(_record_of(directory), remedy="").items() if directory.parent.name == GENERATIONS else ()
+        return {path: Measured(size, sha256, (inode, size, *times)) for path, (sha256, inode, size, *times) in record}
     return {}
 
 

@@ -52,7 +52,6 @@ def test_a_cache_lies_where_the_specification_says(cache_dir: Path, files: dict[
         "stamps.json",
         "manifest.json",
         "provenance.json",
-        "digests.json",
     }
     assert is_complete(link)
     assert rows_of(link) == expected_rows(files)

@@ -16,7 +16,7 @@ from genolewm_assets.store.artefacts.inputs import open_input
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets.store.files import digests as module
-from genolewm_assets.store.files.digests import DIGESTS_FILE, FileDigests, measure_file
+from genolewm_assets.store.files.digests import FileDigests, measure_file
 from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.store.damages import DAMAGES, read_table
 from genolewm_assets_tests.worlds.store.plans import ARTEFACT, CONTENT, LOCATION, make_plan
@@ -87,7 +87,8 @@ def test_a_setting_hashes_always(root: Root, monkeypatch: pytest.MonkeyPatch) ->
     "content", [b"", b"[]", b'{"variants.bin": 1}', b'{"variants.bin": ["", 1]}', b'{"a": [1, [], {}]}']
 )
 def test_a_damaged_record_counts_for_nothing(root: Root, content: bytes) -> None:
-    (build(root, make_plan()).directory / DIGESTS_FILE).write_bytes(content)
+    directory = build(root, make_plan()).directory
+    directory.with_name(f"{directory.name}.digests").write_bytes(content)
     assert hashed_by_opening(root) == sum(map(len, CONTENT.values()))
     assert hashed_by_opening(root) == 0
 
@@ -112,13 +113,15 @@ def test_a_file_that_may_change_under_the_same_times_is_not_known(
 
 
 def test_a_file_that_changes_while_it_is_hashed_is_not_known(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(bytes(3 << 20))
+    published = tmp_path / ".gen" / "a.0123456789ab"
+    published.mkdir(parents=True)
+    (published / "file").write_bytes(bytes(3 << 20))
 
     class Meddling(ByteCount):
         def add(self, _: int) -> None:
-            (tmp_path / "file").touch()
+            (published / "file").touch()
 
-    digests = FileDigests(tmp_path)
+    digests = FileDigests(published)
     assert digests.of("file", Meddling(NO_PROGRESS, 0)).identity is None
-    digests.keep()
-    assert (tmp_path / DIGESTS_FILE).read_bytes().strip() == b"{}"
+    digests.keep(published)
+    assert list(published.parent.iterdir()) == [published]

@@ -17,7 +17,6 @@ from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.defs.runtime.workspace import Workspace
-from genolewm_assets.store.artefacts.manifest import OF_ONE_RUN
 from genolewm_assets.store.artefacts.published import Published
 
 LINEAR = ("chr17", "chr20", "chr21")
@@ -237,4 +236,8 @@ def bytes_of(root: Path) -> dict[str, bytes]:
     files = sorted(
         path for path in root.rglob("*") if ".gen" in path.parts and path.is_file() and not path.is_symlink()
     )
-    return {str(path.relative_to(root)): path.read_bytes() for path in files if path.name not in OF_ONE_RUN}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in files
+        if not path.name.endswith(("provenance.json", ".digests"))
+    }

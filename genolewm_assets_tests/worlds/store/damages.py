@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from genolewm_assets.store.files.digests import DIGESTS_FILE
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.store.plans import flip
 
@@ -40,11 +39,12 @@ def rot(path: Path) -> None:
     """Change a byte and let every record of the file's identity be as if it had not been written."""
     overwrite(path)
     status = path.stat()
-    folder = next(each for each in path.parents if (each / DIGESTS_FILE).is_file())
-    record = json.loads((folder / DIGESTS_FILE).read_bytes())
+    folder = next(each for each in path.parents if each.parent.name == ".gen")
+    file = folder.with_name(f"{folder.name}.digests")
+    record = json.loads(file.read_bytes())
     name = str(path.relative_to(folder))
     record[name] = [record[name][0], status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-    (folder / DIGESTS_FILE).write_text(json.dumps(record))
+    file.write_text(json.dumps(record))
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from genolewm_assets.errors import VcfError
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport
 from genolewm_assets.store.artefacts.check_result import CheckResult
-from genolewm_assets.store.artefacts.manifest import OF_ONE_RUN, InputRef
+from genolewm_assets.store.artefacts.manifest import InputRef
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.canonical_json import JsonValue
@@ -67,7 +67,9 @@ def picture(root: Root) -> dict[str, bytes | str]:
     found: dict[str, bytes | str] = {}
     for path in sorted(root.path.rglob("*")):
         name = str(path.relative_to(root.path))
-        if name.split("/", maxsplit=1)[0] in {"work", "rejected"} or path.name in OF_ONE_RUN:
+        if name.split("/", maxsplit=1)[0] in {"work", "rejected"} or path.name.endswith(
+            ("provenance.json", ".digests")
+        ):
             continue
         if path.is_symlink():
             found[name] = f"-> {path.readlink()}"
