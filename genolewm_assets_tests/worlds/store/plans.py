@@ -67,9 +67,8 @@ def picture(root: Root) -> dict[str, bytes | str]:
     found: dict[str, bytes | str] = {}
     for path in sorted(root.path.rglob("*")):
         name = str(path.relative_to(root.path))
-        if name.split("/", maxsplit=1)[0] in {"work", "rejected"} or path.name.endswith(
-            ("provenance.json", ".digests")
-        ):
+        differs = path.name == "provenance.json" or ".digests" in path.name
+        if name.split("/", maxsplit=1)[0] in {"work", "rejected"} or differs:
             continue
         if path.is_symlink():
             found[name] = f"-> {path.readlink()}"
