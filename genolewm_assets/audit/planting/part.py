@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,7 +47,8 @@ def plant_part(
     pq.write_table(pa.Table.from_pylist(windows, schema=schema), data / f"{TRAIN}-00000-of-00001.parquet")
     pq.write_table(changed_variants(field.variants, harvest), variants / f"{TRAIN}.parquet")
     if emitted:
-        shutil.copytree(files.directory / "holdouts", folder / "holdouts", copy_function=_link)
+        # Copies: a link would change the identity of the package's files, by which they are known.
+        shutil.copytree(files.directory / "holdouts", folder / "holdouts")
         write_record(folder, files.record, [path for path in folder.rglob("*") if path.is_file()])
         write_arrays(folder)
         (folder / RECORD).unlink()
@@ -68,11 +67,3 @@ def _alleles_in(field: Field, files: OwnFiles) -> pa.Table:
         shared = spans.shared_bp(batch["chrom"], start, start + pc.binary_length(batch["ref"]).to_numpy())
         parts.append(batch.filter(pa.array(shared > 0)))
     return table_of(parts, columns)
-
-
-def _link(source: str, target: str) -> None:
-    """Link a table, where the file system can; else copy it."""
-    with suppress(OSError):
-        os.link(source, target)
-        return
-    shutil.copy2(source, target)

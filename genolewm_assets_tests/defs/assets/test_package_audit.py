@@ -265,5 +265,7 @@ def test_a_kind_of_planted_leak_is_found_in_the_stated_share(found: int, least: 
 def test_of_a_stream_that_was_drawn_seldom_no_share_is_stated() -> None:
     power = Power("two_snvs", 10, 0, 0.5)
     assert not check_power(report_of(power, tuples=200)).passed
+    assert not check_power(report_of(power, tuples=200), ["held_sequence"]).passed
+    assert check_power(report_of(power, tuples=200), ["recreated_allele"]).passed
     assert check_power(report_of(power, tuples=199)).passed
     assert not check_power(report_of()).passed, "nothing could be planted"
