@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -33,7 +34,11 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder, self.owner = folder, LeaseOwner.of_this_process("checks the root")
         self.token, self.partner = self.owner.token, dict[str, Any]()
-        self._note: dict[str, Any] = {"owner": asdict(self.owner), "beat": 0, "partner": "", "step": 0, "said": {}}
+        # ``choice`` counts the choices of a partner, ``seen`` is the partner's choice that this run has agreed to.
+        self._note: dict[str, Any] = {
+            **{"owner": asdict(self.owner), "beat": 0, "partner": "", "choice": 0, "seen": 0},
+            **{"step": 0, "said": {}},
+        }
 
     def beat(self) -> None:
         """Rewrite the file of this run in place: a run whose file stays the same has ended."""
@@ -63,10 +68,13 @@ class Run:
             if self._agree(
                 {t: note for t, note in found.items() if t != self.token and note["beat"] != first_beats[t]}
             ):
-                self.say(None)
-                return
+                if self._take_turn(None) is not None:
+                    return
+                self._note |= {"step": 0, "said": {}}
+                self._choose("")
             progress.advance(int(waited), int(wait_s), "s waited for the other run")
-            time.sleep(10 * POLL_S)
+            # Runs that look at the same times could choose one another in a circle for ever.
+            time.sleep(random.uniform(5, 15) * POLL_S)
         raise MissingResourceError(
             str(self.folder.parents[1]),
             f"no second run of this check was seen within {wait_s:g} s",
@@ -79,12 +87,17 @@ class Run:
         wanted = self._note["partner"]
         if wanted in alive and alive[wanted]["partner"] in {self.token, ""}:
             self.partner = alive[wanted]
+            self._note["seen"] = self.partner["choice"]
             return bool(self.partner["partner"])
         # Those that have chosen this run come first. A choice is withdrawn only if the other one chose a third.
         choosing = sorted(t for t, note in alive.items() if note["partner"] == self.token)
         free = sorted(t for t, note in alive.items() if not note["partner"])
-        self._note["partner"] = next(iter([*choosing, *free]), "")
+        self._choose(next(iter([*choosing, *free]), ""))
         return False
+
+    def _choose(self, token: str) -> None:
+        if token != self._note["partner"]:
+            self._note |= {"partner": token, "choice": self._note["choice"] + 1}
 
     def say(self, value: object) -> Any:
         """Take one turn; :class:`ResourceError` if the other run has ended."""
@@ -103,14 +116,16 @@ class Run:
         self._take_turn(None)
 
     def _take_turn(self, value: object) -> dict[str, Any] | None:
-        """Return the other run's note once it has taken the same turn; None if it has ended."""
+        """Return the other run's note once it has taken the same turn; None if it has ended or chosen another run."""
         self._note["step"] = step = self._note["step"] + 1
         self._note["said"] = {k: v for k, v in self._note["said"].items() if int(k) >= step - 1} | {str(step): value}
         path, beat, changed = self.path_of(self.partner["owner"]["token"]), -1, time.monotonic()
         while True:
             self.beat()
             note = _read(path)
-            if note is not None and note["step"] >= step:
+            if note is not None and note["choice"] != self._note["seen"]:
+                return None
+            if note is not None and note["step"] >= step and note["seen"] == self._note["choice"]:
                 return note
             if note is not None and note["beat"] != beat:
                 beat, changed = note["beat"], time.monotonic()
