@@ -205,6 +205,8 @@ def test_a_run_that_ends_in_the_middle_is_missed(root: Root, monkeypatch: pytest
     def vanish() -> None:
         with joined(folder) as run:
             run.meet(30.0, NO_PROGRESS)
+            # Answered only by a run that has also met: one that leaves before that was never there.
+            run.say("a mount")
             left = run.path_of(run.token).read_bytes()
         if killed:
             run.path_of(run.token).write_bytes(left)
