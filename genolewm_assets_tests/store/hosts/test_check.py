@@ -225,14 +225,25 @@ def test_a_run_that_ends_in_the_middle_is_missed(root: Root, monkeypatch: pytest
     assert not folder.exists()
 
 
+class UntilTwoHaveMet:
+    """A listener that ends the wait of the third run."""
+
+    met = 0
+
+    def advance(self, done: int, total: int | None, unit: str) -> None:
+        if self.met >= 2:
+            raise MissingResourceError(unit, f"alone after {done} of {total} s", remedy="")
+
+
 def test_of_three_runs_two_meet(root: Root) -> None:
-    folder, all_here = root.path / "work" / ".root-check", Barrier(3)
+    folder, all_here, waiting = root.path / "work" / ".root-check", Barrier(3), UntilTwoHaveMet()
 
     def meet() -> None:
         with joined(folder) as run:
             all_here.wait(30)
-            run.meet(4.0, NO_PROGRESS)
+            run.meet(60.0, waiting)
             run.part()
+            waiting.met += 1
 
     with ThreadPoolExecutor(3) as pool:
         errors = [run.exception() for run in [pool.submit(meet) for _ in range(3)]]
