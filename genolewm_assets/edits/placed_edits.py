@@ -82,7 +82,7 @@ class EditPlace:
         sequence, first, last = self.window.sequence, edits[0], edits[-1]
         between = (sequence[before.rel_end : after.rel_pos] + after.alt for before, after in pairwise(edits))
         alt = first.alt + "".join(between)
-        return self.normal_form(RelEdit(first.rel_pos, sequence[first.rel_pos : last.rel_end], alt))
+        return _left_aligned(RelEdit(first.rel_pos, sequence[first.rel_pos : last.rel_end], alt), self._context)
 
     def first_difference(self, edit: RelEdit) -> int | None:
         """Return the 0-based base of the unedited window at which an edit alone first differs; None if it does not.

@@ -121,4 +121,4 @@ def _check_assembly(fasta: Path, lengths: Mapping[str, int]) -> None:
 
 
 def _opener(reader: FastaReader) -> Callable[[Contig], Bases]:
-    return lru_cache(maxsize=1)(lambda contig: reader.open_contig(contig.name))
+    return lru_cache(maxsize=1)(reader.open_contig)

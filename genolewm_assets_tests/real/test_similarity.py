@@ -41,7 +41,7 @@ def cut(fasta: Path, held: Span) -> Iterator[Query]:
     """Yield windows of all slices that do not overlap what is held out."""
     with FastaReader(fasta, GRCH38) as reader:
         for contig in ("chr17", "chr20", "chr21"):
-            bases = reader.open_contig(contig)
+            bases = reader.open_contig(GRCH38[contig])
             for start in range(0, len(bases) - WINDOW_BP, STEP_BP):
                 sequence = bases[start : start + WINDOW_BP]
                 near = contig == held.contig and start < held.end and held.start < start + WINDOW_BP

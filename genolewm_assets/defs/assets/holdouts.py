@@ -131,7 +131,9 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                 profile=workspace.catalog.window_profile,
                 phased=phased,
                 sequences=SequenceInputs(
-                    SequenceSearch(reader, progress=progress), reader.open_contig, inputs.corpus_sequences
+                    SequenceSearch(reader, progress=progress),
+                    lambda name: reader.open_contig(workspace.contigs[name]),
+                    inputs.corpus_sequences,
                 ),
                 before=_read_before(before, inputs.windows),
             )

@@ -255,4 +255,4 @@ def reference_reader(genome: Published, contigs: ContigSet) -> Callable[[Contig]
 def reference_opener(genome: Published, contigs: ContigSet) -> Callable[[Contig], Bases]:
     """Return a function from a contig to its upper-case bases, of which only a few pieces are in memory at a time."""
     reader = FastaReader(genome.file("genome.fa.gz"), contigs)
-    return lru_cache(maxsize=1)(lambda contig: reader.open_contig(contig.name))
+    return lru_cache(maxsize=1)(reader.open_contig)

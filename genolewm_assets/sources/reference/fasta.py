@@ -79,15 +79,15 @@ class FastaReader:
         """
         return self.read_as_written(name, 0, self._length(name)).upper()
 
-    def open_contig(self, name: str) -> ContigPieces:
+    def open_contig(self, contig: Contig) -> ContigPieces:
         """Return a contig that is read on demand, by one thread only and while the reader is open.
 
         Errors are those of :meth:`read_contig`, raised when the bases are read. Both ends are read immediately, to find
         an index that does not fit the file.
         """
-        contig = ContigPieces(self._length(name), partial(self.read_as_written, name))
-        _ = contig[:1] + contig[-1:]
-        return contig
+        pieces = ContigPieces(self._length(contig.name), partial(self.read_as_written, contig.name))
+        _ = pieces[:1] + pieces[-1:]
+        return pieces
 
     def _length(self, name: str) -> int:
         if name not in self._spelling:
@@ -176,7 +176,7 @@ def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Pro
         present = [contig for contig in contigs if contig.name in reader.contigs]
         rows, done = [], 0
         for contig in present:
-            rows.append(_measure(contig, reader.open_contig(contig.name)))
+            rows.append(_measure(contig, reader.open_contig(contig)))
             done += reader.contigs[contig.name]
             progress.advance(done, sum(reader.contigs[c.name] for c in present), "bp checked")
     table = pa.Table.from_pylist(rows, schema=GENOME_CONTIGS.arrow)
