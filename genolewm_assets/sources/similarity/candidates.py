@@ -71,9 +71,10 @@ class Candidates:
         self._path = path
         sizes, transcribed, unique = [np.empty(0, np.int64)], [np.empty(0, bool)], [np.empty(0, np.int32)]
         for table in self.tables():
-            sizes.append(pc.binary_length(table["bases"]).to_numpy())
+            # Copies: a view of one column would keep its whole batch in memory.
+            sizes.append(pc.binary_length(table["bases"]).to_numpy().copy())
             transcribed.append(table["transcribed"].to_numpy())
-            unique.append(table["unique"].to_numpy())
+            unique.append(table["unique"].to_numpy().copy())
         self.sizes: NDArray[np.int64] = np.concatenate(sizes)
         self.transcribed: NDArray[np.bool_] = np.concatenate(transcribed)
         n_bytes = np.where(np.concatenate(unique) >= least_unique(self.sizes), (self.sizes + 7) // 8, 0)
