@@ -143,7 +143,7 @@ def search_stream(
     least_tuples: int,
     progress: Progress,
     altered: KmerTable | None = None,
-    draw: Callable[[Path], Iterable[Batch]] = draw_batches,
+    draw: Callable[[Path, int], Iterable[Batch]] = draw_batches,
     until: frozenset[str] = frozenset(),
 ) -> tuple[SearchResult, SearchResult, SearchResult]:
     """Draw the training stream; look for held-out alleles and edits that were not made, and count its mix.
@@ -155,9 +155,9 @@ def search_stream(
     altered
         31-mers that held-out alleles make; None: those of ``held_alleles``.
     draw
-        What gives the batches of a package.
+        What gives the batches of a package, for the tuples that it gives at least.
     until
-        Findings after all of which no more is drawn; none: as many tuples as are wanted are drawn.
+        Findings after all of which no more is drawn; none: all is drawn that is wanted.
 
     Returns
     -------
@@ -170,13 +170,13 @@ def search_stream(
     stream = _Stream(reference, held, held_alleles, altered or held_alleles.altered_kmers(reference))
     drawn, counts, gaps = DrawnWindows.of_package(files), stream.counts, list(held_alleles.gaps)
     try:
-        for number, batch in enumerate(draw(files.directory)):
+        for number, batch in enumerate(draw(files.directory, least_tuples)):
             stream.search(batch)
             drawn.note(batch.windows.window_ids)
             progress.advance(counts.tuples, least_tuples, "tuples drawn")
             if until and number % _LOOK_BATCHES == 0:
                 stream.settle()
-            if (until and until <= stream.found.keys) or drawn.are_enough(counts.tuples, least_tuples):
+            if (until and until <= stream.found.keys) or (counts.tuples >= least_tuples and not drawn.missing):
                 break
         stream.settle()
     except GenoLeWMError as err:

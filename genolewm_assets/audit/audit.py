@@ -36,7 +36,7 @@ def audit_package(
     clinvar_t0: Path | None = None,
     least_tuples: int = LEAST_TUPLES,
     progress: Progress = NO_PROGRESS,
-    draw: Callable[[Path], Iterable[Batch]] = draw_batches,
+    draw: Callable[[Path, int], Iterable[Batch]] = draw_batches,
     encoder: Encode | None = None,
     encoder_is_causal: bool = True,
     planted: int = 0,
@@ -55,7 +55,7 @@ def audit_package(
     least_tuples
         Tuples of the training stream to draw at least; 0: the stream is not drawn.
     draw
-        What gives the batches of a package.
+        What gives the batches of a package, for the tuples that it gives at least.
     encoder, encoder_is_causal
         Gives the block states of windows, to compare those of edited and unedited ones; None: they are not compared.
         Unless a state depends only on what is before it in the window, states before an edit are not compared.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -129,20 +128,25 @@ class EmittedCounts:
     sources: Counter[str] = field(default_factory=Counter)
 
 
-def draw_batches(package: Path, contents: Literal["once", "sizes"] = "once") -> Iterator[Batch]:
-    """Yield the batches of epoch after epoch of training, every second one with several edits in each tuple."""
+def draw_batches(package: Path, least_tuples: int, contents: Literal["once", "sizes"] = "once") -> Iterator[Batch]:
+    """Yield batches of training: whole epochs until there are ``least_tuples`` tuples, then every window once.
+
+    Epochs with an even number have default options. Every second one has several edits in each tuple instead; the last
+    one shows windows that are rare in the mix, and has an odd number too.
+    """
     from genolewm_assets.lewm import GenoLeWMDataset
 
     usual = GenoLeWMDataset(package, with_states=False, allow_unaudited=True, contents=contents)
     joined = GenoLeWMDataset(usual.package, with_states=False, multi_edit_share=1.0)
-    for epoch in count():
-        dataset = joined if _is_joined(epoch) else usual
+    epoch = tuples = 0
+    while tuples < least_tuples:
+        dataset = joined if epoch % 2 else usual
         dataset.set_epoch(epoch)
-        yield from dataset
-
-
-def _is_joined(epoch: int) -> bool:
-    return epoch % 2 == 1
+        for batch in dataset:
+            tuples += len(batch.edits)
+            yield batch
+        epoch += 1
+    yield from GenoLeWMDataset(usual.package, with_states=False, windows_per_epoch="all", epoch=epoch | 1)
 
 
 def draw_bench(package: Path, holdout: str, split: str) -> Iterator[Any]:
@@ -218,7 +222,7 @@ def _count(batch: Batch, window: Integers, is_placed: NDArray[np.bool_], n_found
     n.tuples += len(window)
     n.unplaced += int(np.count_nonzero(~is_placed))
     n.entangled += int(np.count_nonzero(n_found < 0))
-    if not _is_joined(batch.epoch):
+    if batch.epoch % 2 == 0:
         origins, tuples = np.unique(np.asarray(batch.windows.origins)[window], return_counts=True)
         n.origins.update(dict(zip(map(str, origins), tuples.tolist(), strict=True)))
         served = {

@@ -209,7 +209,8 @@ class GenoLeWMDataset(_PackageDataset):
         Share of the tuples by corpus source and ``reference``, 0 to 1, as in ``packages.window_shares``; None: the
         mix of the package. Shares of origins without a window are divided among the others.
     windows_per_epoch
-        Windows that an epoch visits; None: as many as visit each reference window once on average.
+        Windows that an epoch visits; None: as many as visit each reference window once on average; ``all``: every
+        window once, in file order, whatever their shares in the mix.
     frozen
         Store of ``tuples/frozen``, or the root that contains it: batches, states of both windows included, are read
         from it, and are those that would be drawn. Needs neither caches nor an encoder; an ``encoder`` given must be
@@ -248,7 +249,7 @@ class GenoLeWMDataset(_PackageDataset):
         cache_root: Path | str | None = None,
         *,
         source_mix: Mapping[str, float] | None = None,
-        windows_per_epoch: int | None = None,
+        windows_per_epoch: int | Literal["all"] | None = None,
         frozen: Path | str | None = None,
         **options: Unpack[StreamOptions],
     ) -> None:
@@ -296,8 +297,11 @@ class GenoLeWMDataset(_PackageDataset):
         wanted = self.package.info.mix
         if self._source_mix is not None:
             wanted = replace(wanted, wanted=replace(wanted.wanted, windows=window_shares(self._source_mix)))
-        plan = plan_epoch(alleles, wanted, n_edits=n_edits, n_visits=self._windows_per_epoch)
+        n_visits = None if self._windows_per_epoch == "all" else self._windows_per_epoch
+        plan = plan_epoch(alleles, wanted, n_edits=n_edits, n_visits=n_visits)
         slots = plan.slots if mix is None else EditCycle.named(mix, n_edits)
+        if self._windows_per_epoch == "all":
+            return FileOrder(len(sources.windows), slots)
         return WindowSchedule.of(plan, slots, seed=self._settings.seed)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -117,7 +118,9 @@ def read_options(options: StreamOptions) -> tuple[StreamSettings, SamplingRules]
 
 
 def stated_options(
-    options: StreamOptions, source_mix: Mapping[str, float] | None = None, windows_per_epoch: int | None = None
+    options: StreamOptions,
+    source_mix: Mapping[str, float] | None = None,
+    windows_per_epoch: int | Literal["all"] | None = None,
 ) -> dict[str, JsonValue]:
     """Return every option that the tuples of training depend on with its value, defaults included, as JSON values.
 

@@ -10,12 +10,14 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
-from genolewm_assets.audit.drawn_windows import LEAST_DRAWN, MANY_WINDOWS, MOST_FOR_WINDOWS, DrawnWindows, id_keys
-from genolewm_assets.audit.emitted import EmittedCounts, read_edits
+from genolewm_assets.audit.drawn_windows import DrawnWindows, id_keys
+from genolewm_assets.audit.emitted import EmittedCounts, draw_batches, read_edits
+from genolewm_assets.audit.reading.package_files import open_files
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.genome import RelEdit, apply_edits, reverse_complement
 from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
+from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
 
 SIZE, MARGIN = 600, 96
 
@@ -119,25 +121,20 @@ def test_of_edits_that_are_not_told_apart_the_bases_around_them_are_searched(gen
         assert at - 16 + 30 <= end <= at + 30
 
 
-def test_the_stream_is_drawn_until_every_window_was_seen() -> None:
-    drawn = DrawnWindows(id_keys(["w", "seen late", "w"]), np.zeros(3, np.uint8))
+def test_windows_that_are_drawn_or_are_strangers_are_counted() -> None:
+    drawn = DrawnWindows(id_keys(["w", "seen late", "w"]))
     drawn.note(np.array([b"w"]))
-    assert (drawn.missing, drawn.are_enough(1, 1), drawn.are_enough(MOST_FOR_WINDOWS, 1)) == (1, False, True)
-    drawn.note(np.array([b"seen late", b"another"]))
+    assert (drawn.missing, drawn.strangers) == (1, 0)
+    drawn.note(np.array([b"seen late", b"another", b"w"]))
     assert (drawn.missing, drawn.strangers) == (0, 1)
-    assert (drawn.are_enough(1, 1), drawn.are_enough(1, 2)) == (True, False)
 
 
-def test_of_an_origin_with_many_windows_ninety_nine_of_a_hundred_are_drawn() -> None:
-    n, few = MANY_WINDOWS + 100, 100
-    names = [f"{at:032x}" for at in range(n + few)]
-    drawn = DrawnWindows(id_keys(names), np.repeat([0, 1], [n, few]).astype(np.uint8))
-    drawn.note(names[: int(LEAST_DRAWN * n) - 1])
-    drawn.note(names[n:])
-    assert drawn.missing == n - int(LEAST_DRAWN * n) + 1
-    drawn.note(names[int(LEAST_DRAWN * n) - 1 : int(LEAST_DRAWN * n) + 1])
-    assert drawn.missing == 0
-    # No window of an origin with few windows may be missing.
-    other = DrawnWindows(id_keys(names), np.repeat([0, 1], [n, few]).astype(np.uint8))
-    other.note(names[:-1])
-    assert other.missing == 1
+def test_whole_epochs_are_drawn_and_then_every_window_once(audited: AuditedWorld) -> None:
+    batches = list(draw_batches(audited.package, 1))
+    n_windows = sum(batch.num_rows for batch in open_files(audited.package).windows("train", ("window_id",)))
+    tuples = {epoch: sum(len(one.edits) for one in batches if one.epoch == epoch) for epoch in (0, 1)}
+    assert min(tuples.values()) > 0
+    shown = [one for batch in batches if batch.epoch == 1 for one in batch.windows.window_ids]
+    assert len(shown) == len(set(shown)) == n_windows
+    longer = list(draw_batches(audited.package, tuples[0] + 1))
+    assert [*dict.fromkeys(batch.epoch for batch in longer)] == [0, 1, 3]

@@ -237,7 +237,7 @@ def test_a_repeat_hides_nothing_of_another_stretch(tmp_path: Path) -> None:
 def test_windows_that_no_file_has_are_not_certain(audited: AuditedWorld) -> None:
     text = world.SEQUENCES["chr17"][3_000:3_600].decode()
     batch = emitted_batch(text, text, 3_000)
-    stream = audit(audited, audited.package, least_tuples=1, draw=lambda package: [batch])[LeakKind.RECREATED_ALLELE]
+    stream = audit(audited, audited.package, least_tuples=1, draw=lambda *_: [batch])[LeakKind.RECREATED_ALLELE]
     assert "1 drawn window in no file of training windows" in stream.gaps
     assert "no tuple with a place changes a base" in stream.gaps
 

@@ -108,7 +108,7 @@ def test_clean(audited: AuditedWorld, monkeypatch: pytest.MonkeyPatch, capfd: py
     assert run(monkeypatch, "audit", audited.package, *words) == 0
     first = capfd.readouterr().out.splitlines()[0]
     assert first == (
-        "No held-out sequence, allele or label was found in 55 training windows and 2,216 tuples drawn from them; "
+        "No held-out sequence, allele or label was found in 55 training windows and 1,008 tuples drawn from them; "
         "planted leaks found: not measured (--power)."
     )
     assert run(monkeypatch, "audit", "--json", "--power", 2, audited.package, *words) == 0

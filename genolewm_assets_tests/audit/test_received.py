@@ -169,7 +169,7 @@ def test_a_mix_that_is_not_the_declared_one_is_found(audited: AuditedWorld, name
 
         def mix() -> SearchResult:
             spans = HeldSpans.of_package(files)
-            *_, result = search_stream(files, reference, spans, held, least_tuples=500, progress=NO_PROGRESS)
+            *_, result = search_stream(files, reference, spans, held, least_tuples=2_500, progress=NO_PROGRESS)
             return result
 
         assert mix().verdict is Verdict.CLEAN

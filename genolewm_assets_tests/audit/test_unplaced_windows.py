@@ -127,7 +127,7 @@ def search(case: Case, shown: tuple[str, str], audited: AuditedWorld, folder: Pa
             HeldAlleles.of_package(files, reference),
             least_tuples=1,
             progress=NO_PROGRESS,
-            draw=lambda _: [batch],
+            draw=lambda *_: [batch],
         )
     return result.found.keys
 
@@ -173,7 +173,7 @@ def transcripts(tmp_path_factory: pytest.TempPathFactory) -> AuditedWorld:
     return make_audited_world(tmp_path_factory.mktemp("transcripts"), corpus=corpora, alleles=alleles)
 
 
-def draw(package: Path) -> Iterator[object]:
+def draw(package: Path, _: int) -> Iterator[object]:
     from genolewm_assets.lewm import GenoLeWMDataset
 
     dataset = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)

@@ -107,6 +107,13 @@ def test_any_number_of_workers_gives_the_same_batches_in_the_same_order(package)
         assert same(load(dataset, workers), alone)
 
 
+def test_an_epoch_of_all_windows_visits_each_once_in_file_order(package):
+    dataset = lewm.GenoLeWMDataset(package, source_mix={"reference": 1.0}, windows_per_epoch="all", windows_per_batch=7)
+    ids = [one.decode() for batch in dataset for one in batch.windows.window_ids]
+    assert ids == dataset.package.windows(Split.TRAIN, ["window_id"])["window_id"].to_pylist()
+    assert len(dataset) == -(-len(ids) // 7)
+
+
 def test_spawned_workers_give_the_same_batches(package):
     dataset = lewm.GenoLeWMDataset(package, seed=3, windows_per_batch=4)
     assert same(load(dataset, 2, multiprocessing_context="spawn"), list(dataset))
