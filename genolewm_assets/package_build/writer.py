@@ -252,6 +252,8 @@ def _corpus_tables(sources: PackageSources, source: str, kept: Int64s) -> Iterat
     for first, batch in sources.corpus_batches(source):
         rows = kept[slice(*np.searchsorted(kept, (first, first + batch.num_rows)))]
         yield corpus_rows(batch.take(pa.array(rows - first)), rows, member=Membership(Split.TRAIN), cache=cache)
+        # The C library keeps what is freed between pieces in use: 100 MB more without this.
+        pa.system_memory_pool().release_unused()
 
 
 def _write_variants(
