@@ -80,7 +80,7 @@ def _is_held(
 
 
 class _Stream:
-    """What the tuples drawn so far show: alleles that are no SNV wait until bcftools normalises many at once."""
+    """What the tuples drawn so far show: alleles wait until many are normalised and compared at once."""
 
     def __init__(self, reference: Reference, held: HeldSpans, held_alleles: HeldAlleles, altered: KmerTable) -> None:
         self._reference, self._held, self._held_alleles, self._altered = reference, held, held_alleles, altered
@@ -95,28 +95,25 @@ class _Stream:
         self.n_alleles += edits.alleles.num_rows
         names = pa.array([name_of(batch.windows, row) for row in range(len(batch.source_windows))], pa.string())
         alleles = edits.alleles.select(KEY).append_column("window", names.take(pa.array(window[edits.alleles["row"]])))
-        is_snv = pc.and_(*(pc.equal(pc.binary_length(alleles[name]), 1) for name in ("ref", "alt")))
-        self._note(alleles.filter(is_snv))
-        others = alleles.filter(pc.invert(is_snv)).combine_chunks()
-        if others.num_rows:
-            self._waiting.append(others)
-            self._n_waiting += others.num_rows
+        self._waiting.append(alleles)
+        self._n_waiting += alleles.num_rows
         if self._n_waiting >= BATCH:
             self.settle()
 
     def settle(self) -> None:
-        """Search the alleles that wait."""
-        if self._waiting:
-            firsts = (
-                pa.concat_tables(self._waiting).group_by(list(KEY), use_threads=False).aggregate([("window", "first")])
-            )
-            alleles = firsts.combine_chunks()
-            forms = known_forms(alleles, normalise_alleles(alleles.select(KEY), self._reference))
-            self._note(forms.append_column("window", alleles["window_first"]))
+        """Search the different alleles that wait; an SNV is its own normal form."""
+        if not self._n_waiting:
+            return
+        waiting = pa.concat_tables(self._waiting).group_by(list(KEY), use_threads=False)
+        firsts = waiting.aggregate([("window", "first")]).rename_columns([*KEY, "window"])
         self._waiting, self._n_waiting = [], 0
+        is_snv = pc.and_(*(pc.equal(pc.binary_length(firsts[name]), 1) for name in ("ref", "alt")))
+        self._note(firsts.filter(is_snv).combine_chunks())
+        others = firsts.filter(pc.invert(is_snv)).combine_chunks()
+        forms = known_forms(others, normalise_alleles(others.select(KEY), self._reference))
+        self._note(forms.append_column("window", others["window"]))
 
     def _note(self, alleles: pa.Table) -> None:
-        alleles = alleles.combine_chunks()
         within, is_leak = _is_held(alleles, self._held, self._held_alleles)
         for row in np.flatnonzero(is_leak).tolist():
             key = str(keys_of(alleles.slice(row, 1))[0])
@@ -127,8 +124,8 @@ class _Stream:
         from genolewm_assets.audit.kmer_kernels import shared_kmers
 
         shared = np.zeros((2, len(edits.bare)), np.int64)
-        shared_kmers(edits.edited, edits.changed, self._altered.table, shared[0])
-        shared_kmers(edits.unedited, edits.unchanged, self._altered.table, shared[1])
+        shared_kmers(edits.edited, edits.changed, self._altered, shared[0])
+        shared_kmers(edits.unedited, edits.unchanged, self._altered, shared[1])
         for row in np.flatnonzero(shared.max(axis=0) >= LEAST_ALTERED).tolist():
             name = name_of(batch.windows, int(batch.edits.window[edits.bare[row]]))
             self.found.add(name, window=name, shared_31mers=int(shared[:, row].max()))

@@ -13,6 +13,8 @@ from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
 MOST_FOR_EACH, MOST_FOR_WINDOWS = 4, 100_000
 #: Windows of an origin from which on not all of them have to be drawn, and the share that has to be.
 MANY_WINDOWS, LEAST_DRAWN = 10_000, 0.99
+#: Origins that are told apart; further ones count as one.
+_ORIGINS = 256
 #: Tuples of each window, on average, after which no more is drawn.
 MOST_OF_WINDOW = 64
 
@@ -47,7 +49,7 @@ class DrawnWindows:
         keys, numbers, names = [np.empty(0, np.uint64)], [np.empty(0, np.uint8)], dict[str, int]()
         for batch in files.windows(TRAIN, ("window_id", "origin")):
             coded = batch["origin"].dictionary_encode()
-            of_origin = [names.setdefault(name, len(names)) for name in coded.dictionary.to_pylist()]
+            of_origin = [names.setdefault(name, min(len(names), _ORIGINS - 1)) for name in coded.dictionary.to_pylist()]
             keys.append(id_keys(batch["window_id"].to_numpy(zero_copy_only=False)))
             numbers.append(np.array(of_origin, np.uint8)[coded.indices.to_numpy()])
         return cls(np.concatenate(keys), np.concatenate(numbers))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +23,11 @@ from genolewm_assets.audit.reading.package_files import (
     rows_of,
     table_of,
 )
-from genolewm_assets.audit.reading.window_bases import window_keys
+from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 
 #: The symbols of NC-IUB 1984, and U, which counts as T.
 _COMPLEMENT = str.maketrans("ACGTRYKMBDHV", "TGCAYRMKVHDB")
-_COLUMNS = ("origin", "contig", "start", "end", "strand", "record_id", "window_index", "sequence", "right_flank")
 _ALLELE = ("holdout", "role", *KEY)
 _DIGEST = pa.binary(16)
 
@@ -47,7 +46,10 @@ def _digests(windows: pa.RecordBatch) -> pa.Array:
 class Evaluated:
     """What is evaluated: windows by digest, split and holdout, places of those of holdouts of intervals, alleles."""
 
-    def __init__(self, files: PackageFiles, held_alleles: HeldAlleles) -> None:
+    def __init__(
+        self, files: PackageFiles, held_alleles: HeldAlleles, along: Callable[[pa.RecordBatch], None] | None = None
+    ) -> None:
+        """Read what is evaluated; ``along`` is given all of its windows too, so that they are read once."""
         compared, self.n = pa.array(sorted(files.compared_holdouts()), pa.string()), dict[str, int]()
         places, digests, splits, holdouts = list[Span](), list[pa.Array](), list[pa.Array](), list[pa.Array]()
         self._on_test = list[tuple[str, int]]()
@@ -58,8 +60,10 @@ class Evaluated:
         tested = HeldSpans(span for (_, role), of_role in self._intervals.items() if role == TEST for span in of_role)
         for split in EVALUATION:
             self.n[split] = 0
-            for batch in files.windows(split, (*_COLUMNS, "holdout")):
+            for batch in files.windows(split, (*WINDOW_COLUMNS, "holdout")):
                 self.n[split] += batch.num_rows
+                if along is not None:
+                    along(batch)
                 contigs, (start, end) = canonical_names(batch["contig"]), emitted_spans(batch)
                 if split == VALIDATION:
                     self._note_tested(batch, _shared(batch, tested.shared_bp(contigs, start, end)))
@@ -122,34 +126,47 @@ class Evaluated:
         return pc.unique(pc.binary_join_element_wise(rows["holdout"].combine_chunks(), forms, " "))
 
 
-def search_duplicates(files: PackageFiles, evaluated: Evaluated) -> tuple[SearchResult, dict[str, int]]:
-    """Compare the sequences of training with those of evaluation; also count overlaps.
+class DuplicateSearch:
+    """Compares the sequences of training with those of evaluation; also counts overlaps.
 
     A holdout without intervals holds out alleles only: its windows train by design and are not compared.
     """
-    found, n, overlapping, most = Found(), 0, 0, 0
-    known = evaluated.windows["digest"].combine_chunks()
-    for batch in files.windows(TRAIN, _COLUMNS):
-        n += batch.num_rows
-        digests = _digests(batch)
-        rows = np.flatnonzero(pc.is_in(digests, value_set=known).to_numpy(zero_copy_only=False))
-        for row, key in zip(rows.tolist(), window_keys(batch, rows), strict=True):
-            for split, holdouts in _holdouts_of(evaluated.windows, digests[row]):
-                found.add(key, split=split, holdouts=", ".join(holdouts))
-        contigs, (start, end) = canonical_names(batch["contig"]), emitted_spans(batch)
-        shared = _shared(batch, evaluated.spans.shared_bp(contigs, start, end))
-        overlapping, most = overlapping + int(np.count_nonzero(shared)), max(most, int(shared.max(initial=0)))
-    return SearchResult(
-        LeakKind.DUPLICATE,
-        "digest of the sequence or of its reverse complement, whichever sorts first",
-        {f"windows of {split}": rows for split, rows in ({TRAIN: n} | evaluated.n).items()},
-        found,
-        () if len(known) else ("no window of evaluation is of a holdout of intervals",),
-        absent="" if any(evaluated.n.values()) else "there is no window of evaluation",
-    ), {
-        "training windows that overlap an evaluation window of a holdout of intervals": overlapping,
-        "most bases of one shared so": most,
-    }
+
+    def __init__(self, evaluated: Evaluated) -> None:
+        self._evaluated, self._known = evaluated, evaluated.windows["digest"].combine_chunks()
+        self._found, self._n, self._overlapping, self._most = Found(), 0, 0, 0
+
+    def search(self, windows: pa.RecordBatch) -> None:
+        """Search windows of training."""
+        self._n += windows.num_rows
+        digests = _digests(windows)
+        rows = np.flatnonzero(pc.is_in(digests, value_set=self._known).to_numpy(zero_copy_only=False))
+        for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):
+            for split, holdouts in _holdouts_of(self._evaluated.windows, digests[row]):
+                self._found.add(key, split=split, holdouts=", ".join(holdouts))
+        contigs, (start, end) = canonical_names(windows["contig"]), emitted_spans(windows)
+        shared = _shared(windows, self._evaluated.spans.shared_bp(contigs, start, end))
+        self._overlapping += int(np.count_nonzero(shared))
+        self._most = max(self._most, int(shared.max(initial=0)))
+
+    def result(self) -> SearchResult:
+        """Return what was found in the windows so far."""
+        return SearchResult(
+            LeakKind.DUPLICATE,
+            "digest of the sequence or of its reverse complement, whichever sorts first",
+            {f"windows of {split}": rows for split, rows in ({TRAIN: self._n} | self._evaluated.n).items()},
+            self._found,
+            () if len(self._known) else ("no window of evaluation is of a holdout of intervals",),
+            absent="" if any(self._evaluated.n.values()) else "there is no window of evaluation",
+        )
+
+    @property
+    def measured(self) -> dict[str, int]:
+        """What training windows share with those of evaluation."""
+        return {
+            "training windows that overlap an evaluation window of a holdout of intervals": self._overlapping,
+            "most bases of one shared so": self._most,
+        }
 
 
 def _shared(windows: pa.RecordBatch, shared: Integers) -> Integers:

@@ -16,10 +16,11 @@ from genolewm_assets.audit.allele_searches import search_stream
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.benches import search_benches
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
-from genolewm_assets.audit.places import search_contexts, search_places
+from genolewm_assets.audit.places import PlaceSearch, search_contexts
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import OwnFiles, open_files
 from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS
 from genolewm_assets.audit.report import LeakKind, SearchResult, Verdict
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.rows import each_row
@@ -186,5 +187,8 @@ def test_bases_of_evaluation_windows_are_compared(audited: AuditedWorld, package
     change(path, edit)
     files = open_files(package)
     with Reference(audited.fasta) as reference:
-        (_, places, _), _ = search_places(files, reference, HeldSpans.of_package(files))
-    assert len(places.found.keys) == 1
+        places = PlaceSearch(files, reference, HeldSpans.of_package(files))
+        for batch in files.windows("test", WINDOW_COLUMNS):
+            places.compare_bases(batch)
+        _, elsewhere, _ = places.results()
+    assert len(elsewhere.found.keys) == 1
