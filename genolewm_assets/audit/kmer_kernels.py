@@ -6,15 +6,12 @@ Import this module inside functions only: importing numba is slow.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.own_caches import compiled
-
-if TYPE_CHECKING:
-    from genolewm_assets.audit.held_kmers import KmerTable
 
 K = 31
 #: Key of a 31-mer with a base that is not A, C, G or T, or that is not counted; no mixed key has it in practice.
@@ -26,6 +23,8 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 Codes = npt.NDArray[np.uint8]
 Keys = npt.NDArray[np.uint64]
 Firsts = npt.NDArray[np.int64]
+#: A ``held_kmers.KmerTable``; that module imports this one.
+Table: TypeAlias = Any
 
 
 @compiled(nogil=True)
@@ -90,7 +89,7 @@ def find_buckets(table: Keys, shift: np.uint64, firsts: Firsts, filter_shift: np
 
 
 @compiled(nogil=True)
-def _find(key: np.uint64, table: KmerTable) -> int:
+def _find(key: np.uint64, table: Table) -> int:
     """Return the row of a key in a sorted table, or -1."""
     bit = key >> table.filter_shift
     if not (table.filter_bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
@@ -103,7 +102,7 @@ def _find(key: np.uint64, table: KmerTable) -> int:
 
 
 @compiled(nogil=True)
-def count_keys(keys: Keys, table: KmerTable, counts: npt.NDArray[np.uint8]) -> None:
+def count_keys(keys: Keys, table: Table, counts: npt.NDArray[np.uint8]) -> None:
     """Add to ``counts``, at most 255, how often each key of the table occurs among ``keys``."""
     for key in keys:
         if key != NO_KEY:
@@ -113,7 +112,7 @@ def count_keys(keys: Keys, table: KmerTable, counts: npt.NDArray[np.uint8]) -> N
 
 
 @compiled(nogil=True)
-def held_kmers(keys: Keys, table: KmerTable, held: npt.NDArray[np.uint8]) -> None:
+def held_kmers(keys: Keys, table: Table, held: npt.NDArray[np.uint8]) -> None:
     """Write 1 into ``held`` where the table has the key, else 0."""
     for at in range(keys.size):
         held[at] = keys[at] != NO_KEY and _find(keys[at], table) >= 0
@@ -121,7 +120,7 @@ def held_kmers(keys: Keys, table: KmerTable, held: npt.NDArray[np.uint8]) -> Non
 
 @compiled(nogil=True)
 def compare_windows(
-    codes: Codes, at: Firsts, behind: Codes, behind_at: Firsts, rows: Firsts, table: KmerTable, most: int, found: Firsts
+    codes: Codes, at: Firsts, behind: Codes, behind_at: Firsts, rows: Firsts, table: Table, most: int, found: Firsts
 ) -> None:
     """Write what some windows, each with the flank behind it, share with held-out sequence.
 
@@ -151,7 +150,7 @@ def compare_windows(
 
 
 @compiled(nogil=True)
-def shared_kmers(bases: Codes, spans: npt.NDArray[np.int64], table: KmerTable, shared: npt.NDArray[np.int64]) -> None:
+def shared_kmers(bases: Codes, spans: npt.NDArray[np.int64], table: Table, shared: npt.NDArray[np.int64]) -> None:
     """Write how many 31-mers of a table stretches of bases have; each is ``[start, end)`` of ``bases``: (n, 2)."""
     longest = 0
     for row in range(spans.shape[0]):
