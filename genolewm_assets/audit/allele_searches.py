@@ -36,7 +36,7 @@ LEAST_ALTERED = 8
 #: Largest difference between an emitted and a declared share, beside that of chance; and tuples of one visit.
 MIX_TOLERANCE, TUPLES_OF_VISIT = 0.02, 8
 
-#: Batches between two looks at whether all planted leaks are found.
+#: Batches between two looks at whether all planted leaks are found, and further ones: a quarter of those drawn.
 _LOOK_BATCHES = 8
 
 
@@ -165,14 +165,15 @@ def search_stream(
         gaps = [files.without_stream or "the stream was not drawn"]
         return _stream_result(files, Found(), EmittedCounts(), 0, gaps)
     stream = _Stream(reference, held, held_alleles, altered or held_alleles.altered_kmers(reference))
-    drawn, counts, gaps = DrawnWindows.of_package(files), stream.counts, list(held_alleles.gaps)
+    drawn, counts, gaps, look = DrawnWindows.of_package(files), stream.counts, list(held_alleles.gaps), 0
     try:
         for number, batch in enumerate(draw(files.directory)):
             stream.search(batch)
             drawn.note(batch.windows.window_ids)
             progress.advance(counts.tuples, least_tuples, "tuples drawn")
-            if until and number % _LOOK_BATCHES == 0:
+            if until and number >= look:
                 stream.settle()
+                look += _LOOK_BATCHES + number // 4
             if (until and until <= stream.found.keys) or drawn.are_enough(counts.tuples, least_tuples):
                 break
         stream.settle()

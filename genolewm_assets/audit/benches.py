@@ -16,8 +16,8 @@ from genolewm_assets.audit.alleles.clinvar_vcf import read_records
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of, normalise_alleles
 from genolewm_assets.audit.emitted import draw_bench
 from genolewm_assets.audit.reading.contig_names import canonical_name
-from genolewm_assets.audit.reading.intervals import HeldSpans, Span
-from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, PackageFiles, rows_of
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span, spans_by_role
+from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import GenoLeWMError
@@ -173,15 +173,9 @@ def _decided(files: PackageFiles, clinvar: Path, least: int) -> pa.Table:
     Of several records of an allele the shard takes one, or none.
     """
     windows = (batch["contig"] for split in (TRAIN, *EVALUATION) for batch in files.windows(split, ("contig",)))
-    known = pa.array(
-        sorted({canonical_name(name) for names in windows for name in names.unique().drop_null().to_pylist()})
-    )
-    parts = [
-        pa.table(
-            [[]] * 5,
-            schema=pa.schema([*((n, pa.int64() if n == "pos" else pa.string()) for n in KEY), ("decided", pa.bool_())]),
-        )
-    ]
+    names = {canonical_name(name) for batch in windows for name in batch.unique().drop_null().to_pylist()}
+    known = pa.array(sorted(names), pa.string())
+    parts = []
     for table in read_records(clinvar):
         longest = pc.max_element_wise(*(pc.binary_length(table[name]) for name in ("ref", "alt")))
         ours = table.filter(pc.and_(pc.is_in(table["chrom"], value_set=known), pc.less_equal(longest, _LONGEST)))
@@ -195,13 +189,10 @@ def _decided(files: PackageFiles, clinvar: Path, least: int) -> pa.Table:
 
 def _held_by(files: PackageFiles, alleles: pa.Table, keys: pa.Array) -> dict[_Bench, npt.NDArray[np.bool_]]:
     """Tell which alleles each holdout and split holds out, by an interval or by itself."""
-    spans = defaultdict[_Bench, list[Span]](list)
-    for row in rows_of(files.holdout("intervals", ("holdout", "role", "contig", "start", "end"))):
-        spans[row["holdout"], row["role"]].append(Span(canonical_name(row["contig"]), row["start"], row["end"]))
     start = alleles["pos"].to_numpy() - 1
     end = start + pc.binary_length(alleles["ref"]).to_numpy()
     contigs = alleles["chrom"].combine_chunks()
-    held = {bench: HeldSpans(of_bench).shared_bp(contigs, start, end) > 0 for bench, of_bench in spans.items()}
+    held = {bench: HeldSpans(spans).shared_bp(contigs, start, end) > 0 for bench, spans in spans_by_role(files).items()}
     for batch in files.holdout("alleles", ("holdout", "role", *KEY)):
         benches = pc.binary_join_element_wise(batch["holdout"], batch["role"], "\t")
         listed = keys_of(alleles_of(batch))

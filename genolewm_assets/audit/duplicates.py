@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,15 +11,13 @@ import pyarrow.compute as pc
 
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names
-from genolewm_assets.audit.reading.contig_names import canonical_name
-from genolewm_assets.audit.reading.intervals import HeldSpans, Integers, Span, emitted_spans
+from genolewm_assets.audit.reading.intervals import HeldSpans, Integers, Span, emitted_spans, spans_by_role
 from genolewm_assets.audit.reading.package_files import (
     EVALUATION,
     TEST,
     TRAIN,
     VALIDATION,
     PackageFiles,
-    rows_of,
     table_of,
 )
 from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS, window_keys
@@ -53,10 +50,7 @@ class Evaluated:
         compared, self.n = pa.array(sorted(files.compared_holdouts()), pa.string()), dict[str, int]()
         places, digests, splits, holdouts = list[Span](), list[pa.Array](), list[pa.Array](), list[pa.Array]()
         self._on_test = list[tuple[str, int]]()
-        self._intervals = defaultdict[tuple[str, str], list[Span]](list)
-        for row in rows_of(files.holdout("intervals", ("holdout", "role", "contig", "start", "end"))):
-            span = Span(canonical_name(row["contig"]), row["start"], row["end"])
-            self._intervals[row["holdout"], row["role"]].append(span)
+        self._intervals = spans_by_role(files)
         tested = HeldSpans(span for (_, role), of_role in self._intervals.items() if role == TEST for span in of_role)
         for split in EVALUATION:
             self.n[split] = 0
@@ -101,14 +95,14 @@ class Evaluated:
         alleles = [self._alleles_of(split, added, held_alleles or self._held_alleles) for split in EVALUATION]
         for allele in sorted(alleles[0].filter(pc.is_in(alleles[0], value_set=alleles[1])).to_pylist()):
             found.add(allele)
-        for holdout in {holdout for holdout, _ in self._intervals}:
-            of_test, spans = HeldSpans(self._intervals[holdout, TEST]), self._intervals[holdout, VALIDATION]
-            for span in spans:
-                contig = pa.array([span.contig])
-                if shared := int(of_test.shared_bp(contig, np.array([span.start]), np.array([span.end]))[0]):
-                    found.add(f"{holdout} {span.contig}:{span.start}-{span.end}", shared_bp=shared)
-        for key, shared in self._on_test:
-            found.add(key, shared_bp=shared)
+        for holdout in [holdout for holdout, role in self._intervals if role == VALIDATION]:
+            spans, of_test = self._intervals[holdout, VALIDATION], HeldSpans(self._intervals.get((holdout, TEST), ()))
+            contigs, start, end = zip(*spans, strict=True)
+            shared = of_test.shared_bp(pa.array(contigs), np.array(start), np.array(end))
+            for row in np.flatnonzero(shared).tolist():
+                found.add(f"{holdout} {contigs[row]}:{start[row]}-{end[row]}", shared_bp=int(shared[row]))
+        for key, bp in self._on_test:
+            found.add(key, shared_bp=bp)
         return SearchResult(
             LeakKind.SHARED_EVALUATION,
             "windows, alleles in normal form and intervals of one holdout that are in validation and in test; windows "

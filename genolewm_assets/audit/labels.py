@@ -100,13 +100,8 @@ def _published(vcf: Path, identity: str, wanted: pa.ChunkedArray) -> pa.Table:
     """Return the records of a VCF with a wanted identity, as column ``identity``."""
     known = pc.unique(pc.drop_null(wanted)).cast(pa.int64())
     parts = [table.filter(pc.is_in(table[identity], value_set=known)) for table in read_records(vcf)]
-    columns = [*KEY, "label", "stars", identity]
-    empty = pa.table(
-        {name: pa.array([], pa.int64() if name in {"pos", "stars", identity} else pa.string()) for name in columns}
-    )
-    return pa.concat_tables([empty, *(part.select(columns) for part in parts)]).rename_columns(
-        [*columns[:-1], "identity"]
-    )
+    columns = [*KEY, "label", "stars"]
+    return pa.concat_tables(parts).select([*columns, identity]).rename_columns([*columns, "identity"])
 
 
 def _agreeing(rows: pa.Table, published: pa.Table, *, stars: bool) -> tuple[Bools, Bools]:

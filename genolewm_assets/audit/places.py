@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of
 from genolewm_assets.audit.reading.contig_names import canonical_name, is_known
-from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_spans, left_flank_spans
+from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_spans, left_flank_spans, rows_by_contig
 from genolewm_assets.audit.reading.package_files import PackageFiles, read_batches, table_of
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.reading.window_bases import Bases, differing_bp, window_keys
@@ -151,10 +151,8 @@ def _wrong_contexts(
     inner = Bases.of(alleles["ref"].combine_chunks())
     start = alleles["pos"].to_numpy() - 1
     end, differing = start + np.diff(inner.at), np.zeros(len(start), np.int64)
-    coded = alleles["chrom"].combine_chunks().dictionary_encode()
-    codes, along, whole = coded.indices.to_numpy(), np.zeros(len(start), np.bool_), np.ones(len(start), np.bool_)
-    for code, contig in enumerate(coded.dictionary.to_pylist()):
-        ours = np.flatnonzero(codes == code)
+    along, whole = np.zeros(len(start), np.bool_), np.ones(len(start), np.bool_)
+    for contig, ours in rows_by_contig(alleles["chrom"].combine_chunks()):
         if contig not in reference:
             unknown.add(contig)
             continue

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from genolewm_assets.audit.reading.intervals import are_equal, rows_by_contig, stated_spans
 from genolewm_assets.audit.reading.package_files import window_key
 from genolewm_assets.audit.reading.reference import Codes, Reference, encode_bytes
 
@@ -52,23 +53,13 @@ def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, reference: Referenc
     from genolewm_assets.audit.difference_kernels import differing_bases
 
     left, sequence, right = (Bases.of(windows[name]) for name in ("left_flank", "sequence", "right_flank"))
-    start = windows["start"].fill_null(0).to_numpy()
-    end = pc.coalesce(windows["end"], pa.array(start + np.diff(sequence.at))).to_numpy()
-    is_reverse, has_flanks, is_exact = (
-        mask.fill_null(False).to_numpy(zero_copy_only=False)
-        for mask in (
-            pc.equal(windows["strand"], "-"),
-            pc.equal(windows["origin"], "reference"),
-            pc.and_(windows["placement_exact"], pc.and_(pc.is_valid(windows["start"]), pc.is_valid(contigs))),
-        )
-    )
-    coded, differing = contigs.dictionary_encode(), np.zeros(len(start), dtype=np.int64)
-    codes = coded.indices.fill_null(-1).to_numpy()
-    for code, contig in enumerate(coded.dictionary.to_pylist()):
-        rows = np.flatnonzero(is_exact & (codes == code))
-        if contig not in reference:
+    span, masks = stated_spans(windows), (are_equal(windows["strand"], "-"), are_equal(windows["origin"], "reference"))
+    is_exact = pc.and_(windows["placement_exact"], pc.and_(pc.is_valid(windows["start"]), pc.is_valid(contigs)))
+    is_exact, differing = is_exact.fill_null(False).to_numpy(zero_copy_only=False), np.zeros(len(contigs), np.int64)
+    for contig, ours in rows_by_contig(contigs):
+        rows = ours[is_exact[ours]]
+        if contig in reference:
+            differing_bases(*left, *sequence, *right, rows, *span, *masks, reference.codes(contig), differing)
+        else:
             differing[rows] = -1
-            continue
-        bases = reference.codes(contig)
-        differing_bases(*left, *sequence, *right, rows, start, end, is_reverse, has_flanks, bases, differing)
     return differing, is_exact
