@@ -69,10 +69,12 @@ def _filter(fasta: Path, number: int) -> Callable[[], int]:
 
 
 def _audit(fasta: Path, number: int) -> Callable[[], int]:
+    import pyarrow as pa
+
     from genolewm_assets.audit.held_kmers import held_tables
     from genolewm_assets.audit.reading.intervals import Span
     from genolewm_assets.audit.reading.reference import Reference
-    from genolewm_assets.audit.similarity import compare
+    from genolewm_assets.audit.similarity import are_leaks, compare_all
 
     def work() -> int:
         found = set[int]()
@@ -80,8 +82,9 @@ def _audit(fasta: Path, number: int) -> Callable[[], int]:
             spans = [Span("chr20", 0, reference.length("chr20"))]
             for table in held_tables(reference, spans, soft_masked=True):
                 for batch in _batches(enumerate(windows(fasta, number)), _BATCH):
-                    similar = pool.map(lambda one, table=table: compare(one[1].decode(), table).is_leak, batch)
-                    found |= {at for (at, _), is_leak in zip(batch, similar, strict=True) if is_leak}
+                    columns = {"sequence": [bases.decode() for _, bases in batch], "right_flank": [""] * len(batch)}
+                    rows = compare_all(pa.RecordBatch.from_pydict(columns), table, pool)
+                    found |= {batch[at][0] for at in are_leaks(rows).nonzero()[0].tolist()}
         return len(found)
 
     return work

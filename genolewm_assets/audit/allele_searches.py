@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.alleles.normal_alleles import (
-    BATCH,
     BCFTOOLS,
     KEY,
     alleles_of,
@@ -36,7 +35,10 @@ LEAST_ALTERED = 8
 #: Largest difference between an emitted and a declared share, beside that of chance; and tuples of one visit.
 MIX_TOLERANCE, TUPLES_OF_VISIT = 0.02, 8
 
-#: Batches between two looks at whether all planted leaks are found.
+#: Bytes of emitted alleles that wait: one that joins edits far apart has thousands of bases.
+_WAITING_BYTES = 1 << 24
+
+#: Batches between two looks at whether all planted leaks are found, and further ones: a quarter of those drawn.
 _LOOK_BATCHES = 8
 
 
@@ -80,12 +82,12 @@ def _is_held(
 
 
 class _Stream:
-    """What the tuples drawn so far show: alleles that are no SNV wait until bcftools normalises many at once."""
+    """What the tuples drawn so far show: alleles wait until many are normalised and compared at once."""
 
     def __init__(self, reference: Reference, held: HeldSpans, held_alleles: HeldAlleles, altered: KmerTable) -> None:
         self._reference, self._held, self._held_alleles, self._altered = reference, held, held_alleles, altered
         self.found, self.counts, self.n_alleles = Found(), EmittedCounts(), 0
-        self._waiting, self._n_waiting = list[pa.Table](), 0
+        self._waiting, self._waiting_bytes = list[pa.Table](), 0
 
     def search(self, batch: Batch) -> None:
         """Search the tuples of a batch."""
@@ -95,28 +97,25 @@ class _Stream:
         self.n_alleles += edits.alleles.num_rows
         names = pa.array([name_of(batch.windows, row) for row in range(len(batch.source_windows))], pa.string())
         alleles = edits.alleles.select(KEY).append_column("window", names.take(pa.array(window[edits.alleles["row"]])))
-        is_snv = pc.and_(*(pc.equal(pc.binary_length(alleles[name]), 1) for name in ("ref", "alt")))
-        self._note(alleles.filter(is_snv))
-        others = alleles.filter(pc.invert(is_snv)).combine_chunks()
-        if others.num_rows:
-            self._waiting.append(others)
-            self._n_waiting += others.num_rows
-        if self._n_waiting >= BATCH:
+        self._waiting.append(alleles)
+        self._waiting_bytes += alleles.nbytes
+        if self._waiting_bytes >= _WAITING_BYTES:
             self.settle()
 
     def settle(self) -> None:
-        """Search the alleles that wait."""
-        if self._waiting:
-            firsts = (
-                pa.concat_tables(self._waiting).group_by(list(KEY), use_threads=False).aggregate([("window", "first")])
-            )
-            alleles = firsts.combine_chunks()
-            forms = known_forms(alleles, normalise_alleles(alleles.select(KEY), self._reference))
-            self._note(forms.append_column("window", alleles["window_first"]))
-        self._waiting, self._n_waiting = [], 0
+        """Search the different alleles that wait; an SNV is its own normal form."""
+        if not self._waiting:
+            return
+        waiting = pa.concat_tables(self._waiting).group_by(list(KEY), use_threads=False)
+        firsts = waiting.aggregate([("window", "first")]).rename_columns([*KEY, "window"])
+        self._waiting, self._waiting_bytes = [], 0
+        is_snv = pc.and_(*(pc.equal(pc.binary_length(firsts[name]), 1) for name in ("ref", "alt")))
+        self._note(firsts.filter(is_snv).combine_chunks())
+        others = firsts.filter(pc.invert(is_snv)).combine_chunks()
+        forms = known_forms(others, normalise_alleles(others.select(KEY), self._reference))
+        self._note(forms.append_column("window", others["window"]))
 
     def _note(self, alleles: pa.Table) -> None:
-        alleles = alleles.combine_chunks()
         within, is_leak = _is_held(alleles, self._held, self._held_alleles)
         for row in np.flatnonzero(is_leak).tolist():
             key = str(keys_of(alleles.slice(row, 1))[0])
@@ -127,8 +126,8 @@ class _Stream:
         from genolewm_assets.audit.kmer_kernels import shared_kmers
 
         shared = np.zeros((2, len(edits.bare)), np.int64)
-        shared_kmers(edits.edited, edits.changed, self._altered.table, shared[0])
-        shared_kmers(edits.unedited, edits.unchanged, self._altered.table, shared[1])
+        shared_kmers(edits.edited, edits.changed, self._altered, shared[0])
+        shared_kmers(edits.unedited, edits.unchanged, self._altered, shared[1])
         for row in np.flatnonzero(shared.max(axis=0) >= LEAST_ALTERED).tolist():
             name = name_of(batch.windows, int(batch.edits.window[edits.bare[row]]))
             self.found.add(name, window=name, shared_31mers=int(shared[:, row].max()))
@@ -168,14 +167,15 @@ def search_stream(
         gaps = [files.without_stream or "the stream was not drawn"]
         return _stream_result(files, Found(), EmittedCounts(), 0, gaps)
     stream = _Stream(reference, held, held_alleles, altered or held_alleles.altered_kmers(reference))
-    drawn, counts, gaps = DrawnWindows.of_package(files), stream.counts, list(held_alleles.gaps)
+    drawn, counts, gaps, look = DrawnWindows.of_package(files), stream.counts, list(held_alleles.gaps), 0
     try:
         for number, batch in enumerate(draw(files.directory, least_tuples)):
             stream.search(batch)
             drawn.note(batch.windows.window_ids)
             progress.advance(counts.tuples, least_tuples, "tuples drawn")
-            if until and number % _LOOK_BATCHES == 0:
+            if until and number >= look:
                 stream.settle()
+                look += _LOOK_BATCHES + number // 4
             if (until and until <= stream.found.keys) or (counts.tuples >= least_tuples and not drawn.missing):
                 break
         stream.settle()

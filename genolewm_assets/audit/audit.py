@@ -8,10 +8,10 @@ from pathlib import Path
 from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.benches import search_benches
-from genolewm_assets.audit.duplicates import Evaluated, search_duplicates
+from genolewm_assets.audit.duplicates import DuplicateSearch, Evaluated
 from genolewm_assets.audit.emitted import Batch, draw_batches
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
-from genolewm_assets.audit.places import search_contexts, search_places
+from genolewm_assets.audit.places import PlaceSearch, search_contexts
 from genolewm_assets.audit.planting.power import Evidence, measure_power
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.layouts import Layout, open_layout
@@ -74,10 +74,11 @@ def audit_package(
     vcfs = ClinvarFiles(clinvar, clinvar_t0)
     with Reference(fasta) as reference:
         held = HeldSpans.of_package(files)
-        places, flanks = search_places(files, reference, held)
-        tables = HeldTables(reference, held)
-        similar = search_similarity(files, reference, held, tables, progress=progress)
-        held_alleles = HeldAlleles.of_package(files, reference)
+        places, held_alleles = PlaceSearch(files, reference, held), HeldAlleles.of_package(files, reference)
+        evaluated, tables = Evaluated(files, held_alleles, places.compare_bases), HeldTables(reference, held)
+        duplicates = DuplicateSearch(evaluated)
+        along = (places.search, duplicates.search)
+        similar = search_similarity(files, reference, held, tables, progress=progress, along=along)
         alleles = search_training_alleles(files, reference, held, held_alleles)
         altered = None if files.without_stream or not least_tuples else held_alleles.altered_kmers(reference)
         stream = search_stream(
@@ -90,13 +91,12 @@ def audit_package(
             altered=altered,
             draw=draw,
         )
-        evaluated = Evaluated(files, held_alleles)
-        duplicates, shared = search_duplicates(files, evaluated)
         labels = tuple(search_labels(files, reference, vcfs))
         shown = (search_contexts(files, reference), search_benches(files, reference, clinvar))
         states = search_states(files, encoder, progress=progress, is_causal=encoder_is_causal)
-        results = (*places, similar, alleles, *stream, duplicates, evaluated.search(), *labels, *shown, states)
-        report = AuditReport(str(package), files.release, results, {**flanks, **shared})
+        shared = (duplicates.result(), evaluated.search())
+        results = (*places.results(), similar, alleles, *stream, *shared, *labels, *shown, states)
+        report = AuditReport(str(package), files.release, results, {**places.measured, **duplicates.measured})
         if not planted or not isinstance(files, OwnFiles):
             return report
         evidence = Evidence(reference, held, tables, held_alleles, altered, evaluated, vcfs)

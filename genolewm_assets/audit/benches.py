@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,15 +16,15 @@ from genolewm_assets.audit.alleles.clinvar_vcf import read_records
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of, normalise_alleles
 from genolewm_assets.audit.emitted import draw_bench
 from genolewm_assets.audit.reading.contig_names import canonical_name
-from genolewm_assets.audit.reading.intervals import HeldSpans, Span
-from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, PackageFiles, rows_of
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span, spans_by_role
+from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, PackageFiles, table_of
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import GenoLeWMError
 
 #: A holdout and one of its splits.
 _Bench: TypeAlias = tuple[str, str]
-_Row: TypeAlias = dict[str, Any]
+_SHOWN = pa.schema([("key", pa.string()), ("label", pa.string()), ("stars", pa.int64()), ("alone", pa.bool_())])
 
 _SCORED, _DECIDED = "scored", frozenset({"P", "LP", "LB", "B"})
 #: Its windows show alleles together, and none alone.
@@ -43,27 +43,19 @@ def search_benches(
     draw: Callable[[Path, str, str], Iterable[Any]] = draw_bench,
 ) -> SearchResult:
     """Compare the alleles that each bench shows with those stated, and those stated with ClinVar."""
-    found, n, gaps = Found(), Counter[str](), list[str]()
+    found, n, gaps = Found(), 0, list[str]()
     least = int(files.record.get("policy", {}).get("min_stars", 0))
-    stated: dict[_Bench, dict[str, _Row]] = defaultdict(dict)
-    for split in EVALUATION if not files.without_stream else ():
-        for batch in files.variants(split, _COLUMNS):
-            ours = batch.filter(pc.equal(batch["source"], "clinvar"))
-            for key, row in zip(keys_of(alleles_of(ours)).to_pylist(), ours.to_pylist(), strict=True):
-                stated[row["holdout"], split][key] = row
-    for bench, rows in sorted(stated.items()):
+    stated = {} if files.without_stream else _stated(files)
+    for bench, rows in sorted(stated.items(), key=itemgetter(0)):
         _search_stated(found, bench, rows, least)
-        shown = Counter[str]()
+        is_scored = pc.fill_null(pc.equal(rows["scoring"], _SCORED), False)
         try:
-            if any(row["scoring"] == _SCORED for row in rows.values()):
-                shown = _shown(found, bench, rows, draw(files.directory, *bench))
+            shown = _shown(draw(files.directory, *bench) if pc.any(is_scored).as_py() else ())
         except GenoLeWMError as err:
             gaps.append(f"the bench of {' '.join(bench)} cannot be drawn ({err})")
             continue
-        n["alleles shown"] += shown.total()
-        for allele, row in rows.items():
-            if shown[allele] != (row["scoring"] == _SCORED):
-                found.add(f"{bench[0]} {allele}", split=bench[1], shown=shown[allele], stated=row["scoring"])
+        n += shown.num_rows
+        _search_shown(found, bench, rows, shown)
         _search_unjustified(found, files, bench, rows)
     if clinvar is None:
         gaps.append(f"the VCF of release {files.release} was not given")
@@ -73,59 +65,82 @@ def search_benches(
         LeakKind.UNSHOWN_ALLELE,
         f"every decided ClinVar allele of an evaluation with {least} stars is shown once, or stated with a reason; "
         "drawn as a trainer does, and compared with the VCF of the release",
-        {"alleles shown": n["alleles shown"]},
+        {"alleles shown": n},
         found,
         tuple(gaps),
-        absent=files.without_stream or ("" if n["alleles shown"] or gaps or found.keys else "no bench has an allele"),
+        absent=files.without_stream or ("" if n or gaps or found.keys else "no bench has an allele"),
     )
 
 
-def _search_stated(found: Found, bench: _Bench, rows: dict[str, _Row], least: int) -> None:
-    for allele, row in rows.items():
-        qualifies = row["label"] in _DECIDED and (row["stars"] or 0) >= least and bench[0] != _WITHOUT_BENCH
-        if qualifies != (row["scoring"] is not None):
-            label = f"{row['label']} {row['stars']}"
-            found.add(f"{bench[0]} {allele}", split=bench[1], label=label, stated=row["scoring"])
+def _stated(files: PackageFiles) -> dict[_Bench, pa.Table]:
+    """Return the ClinVar alleles of each bench: :data:`KEY`, ``key``, label, stars and scoring."""
+    stated = dict[_Bench, pa.Table]()
+    for split in EVALUATION:
+        rows = table_of(files.variants(split, _COLUMNS), _COLUMNS)
+        rows = rows.filter(pc.equal(rows["source"], "clinvar"))
+        alleles = alleles_of(rows)
+        alleles = alleles.append_column("key", keys_of(alleles))
+        for name, kind in (("label", pa.string()), ("stars", pa.int64()), ("scoring", pa.string())):
+            alleles = alleles.append_column(name, rows[name].cast(kind))
+        for holdout in rows["holdout"].unique().to_pylist():
+            stated[holdout, split] = alleles.filter(pc.equal(rows["holdout"], holdout))
+    return stated
 
 
-def _shown(found: Found, bench: _Bench, rows: dict[str, _Row], batches: Iterable[Any]) -> Counter[str]:
-    shown: Counter[str] = Counter()
-    for one in (one for batch in batches for one in batch.tuples):
-        edit = one.alleles[0]
-        allele = f"{canonical_name(edit.chrom)}:{edit.pos}:{edit.ref}:{edit.alt}"
-        row = rows.get(allele, {})
-        shown[allele] += 1
-        if not row or (one.label, one.stars) != (row["label"], row["stars"]) or len(one.alleles) != 1:
-            found.add(f"{bench[0]} {allele}", split=bench[1], shown_as=f"{one.label} {one.stars}")
-    return shown
+def _search_stated(found: Found, bench: _Bench, rows: pa.Table, least: int) -> None:
+    is_decided = pc.is_in(rows["label"], value_set=pa.array(sorted(_DECIDED)))
+    qualifies = pc.and_(is_decided, pc.greater_equal(pc.fill_null(rows["stars"], 0), least))
+    qualifies = pc.and_(qualifies, pa.scalar(bench[0] != _WITHOUT_BENCH))
+    for row in rows.filter(pc.xor(qualifies, pc.is_valid(rows["scoring"]))).to_pylist():
+        label = f"{row['label']} {row['stars']}"
+        found.add(f"{bench[0]} {row['key']}", split=bench[1], label=label, stated=row["scoring"])
 
 
-def _search_unjustified(found: Found, files: PackageFiles, bench: _Bench, rows: dict[str, _Row]) -> None:
-    """Note SNVs stated as not shown that a window of the bench has apart from its ends."""
-    left_out = [key for key, row in rows.items() if row["scoring"] not in (None, _SCORED) and _is_snv(row)]
-    if not left_out:
-        return
-    inner = list[Span]()
-    for batch in files.windows(bench[1], ("holdout", "contig", "start", "end")):
-        ours = batch.filter(pc.and_(pc.equal(batch["holdout"], bench[0]), pc.is_valid(batch["start"])))
-        places = zip(
-            canonical_names(ours["contig"]).to_pylist(), ours["start"].to_pylist(), ours["end"].to_pylist(), strict=True
+def _shown(batches: Iterable[Any]) -> pa.Table:
+    """Return key, label and stars of the first allele of each tuple, and whether it is alone."""
+    parts = [_SHOWN.empty_table()]
+    for batch in batches:
+        edits = [one.alleles[0] for one in batch.tuples]
+        columns = (
+            [f"{canonical_name(edit.chrom)}:{edit.pos}:{edit.ref}:{edit.alt}" for edit in edits],
+            [one.label for one in batch.tuples],
+            [one.stars for one in batch.tuples],
+            [len(one.alleles) == 1 for one in batch.tuples],
         )
-        inner += [
-            Span(contig, start + _EDGE_BP, end - _EDGE_BP)
-            for contig, start, end in places
-            if end - start > 2 * _EDGE_BP
-        ]
-    alleles = alleles_of(pa.Table.from_pylist([rows[key] for key in left_out]))
-    start = alleles["pos"].to_numpy() - 1
-    shared = HeldSpans(inner).shared_bp(alleles["chrom"].combine_chunks(), start, start + 1)
-    for row in np.flatnonzero(shared).tolist():
-        key = left_out[row]
-        found.add(f"{bench[0]} {key}", split=bench[1], stated=rows[key]["scoring"], problem="a window has it")
+        parts.append(pa.table([pa.array(*each) for each in zip(columns, _SHOWN.types, strict=True)], schema=_SHOWN))
+    return pa.concat_tables(parts)
 
 
-def _is_snv(row: _Row) -> bool:
-    return len(row["ref"]) == len(row["alt"]) == 1
+def _search_shown(found: Found, bench: _Bench, rows: pa.Table, shown: pa.Table) -> None:
+    """Note alleles that are shown otherwise than stated, and those that are not shown once, or not to be shown."""
+    of_both = shown.join(rows.select(_SHOWN.names[:3]), "key", right_suffix=" stated", use_threads=False)
+    known = pc.is_in(of_both["key"], value_set=rows["key"])
+    for name, missing in (("label", ""), ("stars", -1)):
+        one, other = (pc.fill_null(of_both[column], missing) for column in (name, f"{name} stated"))
+        known = pc.and_(known, pc.equal(one, other))
+    for row in of_both.filter(pc.invert(pc.and_(known, of_both["alone"]))).to_pylist():
+        found.add(f"{bench[0]} {row['key']}", split=bench[1], shown_as=f"{row['label']} {row['stars']}")
+    times = rows.join(shown.group_by("key").aggregate([([], "count_all")]), "key", use_threads=False)
+    n, is_scored = pc.fill_null(times["count_all"], 0), pc.fill_null(pc.equal(times["scoring"], _SCORED), False)
+    for row in times.filter(pc.not_equal(n, is_scored.cast(pa.int64()))).to_pylist():
+        found.add(f"{bench[0]} {row['key']}", split=bench[1], shown=row["count_all"] or 0, stated=row["scoring"])
+
+
+def _search_unjustified(found: Found, files: PackageFiles, bench: _Bench, rows: pa.Table) -> None:
+    """Note SNVs stated as not shown that a window of the bench has apart from its ends."""
+    is_snv = pc.and_(*(pc.equal(pc.binary_length(rows[name]), 1) for name in ("ref", "alt")))
+    left_out = rows.filter(pc.and_(is_snv, pc.fill_null(pc.not_equal(rows["scoring"], _SCORED), False)))
+    inner = list[Span]()
+    for batch in files.windows(bench[1], ("holdout", "contig", "start", "end")) if left_out.num_rows else ():
+        ours = batch.filter(pc.and_(pc.equal(batch["holdout"], bench[0]), pc.is_valid(batch["start"])))
+        columns = (canonical_names(ours["contig"]), ours["start"], ours["end"])
+        for contig, start, end in zip(*(each.to_pylist() for each in columns), strict=True):
+            if end - start > 2 * _EDGE_BP:
+                inner.append(Span(contig, start + _EDGE_BP, end - _EDGE_BP))
+    start = left_out["pos"].to_numpy() - 1
+    shared = HeldSpans(inner).shared_bp(left_out["chrom"].combine_chunks(), start, start + 1)
+    for row in left_out.filter(pa.array(shared > 0)).to_pylist():
+        found.add(f"{bench[0]} {row['key']}", split=bench[1], stated=row["scoring"], problem="a window has it")
 
 
 def _search_missing(
@@ -134,7 +149,7 @@ def _search_missing(
     reference: Reference,
     clinvar: Path,
     *,
-    stated: dict[_Bench, dict[str, _Row]],
+    stated: dict[_Bench, pa.Table],
     least: int,
 ) -> None:
     """Note decided alleles of the VCF that are held out for an evaluation, and that the package does not have there."""
@@ -145,11 +160,7 @@ def _search_missing(
     undecided = keys_of(published.filter(pc.invert(published["decided"])))
     is_known = pc.and_(pc.is_valid(forms), pc.invert(pc.is_in(forms, value_set=undecided)))
     rows = np.flatnonzero(is_known.to_numpy(zero_copy_only=False))
-    normal, forms, written = (
-        normal.take(rows).combine_chunks(),
-        forms.take(pa.array(rows)),
-        written.take(pa.array(rows)),
-    )
+    normal, forms, written = (each.take(pa.array(rows)) for each in (normal.combine_chunks(), forms, written))
     ours = _held_by(files, normal, forms)
     # An allele of a test is evaluated there only.
     tested = np.logical_or.reduce(
@@ -159,9 +170,8 @@ def _search_missing(
         if bench[0] == _WITHOUT_BENCH:
             continue
         missing = is_held & (bench[1] == TEST or ~tested)
-        missing &= ~pc.is_in(forms, value_set=pa.array(stated.get(bench, {}), pa.string())).to_numpy(
-            zero_copy_only=False
-        )
+        if bench in stated:
+            missing &= ~pc.is_in(forms, value_set=stated[bench]["key"]).to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(missing).tolist():
             problem = {"published": str(written[row]), "problem": "not in the package"}
             found.add(f"{bench[0]} {forms[row]}", split=bench[1], **problem)
@@ -173,15 +183,9 @@ def _decided(files: PackageFiles, clinvar: Path, least: int) -> pa.Table:
     Of several records of an allele the shard takes one, or none.
     """
     windows = (batch["contig"] for split in (TRAIN, *EVALUATION) for batch in files.windows(split, ("contig",)))
-    known = pa.array(
-        sorted({canonical_name(name) for names in windows for name in names.unique().drop_null().to_pylist()})
-    )
-    parts = [
-        pa.table(
-            [[]] * 5,
-            schema=pa.schema([*((n, pa.int64() if n == "pos" else pa.string()) for n in KEY), ("decided", pa.bool_())]),
-        )
-    ]
+    names = {canonical_name(name) for batch in windows for name in batch.unique().drop_null().to_pylist()}
+    known = pa.array(sorted(names), pa.string())
+    parts = []
     for table in read_records(clinvar):
         longest = pc.max_element_wise(*(pc.binary_length(table[name]) for name in ("ref", "alt")))
         ours = table.filter(pc.and_(pc.is_in(table["chrom"], value_set=known), pc.less_equal(longest, _LONGEST)))
@@ -195,13 +199,10 @@ def _decided(files: PackageFiles, clinvar: Path, least: int) -> pa.Table:
 
 def _held_by(files: PackageFiles, alleles: pa.Table, keys: pa.Array) -> dict[_Bench, npt.NDArray[np.bool_]]:
     """Tell which alleles each holdout and split holds out, by an interval or by itself."""
-    spans = defaultdict[_Bench, list[Span]](list)
-    for row in rows_of(files.holdout("intervals", ("holdout", "role", "contig", "start", "end"))):
-        spans[row["holdout"], row["role"]].append(Span(canonical_name(row["contig"]), row["start"], row["end"]))
     start = alleles["pos"].to_numpy() - 1
     end = start + pc.binary_length(alleles["ref"]).to_numpy()
     contigs = alleles["chrom"].combine_chunks()
-    held = {bench: HeldSpans(of_bench).shared_bp(contigs, start, end) > 0 for bench, of_bench in spans.items()}
+    held = {bench: HeldSpans(spans).shared_bp(contigs, start, end) > 0 for bench, spans in spans_by_role(files).items()}
     for batch in files.holdout("alleles", ("holdout", "role", *KEY)):
         benches = pc.binary_join_element_wise(batch["holdout"], batch["role"], "\t")
         listed = keys_of(alleles_of(batch))

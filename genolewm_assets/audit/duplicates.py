@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,23 +11,20 @@ import pyarrow.compute as pc
 
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names
-from genolewm_assets.audit.reading.contig_names import canonical_name
-from genolewm_assets.audit.reading.intervals import HeldSpans, Integers, Span, emitted_spans
+from genolewm_assets.audit.reading.intervals import HeldSpans, Integers, Span, emitted_spans, spans_by_role
 from genolewm_assets.audit.reading.package_files import (
     EVALUATION,
     TEST,
     TRAIN,
     VALIDATION,
     PackageFiles,
-    rows_of,
     table_of,
 )
-from genolewm_assets.audit.reading.window_bases import window_keys
+from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 
 #: The symbols of NC-IUB 1984, and U, which counts as T.
 _COMPLEMENT = str.maketrans("ACGTRYKMBDHV", "TGCAYRMKVHDB")
-_COLUMNS = ("origin", "contig", "start", "end", "strand", "record_id", "window_index", "sequence", "right_flank")
 _ALLELE = ("holdout", "role", *KEY)
 _DIGEST = pa.binary(16)
 
@@ -47,19 +43,21 @@ def _digests(windows: pa.RecordBatch) -> pa.Array:
 class Evaluated:
     """What is evaluated: windows by digest, split and holdout, places of those of holdouts of intervals, alleles."""
 
-    def __init__(self, files: PackageFiles, held_alleles: HeldAlleles) -> None:
+    def __init__(
+        self, files: PackageFiles, held_alleles: HeldAlleles, along: Callable[[pa.RecordBatch], None] | None = None
+    ) -> None:
+        """Read what is evaluated; ``along`` is given all of its windows too, so that they are read once."""
         compared, self.n = pa.array(sorted(files.compared_holdouts()), pa.string()), dict[str, int]()
         places, digests, splits, holdouts = list[Span](), list[pa.Array](), list[pa.Array](), list[pa.Array]()
         self._on_test = list[tuple[str, int]]()
-        self._intervals = defaultdict[tuple[str, str], list[Span]](list)
-        for row in rows_of(files.holdout("intervals", ("holdout", "role", "contig", "start", "end"))):
-            span = Span(canonical_name(row["contig"]), row["start"], row["end"])
-            self._intervals[row["holdout"], row["role"]].append(span)
+        self._intervals = spans_by_role(files)
         tested = HeldSpans(span for (_, role), of_role in self._intervals.items() if role == TEST for span in of_role)
         for split in EVALUATION:
             self.n[split] = 0
-            for batch in files.windows(split, (*_COLUMNS, "holdout")):
+            for batch in files.windows(split, (*WINDOW_COLUMNS, "holdout")):
                 self.n[split] += batch.num_rows
+                if along is not None:
+                    along(batch)
                 contigs, (start, end) = canonical_names(batch["contig"]), emitted_spans(batch)
                 if split == VALIDATION:
                     self._note_tested(batch, _shared(batch, tested.shared_bp(contigs, start, end)))
@@ -97,14 +95,14 @@ class Evaluated:
         alleles = [self._alleles_of(split, added, held_alleles or self._held_alleles) for split in EVALUATION]
         for allele in sorted(alleles[0].filter(pc.is_in(alleles[0], value_set=alleles[1])).to_pylist()):
             found.add(allele)
-        for holdout in {holdout for holdout, _ in self._intervals}:
-            of_test, spans = HeldSpans(self._intervals[holdout, TEST]), self._intervals[holdout, VALIDATION]
-            for span in spans:
-                contig = pa.array([span.contig])
-                if shared := int(of_test.shared_bp(contig, np.array([span.start]), np.array([span.end]))[0]):
-                    found.add(f"{holdout} {span.contig}:{span.start}-{span.end}", shared_bp=shared)
-        for key, shared in self._on_test:
-            found.add(key, shared_bp=shared)
+        for holdout in [holdout for holdout, role in self._intervals if role == VALIDATION]:
+            spans, of_test = self._intervals[holdout, VALIDATION], HeldSpans(self._intervals.get((holdout, TEST), ()))
+            contigs, start, end = zip(*spans, strict=True)
+            shared = of_test.shared_bp(pa.array(contigs), np.array(start), np.array(end))
+            for row in np.flatnonzero(shared).tolist():
+                found.add(f"{holdout} {contigs[row]}:{start[row]}-{end[row]}", shared_bp=int(shared[row]))
+        for key, bp in self._on_test:
+            found.add(key, shared_bp=bp)
         return SearchResult(
             LeakKind.SHARED_EVALUATION,
             "windows, alleles in normal form and intervals of one holdout that are in validation and in test; windows "
@@ -122,34 +120,47 @@ class Evaluated:
         return pc.unique(pc.binary_join_element_wise(rows["holdout"].combine_chunks(), forms, " "))
 
 
-def search_duplicates(files: PackageFiles, evaluated: Evaluated) -> tuple[SearchResult, dict[str, int]]:
-    """Compare the sequences of training with those of evaluation; also count overlaps.
+class DuplicateSearch:
+    """Compares the sequences of training with those of evaluation; also counts overlaps.
 
     A holdout without intervals holds out alleles only: its windows train by design and are not compared.
     """
-    found, n, overlapping, most = Found(), 0, 0, 0
-    known = evaluated.windows["digest"].combine_chunks()
-    for batch in files.windows(TRAIN, _COLUMNS):
-        n += batch.num_rows
-        digests = _digests(batch)
-        rows = np.flatnonzero(pc.is_in(digests, value_set=known).to_numpy(zero_copy_only=False))
-        for row, key in zip(rows.tolist(), window_keys(batch, rows), strict=True):
-            for split, holdouts in _holdouts_of(evaluated.windows, digests[row]):
-                found.add(key, split=split, holdouts=", ".join(holdouts))
-        contigs, (start, end) = canonical_names(batch["contig"]), emitted_spans(batch)
-        shared = _shared(batch, evaluated.spans.shared_bp(contigs, start, end))
-        overlapping, most = overlapping + int(np.count_nonzero(shared)), max(most, int(shared.max(initial=0)))
-    return SearchResult(
-        LeakKind.DUPLICATE,
-        "digest of the sequence or of its reverse complement, whichever sorts first",
-        {f"windows of {split}": rows for split, rows in ({TRAIN: n} | evaluated.n).items()},
-        found,
-        () if len(known) else ("no window of evaluation is of a holdout of intervals",),
-        absent="" if any(evaluated.n.values()) else "there is no window of evaluation",
-    ), {
-        "training windows that overlap an evaluation window of a holdout of intervals": overlapping,
-        "most bases of one shared so": most,
-    }
+
+    def __init__(self, evaluated: Evaluated) -> None:
+        self._evaluated, self._known = evaluated, evaluated.windows["digest"].combine_chunks()
+        self._found, self._n, self._overlapping, self._most = Found(), 0, 0, 0
+
+    def search(self, windows: pa.RecordBatch) -> None:
+        """Search windows of training."""
+        self._n += windows.num_rows
+        digests = _digests(windows)
+        rows = np.flatnonzero(pc.is_in(digests, value_set=self._known).to_numpy(zero_copy_only=False))
+        for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):
+            for split, holdouts in _holdouts_of(self._evaluated.windows, digests[row]):
+                self._found.add(key, split=split, holdouts=", ".join(holdouts))
+        contigs, (start, end) = canonical_names(windows["contig"]), emitted_spans(windows)
+        shared = _shared(windows, self._evaluated.spans.shared_bp(contigs, start, end))
+        self._overlapping += int(np.count_nonzero(shared))
+        self._most = max(self._most, int(shared.max(initial=0)))
+
+    def result(self) -> SearchResult:
+        """Return what was found in the windows so far."""
+        return SearchResult(
+            LeakKind.DUPLICATE,
+            "digest of the sequence or of its reverse complement, whichever sorts first",
+            {f"windows of {split}": rows for split, rows in ({TRAIN: self._n} | self._evaluated.n).items()},
+            self._found,
+            () if len(self._known) else ("no window of evaluation is of a holdout of intervals",),
+            absent="" if any(self._evaluated.n.values()) else "there is no window of evaluation",
+        )
+
+    @property
+    def measured(self) -> dict[str, int]:
+        """What training windows share with those of evaluation."""
+        return {
+            "training windows that overlap an evaluation window of a holdout of intervals": self._overlapping,
+            "most bases of one shared so": self._most,
+        }
 
 
 def _shared(windows: pa.RecordBatch, shared: Integers) -> Integers:

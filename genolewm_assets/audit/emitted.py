@@ -28,67 +28,30 @@ Integers = NDArray[np.int64]
 
 
 class Batch(Protocol):
-    """What a trainer gets: tuples and their tokens, as ``docs/api.md`` describes them."""
+    """What a trainer gets: tuples and their tokens, as ``docs/api.md`` describes them.
 
-    @property
-    def epoch(self) -> int:
-        """Epoch of the batch, from 0."""
+    ``epoch``: from 0. ``tuples``: the tuples one by one. ``windows``: the unedited windows: ``window_ids``,
+    ``origins``, ``contigs``, ``contig``, ``start``, ``is_reverse``; ``source_windows``: their bases. ``edits``:
+    ``window``, int64, shape (tuples,): the window of each. ``target_tokens``: int16, shape (tuples, tokens): 6-mers of
+    the edited windows; -1 past the end of a shorter one. ``locus_token``: int64, shape (tuples,): token at which the
+    windows first differ. ``block_start``, ``block_stop``: int64, shape (tuples,): blocks ``[start, stop)`` that both
+    states are pooled over. ``block_tokens``: DNA tokens of a block. ``counts``: ``served_<source>``: tuples of each
+    source. ``source_states``: float32, shape (tuples, hidden): pooled over the blocks that the tuple names; None
+    without a cache.
+    """
 
-    @property
-    def windows(self) -> Any:
-        """The unedited windows: ``window_ids``, ``origins``, ``contigs``, ``contig``, ``start``, ``is_reverse``."""
-
-    @property
-    def source_windows(self) -> Sequence[str]:
-        """Bases of the unedited windows."""
-
-    @property
-    def edits(self) -> Any:
-        """Edits of each tuple; ``window``: int64, shape (tuples,): the window of each."""
-
-    @property
-    def target_tokens(self) -> Any:
-        """int16, shape (tuples, tokens): 6-mers of the edited windows; -1 past the end of a shorter one."""
-
-    @property
-    def locus_token(self) -> Integers:
-        """int64, shape (tuples,): token at which the windows first differ."""
-
-    @property
-    def block_start(self) -> Integers:
-        """int64, shape (tuples,): first block that both states are pooled over."""
-
-    @property
-    def block_stop(self) -> Integers:
-        """int64, shape (tuples,): block behind the last one."""
-
-    @property
-    def block_tokens(self) -> int:
-        """DNA tokens of a block that states are pooled by."""
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """``served_<source>``: tuples of each source."""
-
-
-class StateBatch(Protocol):
-    """What a trainer gets with the states of the unedited windows."""
-
-    @property
-    def tuples(self) -> Sequence[Any]:
-        """The tuples."""
-
-    @property
-    def target_tokens(self) -> Any:
-        """As of :class:`Batch`."""
-
-    @property
-    def block_tokens(self) -> int:
-        """DNA tokens of a block that states are pooled by."""
-
-    @property
-    def source_states(self) -> Any:
-        """float32, shape (tuples, hidden): pooled over the blocks that the tuple names; None without a cache."""
+    epoch: int
+    tuples: Sequence[Any]
+    windows: Any
+    source_windows: Sequence[str]
+    edits: Any
+    target_tokens: Any
+    locus_token: Integers
+    block_start: Integers
+    block_stop: Integers
+    block_tokens: int
+    counts: Mapping[str, int]
+    source_states: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +102,7 @@ def draw_batches(package: Path, least_tuples: int, contents: Literal["once", "si
     usual = GenoLeWMDataset(package, with_states=False, allow_unaudited=True, contents=contents)
     joined = GenoLeWMDataset(usual.package, with_states=False, multi_edit_share=1.0)
     epoch = tuples = 0
+    batch: Any
     while tuples < least_tuples:
         dataset = joined if epoch % 2 else usual
         dataset.set_epoch(epoch)
@@ -157,7 +121,7 @@ def draw_bench(package: Path, holdout: str, split: str) -> Iterator[Any]:
     yield from kind(package, holdout, coverage="alleles", with_states=False, allow_unaudited=True)
 
 
-def draw_state_batches(package: Path) -> Iterator[StateBatch]:
+def draw_state_batches(package: Path) -> Iterator[Batch]:
     """Yield the batches of an epoch of training with seed 0, with source states if there are caches."""
     from genolewm_assets.lewm import GenoLeWMDataset
 

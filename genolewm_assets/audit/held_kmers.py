@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import MASKED, Codes, Reference, unmasked
-
-if TYPE_CHECKING:
-    from genolewm_assets.audit.kmer_kernels import Table
 
 #: Where the FASTA is not soft-masked, a k-mer of this length that it holds more often is a repeat.
 REPEAT_K, MOST_COPIES = 21, 8
@@ -28,14 +24,17 @@ _FILTER, _BUCKET = 4, 3
 Keys = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True, slots=True)
-class KmerTable:
-    """Sorted, unique keys of 31-mers, and what finds them."""
+class KmerTable(NamedTuple):
+    """Sorted, unique keys, the first of each bucket of equal leading bits, and a bit for each longer leading part."""
 
-    table: Table
+    keys: Keys
+    firsts: npt.NDArray[np.int64]
+    shift: np.uint64
+    filter_bits: Keys
+    filter_shift: np.uint64
 
     @classmethod
-    def of(cls, keys: Keys) -> KmerTable:
+    def of(cls, keys: Keys) -> Self:
         """Make a table of keys in any order, which is sorted in place; keys that stand for no 31-mer are left out."""
         from genolewm_assets.audit import kmer_kernels as kernels
 
@@ -46,46 +45,26 @@ class KmerTable:
         shift, filter_shift = np.uint64(64 - max(1, bits - _BUCKET)), np.uint64(64 - bits - _FILTER)
         filter_bits = np.zeros(1 << (bits + _FILTER - 6), dtype=np.uint64)
         kernels.find_buckets(kept, shift, firsts, filter_shift, filter_bits)
-        return cls(kernels.Table(kept, firsts, shift, filter_bits, filter_shift))
-
-    @property
-    def keys(self) -> Keys:
-        """The keys: uint64, sorted."""
-        return self.table.keys
-
-    def without(self, drop: npt.NDArray[np.bool_]) -> KmerTable:
-        """Return the table without some of its keys."""
-        return KmerTable.of(self.keys[~drop])
-
-    def held(self, codes: Codes) -> npt.NDArray[np.uint8]:
-        """Return 1 where the 31-mer that begins at a base is in the table: uint8, shape (n_bases - 30,)."""
-        from genolewm_assets.audit import kmer_kernels as kernels
-
-        keys = keys_of(codes)
-        found = np.empty(keys.size, dtype=np.uint8)
-        kernels.held_kmers(keys, self.table, found)
-        return found[: max(0, codes.size - kernels.K + 1)]
+        return cls(kept, firsts, shift, filter_bits, filter_shift)
 
 
-def keys_of(codes: Codes, *, skip_masked: bool = False, skip_simple: bool = False) -> Keys:
-    """Return the key of the 31-mer at every base; see ``kmer_kernels.kmer_keys``."""
+def keys_of(codes: Codes, k: int = 31, *, skip_masked: bool = False, skip_simple: bool = False) -> Keys:
+    """Return the key of the k-mer at every base; see ``kmer_kernels.kmer_keys``."""
     from genolewm_assets.audit.kmer_kernels import kmer_keys
 
     keys = np.empty(codes.size, dtype=np.uint64)
-    kmer_keys(codes, skip_masked, skip_simple, keys)
+    kmer_keys(codes, skip_masked, skip_simple, keys, k)
     return keys
 
 
 def count_in_reference(table: KmerTable, reference: Reference, k: int = 31) -> npt.NDArray[np.uint8]:
     """Return how often the reference holds each k-mer of a table, on either strand, at most 255."""
-    from genolewm_assets.audit.kmer_kernels import count_keys, kmer_keys
+    from genolewm_assets.audit.kmer_kernels import count_keys
 
     counts = np.zeros(table.keys.size, dtype=np.uint8)
     for contig in reference:
         for codes in reference.chunks(contig, k - 1):
-            keys = np.empty(codes.size, dtype=np.uint64)
-            kmer_keys(codes, False, False, keys, k)
-            count_keys(keys, table.table, counts)
+            count_keys(keys_of(codes, k), table, counts)
     return counts
 
 
@@ -107,11 +86,7 @@ def held_tables(reference: Reference, spans: Sequence[Span], *, soft_masked: boo
 
 def _mask_repeats(sequences: Sequence[Codes], reference: Reference) -> None:
     """Mark the bases within :data:`REPEAT_BP` of a frequent k-mer as masked, in place."""
-    from genolewm_assets.audit.kmer_kernels import kmer_keys
-
-    found = [np.empty(codes.size, dtype=np.uint64) for codes in sequences]
-    for codes, keys in zip(sequences, found, strict=True):
-        kmer_keys(codes, False, False, keys, REPEAT_K)
+    found = [keys_of(codes, REPEAT_K) for codes in sequences]
     table = KmerTable.of(np.concatenate(found))
     frequent = table.keys[count_in_reference(table, reference, REPEAT_K) > MOST_COPIES]
     if not frequent.size:

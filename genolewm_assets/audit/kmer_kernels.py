@@ -6,7 +6,7 @@ Import this module inside functions only: importing numba is slow.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,16 +23,8 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 Codes = npt.NDArray[np.uint8]
 Keys = npt.NDArray[np.uint64]
 Firsts = npt.NDArray[np.int64]
-
-
-class Table(NamedTuple):
-    """Sorted, unique keys, the first of each bucket of equal leading bits, and a bit for each longer leading part."""
-
-    keys: Keys
-    firsts: Firsts
-    shift: np.uint64
-    filter_bits: Keys
-    filter_shift: np.uint64
+#: A ``held_kmers.KmerTable``; that module imports this one.
+Table: TypeAlias = Any
 
 
 @compiled(nogil=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from genolewm_assets.audit.alleles.clinvar_vcf import read_records
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, keys_of, normalise_alleles
 from genolewm_assets.audit.reading.package_files import TEST, TRAIN, VALIDATION, PackageFiles, table_of
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.audit.report import Found, LeakKind, SearchResult
+from genolewm_assets.audit.report import SHOWN_ROWS, Found, LeakKind, SearchResult
 from genolewm_assets.errors import counted
 
 _COLUMNS = ("source", *KEY, "label", "stars", "clinvar_id")
@@ -67,17 +66,13 @@ def _compare(
     is_unnamed = np.zeros(len(has_label), np.bool_)
     if not of_variations:
         is_unnamed = pc.is_null(rows["clinvar_id"]).to_numpy()
-    found, unfit = Found(), 0
-    for row in np.flatnonzero(~has_label & ~is_unnamed).tolist():
-        stated = _records_of(rows, row, published)
-        _add(found, rows, row, published=", ".join(sorted({f"{one['label']} {one['stars']}" for one in stated})))
-    others = np.flatnonzero(has_label & ~has_allele & ~is_unnamed)
-    forms = keys_of(normalise_alleles(alleles_of(rows.take(others)), reference)).to_pylist()
-    for row, form in zip(others.tolist(), forms, strict=True):
-        unfit += form is None
-        records = alleles_of(pa.Table.from_pylist(_records_of(rows, row, published), published.schema))
-        if form is not None and form not in keys_of(normalise_alleles(records, reference)).to_pylist():
-            _add(found, rows, row, published=", ".join(keys_of(records).to_pylist()))
+    found = Found()
+    _add(found, rows.filter(pa.array(~has_label & ~is_unnamed)), published, ("label", "stars"))
+    others = rows.filter(pa.array(has_label & ~has_allele & ~is_unnamed))
+    theirs = published.filter(pc.is_in(published["identity"], value_set=others["clinvar_id"].cast(pa.int64())))
+    ours, known = (_named_forms(each, name, reference) for each, name in ((others, "clinvar_id"), (theirs, "identity")))
+    unfit = ours.null_count
+    _add(found, others.filter(pc.invert(pc.or_(pc.is_in(ours, value_set=known), pc.is_null(ours)))), published, KEY)
     unnamed = int(np.count_nonzero(is_unnamed))
     gaps = [f"{counted(unnamed, 'label')} without {files.label_key}"] if unnamed else []
     gaps += [f"{counted(unfit, 'labelled allele')} not fitting the FASTA"] if unfit else []
@@ -100,13 +95,8 @@ def _published(vcf: Path, identity: str, wanted: pa.ChunkedArray) -> pa.Table:
     """Return the records of a VCF with a wanted identity, as column ``identity``."""
     known = pc.unique(pc.drop_null(wanted)).cast(pa.int64())
     parts = [table.filter(pc.is_in(table[identity], value_set=known)) for table in read_records(vcf)]
-    columns = [*KEY, "label", "stars", identity]
-    empty = pa.table(
-        {name: pa.array([], pa.int64() if name in {"pos", "stars", identity} else pa.string()) for name in columns}
-    )
-    return pa.concat_tables([empty, *(part.select(columns) for part in parts)]).rename_columns(
-        [*columns[:-1], "identity"]
-    )
+    columns = [*KEY, "label", "stars"]
+    return pa.concat_tables(parts).select([*columns, identity]).rename_columns([*columns, "identity"])
 
 
 def _agreeing(rows: pa.Table, published: pa.Table, *, stars: bool) -> tuple[Bools, Bools]:
@@ -131,11 +121,10 @@ def _agreeing(rows: pa.Table, published: pa.Table, *, stars: bool) -> tuple[Bool
     return has_label, has_allele
 
 
-def _records_of(rows: pa.Table, row: int, published: pa.Table) -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = published.filter(
-        pc.equal(published["identity"], rows["clinvar_id"][row])
-    ).to_pylist()
-    return records
+def _named_forms(rows: pa.Table, identity: str, reference: Reference) -> pa.Array:
+    """Return identity and normal form of each row as one text; null without a normal form."""
+    forms = keys_of(normalise_alleles(alleles_of(rows), reference))
+    return pc.binary_join_element_wise(rows[identity].combine_chunks().cast(pa.string()), forms, " ")
 
 
 def _search_stars(files: PackageFiles) -> SearchResult:
@@ -145,9 +134,8 @@ def _search_stars(files: PackageFiles) -> SearchResult:
         rows = pa.Table.from_batches([batch]).filter(pc.equal(batch["source"], "clinvar"))
         rows = rows.append_column("split", pa.array([TRAIN] * rows.num_rows, pa.string()))
         n += rows.num_rows
-        few = pc.less(pc.fill_null(rows["stars"], 0), least).to_numpy()
-        for row in np.flatnonzero(few).tolist():
-            _add(found, rows, row, stars=rows["stars"][row].as_py(), expected=f"at least {least} stars")
+        few = pc.less(pc.fill_null(rows["stars"], 0), least)
+        _add(found, rows.filter(few), expected=f"at least {least} stars")
     absent = "" if n else "the package asks for no review stars, or trains with no ClinVar allele"
     return SearchResult(
         LeakKind.FEW_STARS, "review stars of training against packages.min_training_stars", {"labels": n}, found,
@@ -155,7 +143,16 @@ def _search_stars(files: PackageFiles) -> SearchResult:
     )  # fmt: skip
 
 
-def _add(found: Found, rows: pa.Table, at: int, **shown: object) -> None:
-    (row,) = rows.slice(at, 1).to_pylist()
-    key = ":".join(str(row[name]) for name in KEY)
-    found.add(key, split=row["split"], label=f"{row['label']} {row['stars']}", clinvar_id=row["clinvar_id"], **shown)
+def _add(
+    found: Found, rows: pa.Table, published: pa.Table | None = None, columns: Sequence[str] = (), expected: str = ""
+) -> None:
+    """Note alleles, those that are shown with what is published of their identities."""
+    for row in rows.to_pylist():
+        key, shown = ":".join(str(row[name]) for name in KEY), {"expected": expected} if expected else {}
+        if published is not None and len(found.rows) < SHOWN_ROWS:
+            identity = pa.scalar(row["clinvar_id"], pa.int64())
+            records = published.filter(pc.equal(published["identity"], identity)).select(columns).to_pylist()
+            separator = ":" if columns is KEY else " "
+            shown["published"] = ", ".join(sorted({separator.join(map(str, one.values())) for one in records}))
+        label = f"{row['label']} {row['stars']}"
+        found.add(key, split=row["split"], label=label, clinvar_id=row["clinvar_id"], **shown)

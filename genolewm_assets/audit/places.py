@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of
-from genolewm_assets.audit.reading.contig_names import is_known
-from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_spans, left_flank_spans
-from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, PackageFiles, read_batches, table_of
+from genolewm_assets.audit.reading.contig_names import canonical_name, is_known
+from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_spans, left_flank_spans, rows_by_contig
+from genolewm_assets.audit.reading.package_files import PackageFiles, read_batches, table_of
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.reading.window_bases import Bases, differing_bp, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
@@ -19,70 +19,96 @@ from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 #: Bases that a context has on either side of its allele.
 _CONTEXT_BP = 30
 _RECORD = ("source", "record_id", "window_index")
-_COLUMNS = (
-    "origin",
-    "contig",
-    "start",
-    "end",
-    "strand",
-    "placement_exact",
-    "record_id",
-    "window_index",
-    "sequence",
-    "left_flank",
-    "right_flank",
-)
 
 
-def search_places(
-    files: PackageFiles, reference: Reference, held: HeldSpans, splits: tuple[str, ...] = EVALUATION
-) -> tuple[tuple[SearchResult, ...], dict[str, int]]:
-    """Compare the stated place of every training window with held-out intervals, and its bases with the FASTA there.
+class PlaceSearch:
+    """Compares the stated place of training windows with held-out intervals, and bases of windows with the FASTA."""
 
-    ``splits``: splits besides training whose bases are compared.
-    """
-    excluded = pc.drop_null(_records(table_of(files.holdout("corpus", _RECORD), _RECORD), "source"))
-    on_held, elsewhere, records, n = Found(), Found(), Found(), Counter[str]()
-    unknown, nameless = set[str](), set[str]()
-    for batch in files.windows(TRAIN, _COLUMNS):
-        n["windows"] += batch.num_rows
-        contigs = canonical_names(batch["contig"])
-        names = batch["contig"].unique().drop_null()
-        for own, name in zip(names.to_pylist(), canonical_names(names).to_pylist(), strict=True):
-            nameless |= {own} if _is_nameless(name, reference, held) else set()
-        is_listed = pc.is_in(_records(batch, "origin"), value_set=excluded).to_numpy(zero_copy_only=False)
-        for key in window_keys(batch, np.flatnonzero(is_listed)):
-            records.add(key)
-        _search_intervals(batch, contigs, held, on_held, n)
-        n["exact"] += _compare_bases(batch, reference, elsewhere, unknown)
-    for split in splits:
-        for batch in files.windows(split, _COLUMNS):
-            n["exact"] += _compare_bases(batch, reference, elsewhere, unknown)
-    gaps = (f"the FASTA lacks {', '.join(sorted(unknown))}",) if unknown else ()
-    not_named = (f"{_first(nameless)} is no contig of the FASTA or the holdouts",) if nameless else ()
-    intervals = "stated places of windows with the flank behind them, contig names resolved, against intervals"
-    return (
-        SearchResult(
-            LeakKind.HELD_INTERVAL,
-            intervals,
-            {"placed windows": n["placed"]},
-            on_held,
-            (*not_named, *(() if held.contigs else ("no interval is held out",))),
-        ),
-        SearchResult(
-            LeakKind.FALSE_PLACE, "bases of windows against the FASTA", {"windows": n["exact"]}, elsewhere, gaps
-        ),
-        SearchResult(
-            LeakKind.HELD_RECORD,
-            "keys against holdouts/corpus.parquet",
-            {"windows": n["windows"]},
-            records,
-            absent="" if len(excluded) else "no corpus record is held out",
-        ),
-    ), {
-        "training windows whose left flank has held-out bases": n["left_flanks"],
-        "most held-out bases of a left flank": n["left_flank_bp"],
-    }
+    def __init__(self, files: PackageFiles, reference: Reference, held: HeldSpans) -> None:
+        self._reference, self._held = reference, held
+        self._excluded = pc.drop_null(_records(table_of(files.holdout("corpus", _RECORD), _RECORD), "source"))
+        self._on_held, self._elsewhere, self._records = Found(), Found(), Found()
+        self._n, self._unknown, self._nameless = Counter[str](), set[str](), set[str]()
+
+    def search(self, windows: pa.RecordBatch) -> None:
+        """Search windows of training."""
+        self._n["windows"] += windows.num_rows
+        for own in windows["contig"].unique().drop_null().to_pylist():
+            name = canonical_name(own)
+            if not (name in self._reference or is_known(name) or name in self._held.contigs):
+                self._nameless.add(own)
+        is_listed = pc.is_in(_records(windows, "origin"), value_set=self._excluded).to_numpy(zero_copy_only=False)
+        for key in window_keys(windows, np.flatnonzero(is_listed)):
+            self._records.add(key)
+        self._search_intervals(windows, canonical_names(windows["contig"]))
+        self.compare_bases(windows)
+
+    def results(self) -> tuple[SearchResult, ...]:
+        """Return what was found in the windows so far."""
+        gaps = (f"the FASTA lacks {', '.join(sorted(self._unknown))}",) if self._unknown else ()
+        not_named = (f"{_first(self._nameless)} is no contig of the FASTA or the holdouts",) if self._nameless else ()
+        return (
+            SearchResult(
+                LeakKind.HELD_INTERVAL,
+                "stated places of windows with the flank behind them, contig names resolved, against intervals",
+                {"placed windows": self._n["placed"]},
+                self._on_held,
+                (*not_named, *(() if self._held.contigs else ("no interval is held out",))),
+            ),
+            SearchResult(
+                LeakKind.FALSE_PLACE,
+                "bases of windows against the FASTA",
+                {"windows": self._n["exact"]},
+                self._elsewhere,
+                gaps,
+            ),
+            SearchResult(
+                LeakKind.HELD_RECORD,
+                "keys against holdouts/corpus.parquet",
+                {"windows": self._n["windows"]},
+                self._records,
+                absent="" if len(self._excluded) else "no corpus record is held out",
+            ),
+        )
+
+    @property
+    def measured(self) -> dict[str, int]:
+        """What left flanks share with held-out intervals."""
+        return {
+            "training windows whose left flank has held-out bases": self._n["left_flanks"],
+            "most held-out bases of a left flank": self._n["left_flank_bp"],
+        }
+
+    def _search_intervals(self, windows: pa.RecordBatch, contigs: pa.Array) -> None:
+        """Note windows whose place has a held-out base, or may have one; count those whose left flank has."""
+        held, n = self._held, self._n
+        is_placed = pc.and_(pc.is_valid(contigs), pc.is_valid(windows["start"])).to_numpy(zero_copy_only=False)
+        n["placed"] += int(np.count_nonzero(is_placed))
+        (start, end), flanks = emitted_spans(windows), left_flank_spans(windows)
+        shared = np.where(is_placed, held.shared_bp(contigs, start, end), 0)
+        flank_bp = np.where(is_placed, held.shared_bp(contigs, *flanks), 0)
+        n["left_flanks"] += int(np.count_nonzero(flank_bp))
+        n["left_flank_bp"] = max(n["left_flank_bp"], int(flank_bp.max(initial=0)))
+        on_contig = pc.is_in(contigs, value_set=pa.array(held.contigs, pa.string())).to_numpy(zero_copy_only=False)
+        # A window without a start may be anywhere on its contig.
+        rows = np.flatnonzero((shared > 0) | (~is_placed & on_contig))
+        for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):
+            if is_placed[row]:
+                place = {"contig": contigs[row].as_py(), "start": int(start[row]), "end": int(end[row])}
+                self._on_held.add(key, **place, held_out_bp=int(shared[row]))
+            else:
+                self._on_held.add(key, contig=windows["contig"][row].as_py(), start=None)
+
+    def compare_bases(self, windows: pa.RecordBatch) -> None:
+        """Note windows of any split with an exact place whose bases differ from the FASTA's there."""
+        contigs = canonical_names(windows["contig"])
+        differing, is_exact = differing_bp(windows, contigs, self._reference)
+        self._n["exact"] += int(np.count_nonzero(is_exact))
+        self._unknown |= set(contigs.filter(pa.array(differing < 0)).to_pylist())
+        rows = np.flatnonzero(differing > 0)
+        for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):
+            place = {"contig": contigs[row].as_py(), "start": windows["start"][row].as_py()}
+            self._elsewhere.add(key, **place, differing_bp=int(differing[row]))
 
 
 def search_contexts(files: PackageFiles, reference: Reference) -> SearchResult:
@@ -125,10 +151,8 @@ def _wrong_contexts(
     inner = Bases.of(alleles["ref"].combine_chunks())
     start = alleles["pos"].to_numpy() - 1
     end, differing = start + np.diff(inner.at), np.zeros(len(start), np.int64)
-    coded = alleles["chrom"].combine_chunks().dictionary_encode()
-    codes, along, whole = coded.indices.to_numpy(), np.zeros(len(start), np.bool_), np.ones(len(start), np.bool_)
-    for code, contig in enumerate(coded.dictionary.to_pylist()):
-        ours = np.flatnonzero(codes == code)
+    along, whole = np.zeros(len(start), np.bool_), np.ones(len(start), np.bool_)
+    for contig, ours in rows_by_contig(alleles["chrom"].combine_chunks()):
         if contig not in reference:
             unknown.add(contig)
             continue
@@ -139,50 +163,11 @@ def _wrong_contexts(
     return differing > 0
 
 
-def _search_intervals(
-    windows: pa.RecordBatch, contigs: pa.Array, held: HeldSpans, on_held: Found, n: Counter[str]
-) -> None:
-    """Note windows whose place has a held-out base, or may have one; count those whose left flank has."""
-    is_placed = pc.and_(pc.is_valid(contigs), pc.is_valid(windows["start"])).to_numpy(zero_copy_only=False)
-    n["placed"] += int(np.count_nonzero(is_placed))
-    (start, end), flanks = emitted_spans(windows), left_flank_spans(windows)
-    shared = np.where(is_placed, held.shared_bp(contigs, start, end), 0)
-    flank_bp = np.where(is_placed, held.shared_bp(contigs, *flanks), 0)
-    n["left_flanks"] += int(np.count_nonzero(flank_bp))
-    n["left_flank_bp"] = max(n["left_flank_bp"], int(flank_bp.max(initial=0)))
-    on_contig = pc.is_in(contigs, value_set=pa.array(held.contigs, pa.string())).to_numpy(zero_copy_only=False)
-    # A window without a start may be anywhere on its contig.
-    rows = np.flatnonzero((shared > 0) | (~is_placed & on_contig))
-    for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):
-        contig = contigs[row].as_py()
-        if is_placed[row]:
-            held_out_bp = int(shared[row])
-            on_held.add(key, contig=contig, start=int(start[row]), end=int(end[row]), held_out_bp=held_out_bp)
-        else:
-            on_held.add(key, contig=windows["contig"][row].as_py(), start=None)
-
-
-def _compare_bases(windows: pa.RecordBatch, reference: Reference, elsewhere: Found, unknown: set[str]) -> int:
-    """Note windows with an exact place whose bases differ from the FASTA's there; return how many have one."""
-    contigs = canonical_names(windows["contig"])
-    differing = differing_bp(windows, contigs, reference)
-    unknown |= set(contigs.filter(pa.array(differing < 0)).to_pylist())
-    rows = np.flatnonzero(differing > 0)
-    for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):
-        place = {"contig": contigs[row].as_py(), "start": windows["start"][row].as_py()}
-        elsewhere.add(key, **place, differing_bp=int(differing[row]))
-    return int(pc.sum(windows["placement_exact"]).as_py() or 0)
-
-
 def _records(rows: pa.RecordBatch | pa.Table, source: str) -> pa.Array:
     """Return source, record and number of each corpus window as one text; null for what is none."""
     columns = (rows[source], rows["record_id"], rows["window_index"].cast(pa.string()))
     joined = pc.binary_join_element_wise(*columns, "\t")
     return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
-
-
-def _is_nameless(contig: str, reference: Reference, held: HeldSpans) -> bool:
-    return not (contig in reference or is_known(contig) or contig in held.contigs)
 
 
 def _first(names: set[str]) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,7 @@ from genolewm_assets.audit.held_kmers import MOST_COPIES, REPEAT_K, KmerTable, h
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import OTHER, Reference, unmasked
-from genolewm_assets.audit.reading.window_bases import Bases, Integers, window_keys
+from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS, Bases, Integers, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import counted
 from genolewm_assets.progress import Progress
@@ -33,36 +32,9 @@ LEAST_UNMASKED = 0.1
 
 _THREADS = 2
 _SPAN_BP = 1 << 23
-_COLUMNS = ("origin", "contig", "start", "record_id", "window_index", "sequence", "right_flank")
 
 
-class Similarity(NamedTuple):
-    """What a sequence shares with held-out sequence, in 31-mers; see ``kmer_kernels.compare_windows``.
-
-    ``is_known``: whether half of the 31-mers have no unknown base, with which a window counts as searched.
-    """
-
-    shared: int
-    longest_run: int
-    stretch_start: int
-    in_stretch: int
-    places: int
-    stretch_size: int
-    is_known: bool
-
-    @property
-    def is_leak(self) -> bool:
-        """Tell whether this is held-out sequence, or a copy of about 90 % identity."""
-        return bool(_are_leaks(np.array([self]))[0])
-
-
-def compare(sequence: str, table: KmerTable) -> Similarity:
-    """Compare a sequence with held-out sequence, both strands."""
-    rows = _compare_rows(Bases.of(pa.array([sequence])), Bases.of(pa.array([""])), np.arange(1), table)
-    return Similarity._make([*rows[0, :-1].tolist(), bool(rows[0, -1])])
-
-
-def _are_leaks(rows: Integers) -> npt.NDArray[np.bool_]:
+def are_leaks(rows: Integers) -> npt.NDArray[np.bool_]:
     """Tell which of some comparisons, (n, 7), show held-out sequence, or a copy of about 90 % identity."""
     _, longest_run, _, in_stretch, places, size, _ = rows.T
     dense = (in_stretch >= np.maximum(2, LEAST_SHARE * size)) & (places >= LEAST_PLACES)
@@ -79,28 +51,46 @@ class HeldTables:
         self.soft_masked = reference.has_soft_mask()
         self._kept: list[KmerTable] | None = None
 
+    @property
+    def are_any(self) -> bool:
+        """Whether any sequence is held out."""
+        return bool(self._spans)
+
     def __iter__(self) -> Iterator[KmerTable]:
         if self._kept is not None:
             yield from self._kept
             return
-        n, table = 0, None
-        for table in held_tables(self._reference, self._spans, soft_masked=self.soft_masked):
-            n += 1
+        kept: list[KmerTable] | None = None
+        for number, table in enumerate(held_tables(self._reference, self._spans, soft_masked=self.soft_masked)):
+            kept = None if number else [table]
             yield table
-        self._kept = ([] if table is None else [table]) if n <= 1 else None
+        self._kept = kept
 
 
 def search_similarity(
-    files: PackageFiles, reference: Reference, held: HeldSpans, tables: HeldTables, *, progress: Progress
+    files: PackageFiles,
+    reference: Reference,
+    held: HeldSpans,
+    tables: HeldTables,
+    *,
+    progress: Progress,
+    along: Sequence[Callable[[pa.RecordBatch], None]] = (),
 ) -> SearchResult:
-    """Compare every training window, with the flank behind it, with all held-out sequence."""
+    """Compare every training window, with the flank behind it, with all held-out sequence.
+
+    ``along``: further searches, each of which is given every training window once, so that all are read once.
+    """
     found, n_windows, n_kmers, n_unknown = Found(), 0, 0, 0
     with ThreadPoolExecutor(_THREADS) as pool:
-        for table in tables:
+        for number, table in enumerate(tables if tables.are_any else (None,)):
             n_windows = n_unknown = 0
-            n_kmers += table.keys.size
-            for batch in files.windows(TRAIN, _COLUMNS):
-                rows = _compare_all(batch, table, pool)
+            n_kmers += 0 if table is None else table.keys.size
+            for batch in files.windows(TRAIN, WINDOW_COLUMNS) if along or table else ():
+                for search in () if number else along:
+                    search(batch)
+                if table is None:
+                    continue
+                rows = compare_all(batch, table, pool)
                 n_windows, n_unknown = n_windows + len(rows), n_unknown + int(np.count_nonzero(rows[:, -1] == 0))
                 _add_leaks(found, batch, rows)
                 progress.advance(n_windows, None, "windows compared with held-out sequence")
@@ -117,25 +107,29 @@ def search_similarity(
     )
 
 
-def _compare_all(windows: pa.RecordBatch, table: KmerTable, pool: ThreadPoolExecutor) -> Integers:
-    """Return what each window shares: int64, shape (n, 7), the columns of :class:`Similarity`."""
+def compare_all(windows: pa.RecordBatch, table: KmerTable, pool: ThreadPoolExecutor) -> Integers:
+    """Return what each window shares; see :func:`compare_rows`."""
     sequences, flanks = Bases.of(windows["sequence"]), Bases.of(windows["right_flank"])
     parts = np.array_split(np.arange(windows.num_rows), _THREADS)
-    done = list(pool.map(lambda rows: _compare_rows(sequences, flanks, rows, table)[rows], parts))
+    done = list(pool.map(lambda rows: compare_rows(sequences, flanks, rows, table)[rows], parts))
     return np.concatenate(done)
 
 
-def _compare_rows(sequences: Bases, flanks: Bases, rows: Integers, table: KmerTable) -> Integers:
+def compare_rows(sequences: Bases, flanks: Bases, rows: Integers, table: KmerTable) -> Integers:
+    """Return what some windows share with held-out sequence, in 31-mers, and whether each counts as searched.
+
+    int64, shape (n, 7): the columns that ``kmer_kernels.compare_windows`` writes; other windows are left empty.
+    """
     from genolewm_assets.audit.kmer_kernels import compare_windows
 
-    found = np.empty((len(sequences.at) - 1, len(Similarity._fields)), dtype=np.int64)
-    compare_windows(*sequences, *flanks, rows, table.table, STRETCH_BP, found)
+    found = np.empty((len(sequences.at) - 1, 7), dtype=np.int64)
+    compare_windows(*sequences, *flanks, rows, table, STRETCH_BP, found)
     return found
 
 
 def _add_leaks(found: Found, windows: pa.RecordBatch, rows: Integers) -> None:
     shared, longest_run, start, in_stretch, _, size, _ = rows.T
-    leaks = np.flatnonzero(_are_leaks(rows))
+    leaks = np.flatnonzero(are_leaks(rows))
     for row, key in zip(leaks.tolist(), window_keys(windows, leaks), strict=True):
         found.add(
             key,

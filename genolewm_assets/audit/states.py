@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.audit.emitted import StateBatch, bases_of, draw_state_batches
+from genolewm_assets.audit.emitted import Batch, bases_of, draw_state_batches
 from genolewm_assets.audit.reading.package_files import PackageFiles
 from genolewm_assets.audit.reading.reference import Codes, decode, encode, unmasked
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
@@ -74,7 +74,7 @@ def search_states(
     encoder: Encode | None,
     *,
     progress: Progress,
-    draw: Callable[[Path], Iterable[StateBatch]] = draw_state_batches,
+    draw: Callable[[Path], Iterable[Batch]] = draw_state_batches,
     is_causal: bool = True,
 ) -> SearchResult:
     """Compare the states of both windows of tuples that a trainer gets."""
@@ -103,14 +103,14 @@ def search_states(
     )
 
 
-def _chosen(batches: Iterable[StateBatch]) -> Iterable[tuple[StateBatch, int]]:
+def _chosen(batches: Iterable[Batch]) -> Iterable[tuple[Batch, int]]:
     """Yield at most OF_BATCH tuples of each batch, of windows that are apart in it."""
     for batch in batches:
         step = max(1, len(batch.tuples) // OF_BATCH)
         yield from ((batch, row) for row in range(0, len(batch.tuples), step)[:OF_BATCH])
 
 
-def _compare(found: Found, n: Counter[str], batch: StateBatch, row: int, encoder: Encode, *, is_causal: bool) -> None:
+def _compare(found: Found, n: Counter[str], batch: Batch, row: int, encoder: Encode, *, is_causal: bool) -> None:
     one = batch.tuples[row]
     place = "" if one.contig is None else f"{one.contig}:{one.window_start} "
     key = f"{one.origin} {place}{one.window_id[: 8 if place else None]}"
@@ -133,7 +133,7 @@ def _compare(found: Found, n: Counter[str], batch: StateBatch, row: int, encoder
             found.add(f"{key}: the cached state is another", blocks=f"[{start}, {stop})")
 
 
-def _encode(batch: StateBatch, row: int, encoder: Encode) -> Pair:
+def _encode(batch: Batch, row: int, encoder: Encode) -> Pair:
     one = batch.tuples[row]
     source, (edited, sizes) = unmasked(encode(one.source_window)), bases_of(np.asarray(batch.target_tokens)[row, None])
     target = edited[0, : sizes[0]]

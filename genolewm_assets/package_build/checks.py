@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -193,17 +194,19 @@ def _add_rows(wrong: RowsAtFault, split: Split, batch: pa.RecordBatch, faults: M
         wrong.add(split=split, **batch.slice(at, 1).to_pylist()[0], fault=fault)
 
 
+#: Batches of training windows that are compared at once.
+_BATCHES_AT_ONCE = 64
 _SHOWN = ["origin", "record_id", "window_index", "window_id", "contig", "start", "end"]
 
 
 def check_disjoint(package: Package) -> CheckResult:
     """Check that splits share no window and no allele, but for the windows of a holdout with alleles only."""
-    wrong, figures = RowsAtFault(), dict[str, int]()
-    for split, fault, rows in (*_shared_windows(package), *_shared_alleles(package)):
-        figures[fault.replace(" ", "_")] = rows.num_rows
+    wrong, figures = RowsAtFault(), Counter[str]()
+    for split, fault, rows in chain(_shared_windows(package), _shared_alleles(package)):
+        figures[fault.replace(" ", "_")] += rows.num_rows
         for row in rows.slice(0, 100).to_pylist():
             wrong.add(split=split, **row, fault=fault)
-    return CheckResult("splits_disjoint", passed=not any(figures.values()), figures=figures, rows=tuple(wrong))
+    return CheckResult("splits_disjoint", passed=not any(figures.values()), figures=dict(figures), rows=tuple(wrong))
 
 
 def _shared_windows(package: Package) -> Iterator[tuple[Split, str, pa.Table]]:
@@ -212,18 +215,22 @@ def _shared_windows(package: Package) -> Iterator[tuple[Split, str, pa.Table]]:
     columns = ["holdout", "contig", "start", "end", "window_hash"]
     held = {s: package.windows(s, columns) for s in EVALUATION}
     held = {s: table.filter(pc.is_in(table["holdout"], value_set=areas)) for s, table in held.items()}
-    train = package.windows(Split.TRAIN, [*_SHOWN, "strand", "window_hash"])
     hashes = pa.concat_tables([table.select(["window_hash"]) for table in held.values()])["window_hash"]
-    placed = train.filter(pc.is_valid(train["start"]))
-    reverse = as_bools(pc.fill_null(pc.equal(placed["strand"], "-"), False))
-    faults = {"in a held-out interval": _meeting(placed, [(intervals, 0)], margin * reverse, margin * ~reverse)}
-    if package.info.policy.get("buffer") == Buffer.WINDOWS:
-        flanks, evaluated = np.full(placed.num_rows, margin), [(table, margin) for table in held.values()]
-        faults["beside evaluation"] = _meeting(placed, [(intervals, 0), *evaluated], flanks, flanks)
-    for fault, found in faults.items():
-        yield Split.TRAIN, f"train windows {fault}", placed.select(_SHOWN).filter(pa.array(found))
-    equal = train.filter(pc.is_in(train["window_hash"], value_set=hashes))
-    yield Split.TRAIN, "train windows equal to evaluation", equal.select(_SHOWN)
+    within = _areas([(intervals, 0)])
+    beside = _areas([(intervals, 0), *((table, margin) for table in held.values())])
+    batches = package.window_batches(Split.TRAIN, [*_SHOWN, "strand", "window_hash"])
+    while some := list(islice(batches, _BATCHES_AT_ONCE)):
+        train = pa.Table.from_batches(some)
+        placed = train.filter(pc.is_valid(train["start"]))
+        reverse = as_bools(pc.fill_null(pc.equal(placed["strand"], "-"), False))
+        faults = {"in a held-out interval": _meeting(placed, within, margin * reverse, margin * ~reverse)}
+        if package.info.policy.get("buffer") == Buffer.WINDOWS:
+            flanks = np.full(placed.num_rows, margin)
+            faults["beside evaluation"] = _meeting(placed, beside, flanks, flanks)
+        for fault, found in faults.items():
+            yield Split.TRAIN, f"train windows {fault}", placed.select(_SHOWN).filter(pa.array(found))
+        equal = train.filter(pc.is_in(train["window_hash"], value_set=hashes))
+        yield Split.TRAIN, "train windows equal to evaluation", equal.select(_SHOWN)
     validation, test = (table.select(["contig", "start"]) for table in held.values())
     both = validation.join(test, ["contig", "start"], join_type="left semi")
     yield Split.VALIDATION, "windows in validation and test", both
@@ -237,16 +244,25 @@ def _shared_alleles(package: Package) -> Iterator[tuple[Split, str, pa.Table]]:
         yield split, f"alleles in {split} and {other}", shared
 
 
-def _meeting(windows: pa.Table, held: Iterable[tuple[pa.Table, int]], before: Int64s, behind: Int64s) -> Bools:
-    """Tell which windows, made longer on either side, share a base with the rows of tables, each made longer too."""
-    start, end = windows["start"].to_numpy() - before, windows["end"].to_numpy() + behind
-    found: Bools = np.zeros(windows.num_rows, bool)
-    contigs = windows["contig"].to_numpy(zero_copy_only=False)
+def _areas(held: Iterable[tuple[pa.Table, int]]) -> dict[str, list[IntervalArray]]:
+    """Return the places of the rows of tables, each made longer on either side, by contig."""
+    areas = defaultdict[str, list[IntervalArray]](list)
     for table, margin in held:
         for contig in pc.unique(table["contig"]).to_pylist():
-            ours, at = table.filter(pc.equal(table["contig"], contig)), np.flatnonzero(contigs == contig)
+            ours = table.filter(pc.equal(table["contig"], contig))
             bounds = ours["start"].to_numpy() - margin, ours["end"].to_numpy() + margin
-            found[at] |= meets(IntervalArray.from_unsorted(*bounds).merge(), start[at], end[at])
+            areas[contig].append(IntervalArray.from_unsorted(*bounds).merge())
+    return areas
+
+
+def _meeting(windows: pa.Table, areas: Mapping[str, list[IntervalArray]], before: Int64s, behind: Int64s) -> Bools:
+    """Tell which windows, made longer on either side, share a base with an area."""
+    start, end = windows["start"].to_numpy() - before, windows["end"].to_numpy() + behind
+    found: Bools = np.zeros(windows.num_rows, bool)
+    for contig in pc.unique(windows["contig"]).to_pylist():
+        at = np.flatnonzero(as_bools(pc.equal(windows["contig"], contig)))
+        for area in areas.get(contig, ()):
+            found[at] |= meets(area, start[at], end[at])
     return found
 
 
@@ -262,7 +278,9 @@ def check_counts(package: Package, sources: PackageSources) -> CheckResult:
 
 def _count_windows(package: Package, sources: PackageSources) -> Iterator[tuple[str, int, int]]:
     """Yield what is counted, and its number by the inputs or files and by the counts."""
-    counts, origins = package.info.counts, _values(package.windows(Split.TRAIN, ["origin"])["origin"])
+    counts, origins = package.info.counts, Counter[str]()
+    for batch in package.window_batches(Split.TRAIN, ["origin"]):
+        origins += _values(batch["origin"])
     given = {REFERENCE_ORIGIN: sum(table.num_rows for table in sources.windows.values())}
     given |= {source: _rows_of(table) for source, table in sources.corpus.items()}
     for origin, n in given.items():

@@ -13,7 +13,8 @@ from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, held
 from genolewm_assets.audit.kmer_kernels import NO_KEY, densest_stretch
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.reference import Reference, encode, reverse_complement
-from genolewm_assets.audit.similarity import compare
+from genolewm_assets_tests.audit.compared import compare
+from genolewm_assets_tests.audit.compared import held as held_of
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
 
@@ -40,10 +41,10 @@ def test_a_sequence_is_compared_as_by_slices() -> None:
     held, other = simulate(2, 900), simulate(3, 300)
     table = KmerTable.of(keys_of(encode(held)))
     text = other[:100] + held[300:420] + other[100:]
-    found = table.held(encode(text))
+    found = held_of(text, table)
     expected = [text[at : at + 31] in plain_kmers(held) for at in range(len(text) - 30)]
     assert found.tolist() == [int(each) for each in expected]
-    assert table.held(encode(held[:30])).size == 0
+    assert held_of(held[:30], table).size == 0
 
 
 def test_unknown_masked_and_simple_bases_are_left_out() -> None:
@@ -68,7 +69,7 @@ def test_the_least_exact_stretch(equal_bp: int, is_leak: bool) -> None:
     # The bases beside the equal ones differ from those of the held-out sequence.
     text = simulate(6, 300)[:-1] + "ACGT"["ACGT".index(held[199]) - 1] + held[200 : 200 + equal_bp]
     text += "ACGT"["ACGT".index(held[200 + equal_bp]) - 1] + simulate(7, 600)
-    assert compare(text, table).is_leak is is_leak
+    assert compare(text, table)[0] is is_leak
 
 
 @each_row(("identity", "least", "most"), [(0.95, 60, 60), (0.90, 54, 60), (0.80, 0, 5)])
@@ -79,7 +80,7 @@ def test_copies_by_identity(identity: float, least: int, most: int) -> None:
         change = rng.random(codes.size) >= identity
         copy = np.where(change, (codes + rng.integers(1, 4, codes.size)) % 4, codes).astype(np.uint8)
         text = "".join("ACGT"[code] for code in copy)
-        found += compare(text, KmerTable.of(keys_of(codes))).is_leak
+        found += compare(text, KmerTable.of(keys_of(codes)))[0]
     assert least <= found <= most
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.audit import AuditReport, LeakKind, audit_package
+from genolewm_assets.audit.drawn_windows import DrawnWindows
 from genolewm_assets.audit.duplicates import either_strand
 from genolewm_assets.audit.held_kmers import KmerTable, held_tables, keys_of
 from genolewm_assets.audit.kmer_kernels import densest_stretch
 from genolewm_assets.audit.planting.plant import plant_leaks
-from genolewm_assets.audit.planting.planted import PLANTS, Planted
+from genolewm_assets.audit.planting.planted import PLANTS, Field, Planted, plant_all
 from genolewm_assets.audit.planting.power import count_found
 from genolewm_assets.audit.reading.intervals import Span, emitted_spans
+from genolewm_assets.audit.reading.package_files import OwnFiles, open_files
 from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, SearchResult, Verdict
-from genolewm_assets.audit.similarity import compare
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
+from genolewm_assets_tests.audit.compared import compare
 from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
@@ -66,6 +69,42 @@ def test_held_out_sequence_spelled_with_u(audited: AuditedWorld, package: Path) 
     assert audit(audited, package)[LeakKind.HELD_SEQUENCE].verdict is Verdict.LEAK
 
 
+def test_windows_of_more_origins_than_are_told_apart(audited: AuditedWorld, package: Path) -> None:
+    def many(rows: Rows) -> Rows:
+        return [rows[0] | {"origin": f"of {at}", "window_id": f"{at:032x}"} for at in range(300)]
+
+    change(train_file(package), many)
+    drawn = DrawnWindows.of_package(open_files(package))
+    drawn.note([f"{at:032x}" for at in range(299)])
+    assert drawn.missing == 1
+
+
+def test_a_window_that_states_no_place_is_not_counted_as_compared(audited: AuditedWorld, package: Path) -> None:
+    before = audit(audited, package)[LeakKind.FALSE_PLACE].searched["windows"]
+    change_record(package, contig="chr17", start=None, end=None, placement_exact=True)
+    assert audit(audited, package)[LeakKind.FALSE_PLACE].searched["windows"] == before
+
+
+def test_windows_are_read_once(audited: AuditedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, windows = Counter[str](), OwnFiles.windows
+
+    def counted(files: OwnFiles, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        read[split] += "sequence" in columns
+        return windows(files, split, columns)
+
+    monkeypatch.setattr(OwnFiles, "windows", counted)
+    audit(audited, audited.package)
+    assert read == {"train": 1, "validation": 1, "test": 1}
+
+
+def test_copies_of_windows_that_train_by_design_are_not_planted(audited: AuditedWorld, package: Path) -> None:
+    path = package / "holdouts/intervals.parquet"
+    pq.write_table(pq.read_table(path).slice(0, 0), path)
+    with Reference(audited.fasta) as reference:
+        field = Field(open_files(package), reference, np.random.default_rng(0))
+    assert plant_all(field, ["duplicate"], 1)[1] == {"duplicate": "the package has no row to make it from"}
+
+
 def test_equal_sequences_in_any_spelling() -> None:
     assert either_strand("ACGRT") == either_strand("AYCGT") == either_strand("acgru")
     assert either_strand("ACGRT") != either_strand("ARCGT")
@@ -104,9 +143,9 @@ def test_a_window_of_unknown_bases_is_not_certain(audited: AuditedWorld, package
 @pytest.mark.parametrize(("known", "is_known"), [(900, True), (400, False)])
 def test_known_31mers_are_counted(known: int, is_known: bool) -> None:
     table = KmerTable.of(keys_of(encode(HELD)))
-    assert compare(world.simulate(3, known).decode() + "N" * (1_000 - known), table).is_known is is_known
-    assert compare("N" + world.simulate(3, 100).decode() + "NN", table).is_known
-    assert not compare("ACGT", KmerTable.of(keys_of(encode(HELD)))).is_leak
+    assert compare(world.simulate(3, known).decode() + "N" * (1_000 - known), table)[1] is is_known
+    assert compare("N" + world.simulate(3, 100).decode() + "NN", table)[1]
+    assert not compare("ACGT", KmerTable.of(keys_of(encode(HELD))))[0]
 
 
 def test_no_interval_is_not_certain(audited: AuditedWorld, package: Path) -> None:

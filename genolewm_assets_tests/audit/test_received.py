@@ -12,14 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.audit import labels as labels_of_audit
 from genolewm_assets.audit.allele_searches import search_stream
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
+from genolewm_assets.audit.alleles.normal_alleles import normalise_alleles
 from genolewm_assets.audit.benches import search_benches
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
-from genolewm_assets.audit.places import search_contexts, search_places
+from genolewm_assets.audit.places import PlaceSearch, search_contexts
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import OwnFiles, open_files
 from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS
 from genolewm_assets.audit.report import LeakKind, SearchResult, Verdict
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.rows import each_row
@@ -67,6 +70,23 @@ def test_a_label_of_nowhere_is_found(
     (package / f"variants/{split}.parquet").write_bytes(before)
     assert len(result.found.keys) == 1
     assert result.found.rows[0]["split"] == split
+
+
+def test_alleles_of_other_places_are_normalised_together(
+    audited: AuditedWorld, package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def edit(rows: list[Row]) -> None:
+        for row in (row for row in rows if row["source"] == "clinvar"):
+            row["pos"] += 1
+            row["ref"] = chr(world.SEQUENCES[row["chrom"]][row["pos"] - 1])
+            row["alt"] = world.other_base(row["ref"])
+
+    calls, normalise = list[int](), normalise_alleles
+    monkeypatch.setattr(labels_of_audit, "normalise_alleles", lambda *given: (calls.append(1), normalise(*given))[1])
+    change(package / TRAIN, edit)
+    result = labels(audited, open_files(package))[LeakKind.WRONG_LABEL]
+    assert len(result.found.keys) > len(calls) == 2
+    assert all(row["published"] != row["what"] for row in result.found.rows)
 
 
 def test_training_alleles_with_fewer_stars_are_found(audited: AuditedWorld, package: Path) -> None:
@@ -186,5 +206,8 @@ def test_bases_of_evaluation_windows_are_compared(audited: AuditedWorld, package
     change(path, edit)
     files = open_files(package)
     with Reference(audited.fasta) as reference:
-        (_, places, _), _ = search_places(files, reference, HeldSpans.of_package(files))
-    assert len(places.found.keys) == 1
+        places = PlaceSearch(files, reference, HeldSpans.of_package(files))
+        for batch in files.windows("test", WINDOW_COLUMNS):
+            places.compare_bases(batch)
+        _, elsewhere, _ = places.results()
+    assert len(elsewhere.found.keys) == 1

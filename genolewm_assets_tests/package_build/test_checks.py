@@ -10,11 +10,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.genome import EVALUATION, Split
+from genolewm_assets.package_build import checks
 from genolewm_assets.package_build.checks import PACKAGE_CHECKS, check_package
 from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages.files import write_package_table
 from genolewm_assets.packages.info import read_package_info
+from genolewm_assets.packages.reader import Package
 from genolewm_assets.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets_tests.worlds.lewm.package_world import (
     BLOCK_TEST,
@@ -63,6 +66,17 @@ def as_train(table: pa.Table) -> pa.Table:
         column = table.schema.get_field_index(name)
         table = table.set_column(column, table.schema.field(name), pa.array(values, pa.string()))
     return table
+
+
+def test_training_windows_are_compared_in_pieces(written, monkeypatch):
+    directory, sources = written
+    windows, read = Package.windows, set[Split]()
+    monkeypatch.setattr(
+        Package, "windows", lambda package, split, *more: (read.add(split), windows(package, split, *more))[1]
+    )
+    monkeypatch.setattr(checks, "_BATCHES_AT_ONCE", 1)
+    assert recheck(directory, sources) == set()
+    assert read == set(EVALUATION)
 
 
 @pytest.mark.parametrize("row", [0, -1])

@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
-from genolewm_assets.audit.duplicates import Evaluated, search_duplicates
-from genolewm_assets.audit.places import search_places
+from genolewm_assets.audit.duplicates import DuplicateSearch, Evaluated
+from genolewm_assets.audit.places import PlaceSearch
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import open_files
 from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS
 from genolewm_assets.audit.report import LeakKind
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Contig, Split
@@ -191,11 +192,15 @@ def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     fasta = write_fasta(folder / "genome.fa", {name: text.decode() for name, text in world.SEQUENCES.items()})
     files = open_files(folder / "package")
     with Reference(fasta) as reference:
-        places, flanks = search_places(files, reference, HeldSpans.of_package(files))
-        evaluated = Evaluated(files, HeldAlleles.of_package(files, reference))
-        duplicates, shared = search_duplicates(files, evaluated)
-    found = {result.kind: len(result.found.keys) for result in (*places, duplicates, evaluated.search())}
-    return Built(folder / "package", world.failed(report.checks), {**flanks, **shared}, found)
+        places = PlaceSearch(files, reference, HeldSpans.of_package(files))
+        evaluated = Evaluated(files, HeldAlleles.of_package(files, reference), places.compare_bases)
+        duplicates = DuplicateSearch(evaluated)
+        for batch in files.windows("train", WINDOW_COLUMNS):
+            places.search(batch)
+            duplicates.search(batch)
+    results = (*places.results(), duplicates.result(), evaluated.search())
+    found = {result.kind: len(result.found.keys) for result in results}
+    return Built(folder / "package", world.failed(report.checks), {**places.measured, **duplicates.measured}, found)
 
 
 def written(folder: Path) -> Package:

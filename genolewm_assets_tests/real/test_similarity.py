@@ -11,12 +11,12 @@ import pytest
 from genolewm_assets.audit.held_kmers import held_tables
 from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.audit.similarity import compare
 from genolewm_assets.genome import GRCH38, IntervalArray
 from genolewm_assets.holdouts import Similarity, SimilarReason, WindowKey
 from genolewm_assets.holdouts.similar import REFERENCE
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
+from genolewm_assets_tests.audit.compared import compare
 from genolewm_assets_tests.worlds.sources.queries import Query, as_table
 
 #: BRCA1 (NCBI Gene 672), and its pseudogene BRCA1P1 (394269), which shares the first exons; GRCh38, 0-based.
@@ -80,7 +80,7 @@ def test_what_the_audit_finds_is_excluded_and_else_only_what_aligns(fasta: Path,
     reasons = {key: found.reason for key, found in compared(fasta, held, windows).items()}
     with Reference(fasta) as reference:
         (table,) = held_tables(reference, [held], soft_masked=False)
-        leaks = {each.key for each in windows if compare(each.bases.decode(), table).is_leak}
+        leaks = {each.key for each in windows if compare(each.bases.decode(), table)[0]}
     assert leaks
     assert leaks <= {key for key, reason in reasons.items() if reason is not SimilarReason.REPEATS}
     assert {key for key, reason in reasons.items() if reason is SimilarReason.SHARED_KMERS} <= leaks

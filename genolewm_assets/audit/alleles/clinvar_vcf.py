@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 
-from genolewm_assets.audit.alleles.normal_alleles import KEY, canonical_names, map_values
+from genolewm_assets.audit.alleles.normal_alleles import KEY, canonical_names, map_values, read_vcf
 from genolewm_assets.errors import VcfError
 
 _CLASSES = {
@@ -32,11 +31,7 @@ _STARS = {
     "criteria_provided,_multiple_submitters,_no_conflicts": 2,
     "criteria_provided,_multiple_submitters": 2,
 }
-_COLUMNS = ("CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO")
-_TYPES = dict.fromkeys(_COLUMNS, pa.string()) | {"POS": pa.int64(), "ID": pa.int64()}
-#: Bytes of text that are parsed at once.
-_BLOCK_BYTES = 1 << 22
-_NO_ALLELE_ID = -1
+_NO_ALLELE_ID = "-1"
 
 
 def class_of(clnsig: str) -> str:
@@ -60,27 +55,14 @@ def stars_of(clnrevstat: str) -> int:
 
 
 def read_records(vcf: Path) -> Iterator[pa.Table]:
-    """Yield the records of a ClinVar VCF, many at once.
+    """Yield the records of a ClinVar VCF, many at once; the first table is empty.
 
     Columns: the allele as it is written, its contig by the canonical name; ``label``, ``stars``: class and review
     stars; ``VariationID``, ``AlleleID``: int64, the latter -1 where there is none.
     """
     try:
         with gzip.open(vcf, "rb") if vcf.suffix in {".gz", ".bgz"} else vcf.open("rb") as file:
-            line = b"#"
-            while line.startswith(b"#"):
-                at, line = file.tell(), file.readline()
-            if not line:
-                return
-            file.seek(at)
-            batches = pa_csv.open_csv(
-                file,
-                pa_csv.ReadOptions(column_names=_COLUMNS, block_size=_BLOCK_BYTES, use_threads=False),
-                pa_csv.ParseOptions(delimiter="\t", quote_char=False),
-                pa_csv.ConvertOptions(column_types=_TYPES),
-            )
-            for batch in batches:
-                yield _records(batch)
+            yield from map(_records, read_vcf(file))
     except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException) as err:
         raise VcfError(str(vcf), f"cannot be read ({err})", remedy="Name a ClinVar VCF") from err
 
@@ -88,11 +70,8 @@ def read_records(vcf: Path) -> Iterator[pa.Table]:
 def _records(batch: pa.RecordBatch) -> pa.Table:
     labels = map_values(_value(batch["INFO"], "CLNSIG"), class_of)
     stars = map_values(_value(batch["INFO"], "CLNREVSTAT"), lambda text: str(stars_of(text))).cast(pa.int64())
-    identities = pc.replace_with_mask(
-        _value(batch["INFO"], "ALLELEID"),
-        pc.equal(_value(batch["INFO"], "ALLELEID"), ""),
-        str(_NO_ALLELE_ID),
-    ).cast(pa.int64())
+    identities = _value(batch["INFO"], "ALLELEID")
+    identities = pc.if_else(pc.equal(identities, ""), _NO_ALLELE_ID, identities).cast(pa.int64())
     columns = (canonical_names(batch["CHROM"]), batch["POS"], batch["REF"], batch["ALT"], labels, stars, batch["ID"])
     return pa.table([*columns, identities], names=[*KEY, "label", "stars", "VariationID", "AlleleID"])
 

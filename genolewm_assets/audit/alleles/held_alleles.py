@@ -70,7 +70,7 @@ class HeldAlleles:
             ours = self._normal.filter(pc.equal(self._normal["chrom"], contig)).sort_by("pos").combine_chunks()
             found += [_made(ours.slice(at, _AT_ONCE), contig, reference) for at in range(0, ours.num_rows, _AT_ONCE)]
         table = KmerTable.of(np.concatenate(found))
-        return table.without(count_in_reference(table, reference) > 0)
+        return KmerTable.of(table.keys[count_in_reference(table, reference) == 0])
 
 
 def _made(alleles: pa.Table, contig: str, reference: Reference) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

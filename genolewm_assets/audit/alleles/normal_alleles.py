@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,19 @@ from genolewm_assets.errors import ResourceError
 #: Columns of an allele as VCF writes it: canonical contig, 1-based position, upper-case bases.
 KEY = ("chrom", "pos", "ref", "alt")
 #: Records that bcftools reads at once.
-BATCH = 100_000
+_BATCH = 100_000
 #: The program, for reports.
 BCFTOOLS = f"bcftools {__bcftools_version__} norm (of pysam {__version__})"
 
 _SCHEMA = pa.schema([("chrom", pa.string()), ("pos", pa.int64()), ("ref", pa.string()), ("alt", pa.string())])
 _HEADER = "##fileformat=VCFv4.2\n"
-_COLUMNS = ("#CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO")
+#: Columns of a VCF without genotypes, whose identities are numbers.
+VCF_SCHEMA = pa.schema(
+    [
+        (name, pa.int64() if name in {"POS", "ID"} else pa.string())
+        for name in ("CHROM", "POS", "ID", "REF", "ALT", "QUAL", "FILTER", "INFO")
+    ]
+)
 _KNOWN = "^[ACGT]+$"
 #: Bytes of VCF that are parsed at once; a line is never longer.
 _BLOCK_BYTES = 1 << 24
@@ -70,7 +76,7 @@ def normalise_alleles(alleles: pa.Table, reference: Reference) -> pa.Table:
     usable = np.flatnonzero(pc.and_(is_usable, pc.greater_equal(alleles["pos"], 1)).to_numpy())
     given = alleles.take(usable).append_column("row", pa.array(usable))
     given = given.sort_by([("chrom", "ascending"), ("pos", "ascending")])
-    parts = [_run(given.slice(at, BATCH), reference) for at in range(0, given.num_rows, BATCH)]
+    parts = [_run(given.slice(at, _BATCH), reference) for at in range(0, given.num_rows, _BATCH)]
     normal = pa.concat_tables([pa.table([[]] * 5, schema=_SCHEMA.append(pa.field("row", pa.int64()))), *parts])
     place = np.full(alleles.num_rows, -1, dtype=np.int64)
     place[normal["row"].to_numpy()] = np.arange(normal.num_rows)
@@ -91,36 +97,35 @@ def _run(alleles: pa.Table, reference: Reference) -> pa.Table:
         given, written = Path(folder) / "alleles.vcf", Path(folder) / "normal.vcf"
         with given.open("wb") as out:
             lines = [f"##contig=<ID={own},length={reference.length(name)}>\n" for name, own in names.items()]
-            out.write("".join([_HEADER, *lines, "\t".join(_COLUMNS), "\n"]).encode())
+            out.write("".join([_HEADER, *lines, "#", "\t".join(VCF_SCHEMA.names), "\n"]).encode())
             form = pa_csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
-            pa_csv.write_csv(pa.table(columns, names=_COLUMNS), out, form)
+            pa_csv.write_csv(pa.table(columns, names=VCF_SCHEMA.names), out, form)
         # A REF that differs from the FASTA is left out (x) and has no normal form.
         options = ("--check-ref", "x", "--fasta-ref", str(reference.path), "--output", str(written), str(given))
         try:
             pysam.bcftools.norm(*options, catch_stdout=False)
         except SamtoolsError as err:
             raise ResourceError(str(reference.path), f"bcftools norm failed ({err})") from err
-        found = read_vcf(written, {"POS": pa.int64(), "ID": pa.int64()})
+        with written.open("rb") as file:
+            found = pa.Table.from_batches(read_vcf(file))
     bases = (pc.utf8_upper(found[name]) for name in ("REF", "ALT"))
-    columns = [map_values(found["#CHROM"], canonical.get), found["POS"], *bases, found["ID"]]
+    columns = [map_values(found["CHROM"], canonical.get), found["POS"], *bases, found["ID"]]
     return pa.table(columns, schema=_SCHEMA.append(pa.field("row", pa.int64())))
 
 
-def read_vcf(path: Path, types: dict[str, pa.DataType]) -> pa.Table:
-    """Read the first five columns of a plain VCF; texts but for columns with stated types."""
-    with path.open("rb") as file:
-        at, line = 0, file.readline()
-        while line.startswith(b"#"):
-            at, line = file.tell(), file.readline()
-        types = dict.fromkeys(_COLUMNS[:5], pa.string()) | types
-        if not line:
-            return pa.schema(list(types.items())).empty_table()
+def read_vcf(file: Any) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a VCF's text, many at once, and an empty batch first; ``POS`` and ``ID`` are int64."""
+    yield pa.RecordBatch.from_pylist([], VCF_SCHEMA)
+    line = b"#"
+    while line.startswith(b"#"):
+        at, line = file.tell(), file.readline()
+    if line:
         file.seek(at)
-        return pa_csv.read_csv(
+        yield from pa_csv.open_csv(
             file,
-            pa_csv.ReadOptions(column_names=_COLUMNS, block_size=_BLOCK_BYTES, use_threads=False),
+            pa_csv.ReadOptions(column_names=VCF_SCHEMA.names, block_size=_BLOCK_BYTES, use_threads=False),
             pa_csv.ParseOptions(delimiter="\t", quote_char=False),
-            pa_csv.ConvertOptions(column_types=types, include_columns=list(types)),
+            pa_csv.ConvertOptions(column_types=VCF_SCHEMA),
         )
 
 

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,7 +14,6 @@ from genolewm_assets.audit.planting.plant import changed_variants, write_arrays,
 from genolewm_assets.audit.planting.planted import Field, Harvest, plant_all
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.package_files import RECORD, TRAIN, OwnFiles, table_of
-from genolewm_assets.audit.reading.reference import Reference
 
 
 class Part(NamedTuple):
@@ -26,16 +24,12 @@ class Part(NamedTuple):
     failed: dict[str, str]
 
 
-def plant_part(
-    files: OwnFiles, reference: Reference, folder: Path, kinds: list[str], number: int, *, emitted: bool
-) -> Part:
+def plant_part(files: OwnFiles, field: Field, folder: Path, kinds: list[str], number: int, *, emitted: bool) -> Part:
     """Plant leaks in a part of a package, written to an empty folder.
 
     ``emitted``: the part has windows of the package, with their alleles of training, and can be drawn as trainers do;
     else it has planted windows only, and some alleles of training.
     """
-    rng = np.random.default_rng(0)
-    field = Field(files, reference, rng)
     if emitted:
         field.variants = _alleles_in(field, files)
     harvest, failed = plant_all(field, kinds, number)

@@ -78,7 +78,8 @@ def plant_leaks(
         raise MissingResourceError(f"{files.directory}/data", "holds no windows of train", remedy="Name a package")
     with Reference(fasta) as reference:
         own = files.directory / f"variants/{TRAIN}.parquet"
-        field = Field(files, reference, np.random.default_rng(seed), pq.read_table(own))
+        field = Field(files, reference, np.random.default_rng(seed))
+        field.variants = pq.read_table(own)
         harvest, failed = plant_all(field, list(kinds or PLANTS), number)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as work:

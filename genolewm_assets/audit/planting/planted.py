@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from genolewm_assets.audit.alleles.normal_alleles import KEY
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, table_of, window_key
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
@@ -51,30 +52,28 @@ class Harvest:
 
 
 class Plant(NamedTuple):
-    """How a kind of leak is planted, what an audit must call it, and which share of them it is to find."""
+    """What an audit must call a leak, what plants one and returns its key, and which share of them is to be found."""
 
     kind: LeakKind
-    make: Callable[[Field, Harvest], None]
+    make: Callable[[Field, Harvest], str]
     least_share: float = 0.9
 
 
 class Field:
     """What plants are made from: rows of a package that are chosen by lot, its reference and a random generator.
 
-    ``variants``: the alleles of training among which leaks are planted; None: some of all.
+    ``variants``: the alleles of training among which leaks are planted: some of all.
     """
 
-    def __init__(
-        self, files: OwnFiles, reference: Reference, rng: np.random.Generator, variants: pa.Table | None = None
-    ) -> None:
-        self.reference, self.rng, self.files = reference, rng, files
+    def __init__(self, files: OwnFiles, reference: Reference, rng: np.random.Generator) -> None:
+        self.reference, self.rng = reference, rng
+        #: Name of the plant that is made.
+        self.plant = ""
         columns = pq.read_schema(next(files.directory.glob(f"data/{TRAIN}-*.parquet"))).names
         self.windows = self._some(partial(files.windows, TRAIN), columns, "window_id", MOST_WINDOWS).to_pylist()
         self.placed = [row for row in self.windows if row["origin"] == "reference" and row["strand"] == "+"]
         own = pq.read_schema(files.directory / f"variants/{TRAIN}.parquet").names
-        self.variants: pa.Table = variants
-        if variants is None:
-            self.variants = self._some(partial(files.variants, TRAIN), own, "pos", MOST_ROWS)
+        self.variants = self._some(partial(files.variants, TRAIN), own, "pos", MOST_ROWS)
         columns = pq.read_schema(files.holdouts / "alleles.parquet").names
         self.alleles = self._some(partial(files.holdout, "alleles"), columns, "pos", MOST_ROWS).to_pylist()
         record = ("source", "record_id", "window_index")
@@ -98,16 +97,17 @@ class Field:
         columns: Sequence[str],
         light: str,
         most: int,
-        wanted: Iterable[str] = (),
+        wanted: Iterable[str] | None = None,
     ) -> pa.Table:
-        """Return rows that are chosen by lot, in file order; where ``wanted`` is not empty, of those with such a value.
+        """Return rows that are chosen by lot, in file order; of those with a value of ``wanted`` unless it is None.
 
         ``light``: column by which rows are counted.
         """
         numbers, n = [np.empty(0, np.int64)], 0
         for batch in read((light,)):
-            is_wanted = pc.is_in(batch[light], value_set=pa.array(sorted(wanted), pa.string())) if wanted else None
-            ours = np.arange(batch.num_rows) if is_wanted is None else np.flatnonzero(is_wanted.to_numpy(False))
+            ours = np.arange(batch.num_rows)
+            if wanted is not None:
+                ours = np.flatnonzero(pc.is_in(batch[light], value_set=pa.array(sorted(wanted), pa.string())))
             numbers.append(ours + n)
             n += batch.num_rows
         found = np.concatenate(numbers)
@@ -145,33 +145,29 @@ class Field:
         change = self.rng.random(codes.size) >= identity
         return np.where(change, (codes + self.rng.integers(1, 4, codes.size)) % 4, codes).astype(np.uint8)
 
-    def window(self, name: str, sequence: str, **columns: object) -> Row:
+    def window(self, sequence: str, **columns: object) -> Row:
         """Return a training window of a corpus record of its own; ``columns`` say otherwise."""
         digest = hashlib.sha256(sequence.encode())
         template = dict.fromkeys(self.windows[0])
-        number = int(self.rng.integers(1 << 62))
+        record = f"planted.{self.plant}.{int(self.rng.integers(1 << 62))}"
         return (
             template
-            | {"origin": "prokaryote_evo2", "record_id": f"planted.{name}.{number}", "window_index": 0, "frame": 0}
+            | {"origin": "prokaryote_evo2", "record_id": record, "window_index": 0, "frame": 0}
             | {"window_id": digest.hexdigest()[:32], "window_hash": digest.digest(), "placement_exact": False}
             | {"window_bp": len(sequence), "gc": 0.5, "sequence": sequence, "role": TRAIN, "frozen": True}
             | {"left_flank": self.random(self.margin_bp), "right_flank": self.random(self.margin_bp)}
             | columns
         )
 
-    def reference_window(
-        self, name: str, contig: str, start: int, *, sequence: str | None = None, **columns: object
-    ) -> Row:
+    def reference_window(self, contig: str, start: int, *, sequence: str | None = None) -> Row:
         """Return a window of the reference, its unknown bases random; ``sequence`` stands in place of its bases."""
         end, margin = start + self.window_bp, self.margin_bp
         return self.window(
-            name,
             self._known(contig, start, end) if sequence is None else sequence,
             **{"origin": "reference", "record_id": None, "window_index": None, "contig": contig, "strand": "+"},
             **{"start": start, "end": end, "placement_exact": True, "frame": start % _TOKEN_BP},
             left_flank=self._known(contig, start - margin, start),
             right_flank=self._known(contig, end, end + margin),
-            **columns,
         )
 
     def _known(self, contig: str, start: int, end: int) -> str:
@@ -179,29 +175,27 @@ class Field:
         return decode(np.where(codes < 4, codes, self.rng.integers(0, 4, codes.size, dtype=np.uint8)))
 
 
-def _plant_window(plant: str, harvest: Harvest, row: Row, kind: LeakKind) -> None:
+def _add_window(harvest: Harvest, row: Row) -> str:
     harvest.windows.append(row)
-    harvest.planted.append(Planted(plant, kind, window_key(row)))
+    return window_key(row)
 
 
-def _alias_contig(field: Field, harvest: Harvest) -> None:
+def _alias_contig(field: Field, harvest: Harvest) -> str:
     span, _ = field.held_place(field.window_bp)
-    row = field.reference_window("alias", span.contig, span.start) | {"contig": span.contig.removeprefix("chr")}
-    _plant_window("alias_contig", harvest, row, LeakKind.HELD_INTERVAL)
+    row = field.reference_window(span.contig, span.start)
+    return _add_window(harvest, row | {"contig": span.contig.removeprefix("chr")})
 
 
-def _flank_overlap(field: Field, harvest: Harvest) -> None:
+def _flank_overlap(field: Field, harvest: Harvest) -> str:
     room = field.window_bp + field.margin_bp
     span = field.pick([span for span in field.held if span.start > room and span.contig in field.reference])
     start = span.start - field.window_bp - int(field.rng.integers(max(1, field.margin_bp)))
-    row = field.reference_window("flank", span.contig, start)
-    _plant_window("flank_overlap", harvest, row, LeakKind.HELD_INTERVAL)
+    return _add_window(harvest, field.reference_window(span.contig, start))
 
 
-def _false_coordinates(field: Field, harvest: Harvest) -> None:
+def _false_coordinates(field: Field, harvest: Harvest) -> str:
     _, codes = field.held_place(field.window_bp)
-    row = field.reference_window("false", *_train_place(field), sequence=decode(codes))
-    _plant_window("false_coordinates", harvest, row, LeakKind.FALSE_PLACE)
+    return _add_window(harvest, field.reference_window(*_train_place(field), sequence=decode(codes)))
 
 
 def _train_place(field: Field) -> tuple[str, int]:
@@ -209,10 +203,10 @@ def _train_place(field: Field) -> tuple[str, int]:
     return row["contig"], row["start"] + int(field.rng.integers(1, 50))
 
 
-def _copy(plant: str, change: Callable[[Field, Codes], Codes]) -> Callable[[Field, Harvest], None]:
-    def make(field: Field, harvest: Harvest) -> None:
+def _copy(change: Callable[[Field, Codes], Codes]) -> Callable[[Field, Harvest], str]:
+    def make(field: Field, harvest: Harvest) -> str:
         _, codes = field.held_place(field.window_bp)
-        _plant_window(plant, harvest, field.window(plant, decode(change(field, codes))), LeakKind.HELD_SEQUENCE)
+        return _add_window(harvest, field.window(decode(change(field, codes))))
 
     return make
 
@@ -227,63 +221,64 @@ def _spliced(field: Field, codes: Codes) -> Codes:
     return field.mutate(np.concatenate(exons), 0.949)
 
 
-def _paralogue(field: Field, harvest: Harvest) -> None:
+def _paralogue(field: Field, harvest: Harvest) -> str:
     _, codes = field.held_place(field.window_bp)
-    row = field.reference_window("paralogue", *_train_place(field), sequence=decode(field.mutate(codes, 0.95)))
-    _plant_window("paralogue", harvest, row, LeakKind.HELD_SEQUENCE)
+    row = field.reference_window(*_train_place(field), sequence=decode(field.mutate(codes, 0.95)))
+    return _add_window(harvest, row)
 
 
-def _duplicate(field: Field, harvest: Harvest) -> None:
+def _duplicate(field: Field, harvest: Harvest) -> str:
     sequence = field.pick(field.tests)
     if field.rng.random() < 0.5:
         sequence = decode(reverse_complement(encode(sequence)))
-    _plant_window("duplicate", harvest, field.window("duplicate", sequence), LeakKind.DUPLICATE)
+    return _add_window(harvest, field.window(sequence))
 
 
-def _held_record(field: Field, harvest: Harvest) -> None:
+def _held_record(field: Field, harvest: Harvest) -> str:
     held = field.pick(field.records)
-    row = field.window("record", field.random(field.window_bp))
-    row |= {"origin": held["source"], "record_id": held["record_id"], "window_index": held["window_index"]}
-    _plant_window("held_record", harvest, row, LeakKind.HELD_RECORD)
+    named = {"origin": held["source"], "record_id": held["record_id"], "window_index": held["window_index"]}
+    return _add_window(harvest, field.window(field.random(field.window_bp)) | named)
 
 
-def _plant_allele(plant: str, harvest: Harvest, held: Row, stated: Row, kind: LeakKind = LeakKind.HELD_ALLELE) -> None:
+def _key_of(allele: Mapping[str, object]) -> str:
+    return ":".join(str(allele[name]) for name in KEY)
+
+
+def _add_allele(harvest: Harvest, held: Row, stated: Row) -> str:
     harvest.variants.append(stated)
-    key = f"{held['chrom']}:{held['pos']}:{held['ref']}:{held['alt']}"
-    harvest.planted.append(Planted(plant, kind, key))
+    return _key_of(held)
 
 
 def _variant(field: Field, allele: Mapping[str, object], **columns: object) -> Row:
     template = dict.fromkeys(field.variants.column_names)
-    named = {name: allele[name] for name in ("chrom", "pos", "ref", "alt")}
+    named = {name: allele[name] for name in KEY}
     return template | {"source": "gnomad", "af": 0.1, "gene_ids": [], "role": TRAIN} | named | columns
 
 
-def _alias_allele(field: Field, harvest: Harvest) -> None:
+def _alias_allele(field: Field, harvest: Harvest) -> str:
     held = field.pick(field.alleles)
-    _plant_allele("alias_allele", harvest, held, _variant(field, held, chrom=held["chrom"].removeprefix("chr")))
+    return _add_allele(harvest, held, _variant(field, held, chrom=held["chrom"].removeprefix("chr")))
 
 
-def _padded_allele(field: Field, harvest: Harvest) -> None:
+def _padded_allele(field: Field, harvest: Harvest) -> str:
     held = field.pick(field.alleles)
     start, end = held["pos"] - 1, held["pos"] - 1 + len(held["ref"])
     before, behind = (
         decode(field.reference.fetch(held["chrom"], *place)) for place in ((start - 2, start), (end, end + 3))
     )
     ref, alt = before + held["ref"] + behind, before + held["alt"] + behind
-    _plant_allele("padded_allele", harvest, held, _variant(field, held, pos=held["pos"] - 2, ref=ref, alt=alt))
+    return _add_allele(harvest, held, _variant(field, held, pos=held["pos"] - 2, ref=ref, alt=alt))
 
 
-def _other_source_allele(field: Field, harvest: Harvest) -> None:
+def _other_source_allele(field: Field, harvest: Harvest) -> str:
     held = field.pick([row for row in field.alleles if row["source"] == "clinvar"])
-    _plant_allele("other_source_allele", harvest, held, _variant(field, held))
+    return _add_allele(harvest, held, _variant(field, held))
 
 
-def _late_label(field: Field, harvest: Harvest) -> None:
-    rows = [row for row in field.alleles if row["holdout"] == "holdout-temporal" and row["label"]]
-    held = field.pick(rows)
+def _late_label(field: Field, harvest: Harvest) -> str:
+    held = field.pick([row for row in field.alleles if row["holdout"] == "holdout-temporal" and row["label"]])
     label = {"source": "clinvar", "label": held["label"], "stars": held["stars"], "clinvar_id": held["clinvar_id"]}
-    _plant_allele("late_label", harvest, held, _variant(field, held, af=None, **label))
+    return _add_allele(harvest, held, _variant(field, held, af=None, **label))
 
 
 def _in_window(field: Field) -> tuple[Row, int]:
@@ -291,26 +286,26 @@ def _in_window(field: Field) -> tuple[Row, int]:
     return row, int(field.rng.integers(_MARGIN_BP, len(row["sequence"]) - _MARGIN_BP))
 
 
-def _held_row(field: Field, chrom: str, pos: int, ref: str, alt: str) -> Row:
-    return dict.fromkeys(field.alleles[0]) | {
-        **{"holdout": "holdout-temporal", "role": TEST, "source": "clinvar", "chrom": chrom, "pos": pos, "ref": ref},
-        **{"alt": alt, "gene_ids": [], "unit": "planted", "reason": "new"},
-    }
+def _hold(field: Field, harvest: Harvest, chrom: str, pos: int, bases: tuple[str, str]) -> Row:
+    """Tell the audit, and not the package, that an allele is held out."""
+    row = dict.fromkeys(field.alleles[0]) | dict(zip(KEY, (chrom, pos, *bases), strict=True))
+    row |= {"holdout": "holdout-temporal", "role": TEST, "source": "clinvar", "gene_ids": []}
+    row |= {"unit": "planted", "reason": "new"}
+    harvest.held_alleles.append(row)
+    return row
 
 
-def _shifted_allele(field: Field, harvest: Harvest) -> None:
+def _shifted_allele(field: Field, harvest: Harvest) -> str:
     for _ in range(1_000):
         row, at = _in_window(field)
         before, base, again = row["sequence"][at - 1 : at + 2].upper()
         if before != base == again and {before, base} <= set(_BASES):
-            held = _held_row(field, row["contig"], row["start"] + at, before + base, before)
-            harvest.held_alleles.append(held)
-            stated = _variant(field, held, pos=held["pos"] + 1, ref=base + again, alt=base)
-            return _plant_allele("shifted_allele", harvest, held, stated)
+            held = _hold(field, harvest, row["contig"], row["start"] + at, (before + base, before))
+            return _add_allele(harvest, held, _variant(field, held, pos=held["pos"] + 1, ref=base + again, alt=base))
     raise LookupError("no repeated base in a training window")
 
 
-def _two_snvs(field: Field, harvest: Harvest) -> None:
+def _two_snvs(field: Field, harvest: Harvest) -> str:
     for _ in range(1_000):
         row, at = _in_window(field)
         ref = row["sequence"][at : at + 8].upper()
@@ -320,29 +315,23 @@ def _two_snvs(field: Field, harvest: Harvest) -> None:
         raise LookupError("no known bases in a training window")
     first, last = (_BASES[(_BASES.index(base) + 1) % 4] for base in (ref[0], ref[-1]))
     pos = row["start"] + at + 1
-    held = _held_row(field, row["contig"], pos, ref, first + ref[1:-1] + last)
-    harvest.held_alleles.append(held)
+    held = _hold(field, harvest, row["contig"], pos, (ref, first + ref[1:-1] + last))
     harvest.variants.append(_variant(field, held, ref=ref[0], alt=first))
-    stated = _variant(field, held, pos=pos + len(ref) - 1, ref=ref[-1], alt=last)
-    _plant_allele("two_snvs", harvest, held, stated, LeakKind.RECREATED_ALLELE)
+    return _add_allele(harvest, held, _variant(field, held, pos=pos + len(ref) - 1, ref=ref[-1], alt=last))
 
 
-def _shared_evaluation(field: Field, harvest: Harvest) -> None:
+def _shared_evaluation(field: Field, harvest: Harvest) -> str:
     held = field.pick(field.alleles)
     harvest.held_alleles.append(held | {"role": TEST if held["role"] != TEST else "validation"})
-    key = f"{held['holdout']} {held['chrom']}:{held['pos']}:{held['ref']}:{held['alt']}"
-    harvest.planted.append(Planted("shared_evaluation", LeakKind.SHARED_EVALUATION, key))
+    return f"{held['holdout']} {_key_of(held)}"
 
 
-def _wrong_label(field: Field, harvest: Harvest) -> None:
+def _wrong_label(field: Field, harvest: Harvest) -> str:
     decided = pc.is_in(field.variants["label"], value_set=pa.array(["P", "B"]))
     at = int(field.pick([at for at in np.flatnonzero(decided).tolist() if at not in harvest.labels]))
     (row,) = field.variants.slice(at, 1).to_pylist()
     harvest.labels[at] = "B" if row["label"] == "P" else "P"
-    key = f"{row['chrom']}:{row['pos']}:{row['ref']}:{row['alt']}"
-    # Where training knows T0 only, its labels are compared with those of T0.
-    kind = LeakKind.LATE_LABEL if field.knowledge == "T0" else LeakKind.WRONG_LABEL
-    harvest.planted.append(Planted("wrong_label", kind, key))
+    return _key_of(row)
 
 
 #: What plants a leak of each kind, by name.
@@ -352,17 +341,15 @@ PLANTS: Mapping[str, Plant] = MappingProxyType(
         "flank_overlap": Plant(LeakKind.HELD_INTERVAL, _flank_overlap),
         "false_coordinates": Plant(LeakKind.FALSE_PLACE, _false_coordinates),
         "held_record": Plant(LeakKind.HELD_RECORD, _held_record),
-        "exact_copy": Plant(LeakKind.HELD_SEQUENCE, _copy("exact_copy", lambda _, codes: codes)),
-        "reverse_complement": Plant(
-            LeakKind.HELD_SEQUENCE, _copy("reverse_complement", lambda _, codes: reverse_complement(codes))
-        ),
-        "copy_95": Plant(LeakKind.HELD_SEQUENCE, _copy("copy_95", lambda field, codes: field.mutate(codes, 0.95))),
+        "exact_copy": Plant(LeakKind.HELD_SEQUENCE, _copy(lambda _, codes: codes)),
+        "reverse_complement": Plant(LeakKind.HELD_SEQUENCE, _copy(lambda _, codes: reverse_complement(codes))),
+        "copy_95": Plant(LeakKind.HELD_SEQUENCE, _copy(lambda field, codes: field.mutate(codes, 0.95))),
         # A copy may keep fewer 31-mers than the threshold, and more of them may be of repeats.
         "copy_90": Plant(
-            LeakKind.HELD_SEQUENCE, _copy("copy_90", lambda field, codes: field.mutate(codes, 0.90)), least_share=0.5
+            LeakKind.HELD_SEQUENCE, _copy(lambda field, codes: field.mutate(codes, 0.90)), least_share=0.5
         ),
-        "chimera": Plant(LeakKind.HELD_SEQUENCE, _copy("chimera", _chimera)),
-        "spliced_transcript": Plant(LeakKind.HELD_SEQUENCE, _copy("spliced_transcript", _spliced)),
+        "chimera": Plant(LeakKind.HELD_SEQUENCE, _copy(_chimera)),
+        "spliced_transcript": Plant(LeakKind.HELD_SEQUENCE, _copy(_spliced)),
         "paralogue": Plant(LeakKind.HELD_SEQUENCE, _paralogue),
         "alias_allele": Plant(LeakKind.HELD_ALLELE, _alias_allele),
         "padded_allele": Plant(LeakKind.HELD_ALLELE, _padded_allele),
@@ -383,9 +370,12 @@ def plant_all(field: Field, names: list[str], number: int) -> tuple[Harvest, dic
     """Plant ``number`` leaks of each kind; also return why a kind could not be planted, by its name."""
     harvest, failed = Harvest(), dict[str, str]()
     for name in names:
+        kind, field.plant = PLANTS[name].kind, name
+        # Where training knows T0 only, its labels are compared with those of T0.
+        kind = LeakKind.LATE_LABEL if (kind, field.knowledge) == (LeakKind.WRONG_LABEL, "T0") else kind
         try:
             for _ in range(number):
-                PLANTS[name].make(field, harvest)
+                harvest.planted.append(Planted(name, kind, PLANTS[name].make(field, harvest)))
         except LookupError as err:
             failed[name] = str(err)
     return harvest, failed

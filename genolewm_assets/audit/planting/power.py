@@ -9,18 +9,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.alleles.normal_alleles import alleles_of
-from genolewm_assets.audit.duplicates import Evaluated, search_duplicates
+from genolewm_assets.audit.duplicates import DuplicateSearch, Evaluated
 from genolewm_assets.audit.emitted import draw_batches
 from genolewm_assets.audit.held_kmers import KmerTable
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
-from genolewm_assets.audit.places import search_places
+from genolewm_assets.audit.places import PlaceSearch
 from genolewm_assets.audit.planting.part import Part, plant_part
-from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
+from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Field, Planted
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
@@ -52,10 +53,11 @@ def measure_power(
     """
     power: defaultdict[LeakKind, list[Power]] = defaultdict(list)
     shown = [name for name in PLANTS if name not in EMITTED_PLANTS]
+    field = Field(files, evidence.reference, np.random.default_rng(0))
     tried = [(shown, _search_tables), *([(list(EMITTED_PLANTS), _draw)] if before.n_tuples else [])]
     for kinds, search in tried:
         with tempfile.TemporaryDirectory(prefix="genolewm-audit-", dir=folder) as name:
-            part = plant_part(files, evidence.reference, Path(name), kinds, number, emitted=search is _draw)
+            part = plant_part(files, field, Path(name), kinds, number, emitted=search is _draw)
             results = search(part, evidence, before, progress)
         for kind, one in count_found(part.harvest.planted, results, before):
             power[kind].append(one)
@@ -67,14 +69,14 @@ def measure_power(
 def _search_tables(part: Part, of: Evidence, _: AuditReport, progress: Progress) -> list[SearchResult]:
     """Search for what shows without the stream."""
     held_alleles, added = _with_planted(part, of)
-    places, _flanks = search_places(part.files, of.reference, of.held, splits=())
+    places, duplicates = PlaceSearch(part.files, of.reference, of.held), DuplicateSearch(of.evaluated)
+    along = (places.search, duplicates.search)
     # What could not be searched is known of the package.
-    similar = search_similarity(part.files, of.reference, HeldSpans([]), of.tables, progress=progress)
+    similar = search_similarity(part.files, of.reference, HeldSpans([]), of.tables, progress=progress, along=along)
     alleles = search_training_alleles(part.files, of.reference, of.held, held_alleles)
-    duplicates, _shared = search_duplicates(part.files, of.evaluated)
     shared = of.evaluated.search(added, held_alleles)
     labels = search_labels(part.files, of.reference, of.clinvar, of_evaluation=False)
-    return [*places, similar, alleles, duplicates, shared, *labels]
+    return [*places.results(), similar, alleles, duplicates.result(), shared, *labels]
 
 
 def _draw(part: Part, of: Evidence, before: AuditReport, progress: Progress) -> list[SearchResult]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +45,7 @@ class HeldSpans:
     @classmethod
     def of_package(cls, files: PackageFiles) -> HeldSpans:
         """Read the intervals that a package is audited against."""
-        rows = rows_of(files.holdout("intervals", ("contig", "start", "end")))
-        return cls(_held_span(row) for row in rows)
+        return cls(chain.from_iterable(spans_by_role(files).values()))
 
     def __iter__(self) -> Iterator[Span]:
         for contig, spans in self._spans.items():
@@ -58,11 +59,8 @@ class HeldSpans:
     def shared_bp(self, contigs: pa.Array, starts: Integers, ends: Integers) -> Integers:
         """Return how many held-out bases each place ``[start, end)``, 0-based, has: int64, shape (n,)."""
         shared = np.zeros(len(starts), dtype=np.int64)
-        coded = contigs.dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        for code, contig in enumerate(coded.dictionary.to_pylist()):
+        for contig, rows in rows_by_contig(contigs):
             if contig in self._spans:
-                rows = np.flatnonzero(codes == code)
                 most = self._held_before(contig, ends[rows]) - self._held_before(contig, starts[rows])
                 shared[rows] = np.maximum(0, most)
         return shared
@@ -76,17 +74,29 @@ class HeldSpans:
         return held
 
 
-def _held_span(row: dict[str, Any]) -> Span:
-    span = Span(canonical_name(row["contig"]), row["start"], row["end"])
-    if span.end < span.start:
-        raise CorruptResourceError(
-            "holdouts/intervals.parquet",
-            "has an interval that ends before it starts",
-            expected="start <= end, 0-based half-open",
-            got=f"{span.contig}:{span.start}-{span.end}",
-            remedy="Correct the holdouts",
-        )
-    return span
+def spans_by_role(files: PackageFiles) -> dict[tuple[str, str], list[Span]]:
+    """Read the intervals that a package is audited against, by holdout and role."""
+    spans = defaultdict[tuple[str, str], list[Span]](list)
+    for row in rows_of(files.holdout("intervals", ("holdout", "role", "contig", "start", "end"))):
+        span = Span(canonical_name(row["contig"]), row["start"], row["end"])
+        if span.end < span.start:
+            raise CorruptResourceError(
+                "holdouts/intervals.parquet",
+                "has an interval that ends before it starts",
+                expected="start <= end, 0-based half-open",
+                got=f"{span.contig}:{span.start}-{span.end}",
+                remedy="Correct the holdouts",
+            )
+        spans[row["holdout"], row["role"]].append(span)
+    return spans
+
+
+def rows_by_contig(contigs: pa.Array) -> Iterator[tuple[str, Integers]]:
+    """Yield each contig of a column of names with the rows that have it; a null is of none."""
+    coded = contigs.dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy()
+    for code, contig in enumerate(coded.dictionary.to_pylist()):
+        yield contig, np.flatnonzero(codes == code)
 
 
 def emitted_spans(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
@@ -94,20 +104,21 @@ def emitted_spans(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
 
     Both int64, shape (n,); what a window without a start has means nothing.
     """
-    start, end = _bounds(windows)
+    start, end = stated_spans(windows)
     reach, strand = _lengths(windows["right_flank"]), windows["strand"]
     # Where the strand is not known, the flank may lie on either side.
-    return start - np.where(_equal(strand, "+"), 0, reach), end + np.where(_equal(strand, "-"), 0, reach)
+    return start - np.where(are_equal(strand, "+"), 0, reach), end + np.where(are_equal(strand, "-"), 0, reach)
 
 
 def left_flank_spans(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
     """Return the place of the left flanks of placed windows, which trainers see with another ``length_policy`` only."""
-    start, end = _bounds(windows)
-    reach, is_reverse = _lengths(windows["left_flank"]), _equal(windows["strand"], "-")
+    start, end = stated_spans(windows)
+    reach, is_reverse = _lengths(windows["left_flank"]), are_equal(windows["strand"], "-")
     return np.where(is_reverse, end, start - reach), np.where(is_reverse, end + reach, start)
 
 
-def _bounds(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
+def stated_spans(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
+    """Return start and end of windows as stated; without an end, that of as many bases as the window has."""
     start = windows["start"].fill_null(0).to_numpy()
     return start, pc.coalesce(windows["end"], pa.array(start + _lengths(windows["sequence"]))).to_numpy()
 
@@ -117,6 +128,7 @@ def _lengths(texts: pa.Array) -> Integers:
     return lengths
 
 
-def _equal(texts: pa.Array, value: str) -> npt.NDArray[np.bool_]:
+def are_equal(texts: pa.Array, value: str) -> npt.NDArray[np.bool_]:
+    """Tell which texts are equal to one; a null is not."""
     equal: npt.NDArray[np.bool_] = pc.equal(texts, value).fill_null(False).to_numpy(zero_copy_only=False)
     return equal

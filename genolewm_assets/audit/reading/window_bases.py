@@ -9,10 +9,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from genolewm_assets.audit.reading.intervals import are_equal, rows_by_contig, stated_spans
 from genolewm_assets.audit.reading.package_files import window_key
 from genolewm_assets.audit.reading.reference import Codes, Reference, encode_bytes
 
 Integers = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: What searches read of each window.
+WINDOW_COLUMNS = (
+    "origin", "contig", "start", "end", "strand", "placement_exact", "record_id", "window_index", "sequence",
+    "left_flank", "right_flank",
+)  # fmt: skip
 
 
 class Bases(NamedTuple):
@@ -36,34 +44,22 @@ def window_keys(windows: pa.RecordBatch, rows: Integers) -> list[str]:
     return [window_key(row) for row in windows.select(columns).take(pa.array(rows)).to_pylist()]
 
 
-def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, reference: Reference) -> Integers:
+def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, reference: Reference) -> tuple[Integers, Bools]:
     """Return how many bases of windows differ from the FASTA at their exact place; of reference windows, with flanks.
 
     ``contigs``: their canonical names. int64, shape (n,): 0 also without an exact place; -1 if the FASTA lacks the
-    contig.
+    contig. Also return which have an exact place.
     """
     from genolewm_assets.audit.difference_kernels import differing_bases
 
     left, sequence, right = (Bases.of(windows[name]) for name in ("left_flank", "sequence", "right_flank"))
-    start = windows["start"].fill_null(0).to_numpy()
-    end = pc.coalesce(windows["end"], pa.array(start + np.diff(sequence.at))).to_numpy()
-    is_reverse, has_flanks, is_exact = (
-        mask.fill_null(False).to_numpy(zero_copy_only=False)
-        for mask in (
-            pc.equal(windows["strand"], "-"),
-            pc.equal(windows["origin"], "reference"),
-            pc.and_(pc.fill_null(windows["placement_exact"], False), pc.is_valid(windows["start"])),
-        )
-    )
-    coded, differing = contigs.dictionary_encode(), np.zeros(len(start), dtype=np.int64)
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    for code, contig in enumerate(coded.dictionary.to_pylist()):
-        rows = np.flatnonzero(is_exact & (codes == code))
-        if contig not in reference:
+    span, masks = stated_spans(windows), (are_equal(windows["strand"], "-"), are_equal(windows["origin"], "reference"))
+    is_exact = pc.and_(windows["placement_exact"], pc.and_(pc.is_valid(windows["start"]), pc.is_valid(contigs)))
+    is_exact, differing = is_exact.fill_null(False).to_numpy(zero_copy_only=False), np.zeros(len(contigs), np.int64)
+    for contig, ours in rows_by_contig(contigs):
+        rows = ours[is_exact[ours]]
+        if contig in reference:
+            differing_bases(*left, *sequence, *right, rows, *span, *masks, reference.codes(contig), differing)
+        else:
             differing[rows] = -1
-            continue
-        bases = reference.codes(contig)
-        differing_bases(
-            *left, *sequence, *right, rows, start, end, is_reverse, has_flanks, bases, differing
-        )  # fmt: skip
-    return differing
+    return differing, is_exact

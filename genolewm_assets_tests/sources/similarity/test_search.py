@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from genolewm_assets.audit.held_kmers import held_tables
 from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.audit.similarity import compare
 from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
 from genolewm_assets.holdouts import Similarity, SimilarReason, WindowKey
 from genolewm_assets.sources.reference import FastaReader
@@ -29,6 +28,7 @@ from genolewm_assets.sources.similarity.presence import PresenceFilter
 from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays, as_column
 from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent
 from genolewm_assets.sources.similarity.search import STRETCH, least_shared
+from genolewm_assets_tests.audit.compared import compare
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.queries import Query, as_table
 
@@ -143,7 +143,7 @@ def test_shared_31mers_exclude_what_the_audit_counts_and_nothing_else(fasta: Pat
     spans = [Span("chr17", start, end) for start, end in HELD["chr17"]]
     with Reference(fasta) as reference:
         (table,) = held_tables(reference, spans, soft_masked=False)
-        counted = {each.key.record_id for each in queries if compare(each.bases.decode(), table).is_leak}
+        counted = {each.key.record_id for each in queries if compare(each.bases.decode(), table)[0]}
     found = search(fasta, queries, part_bp=30_000, overlap_bp=1_000)
     assert 50 < len(counted) < 250
     assert set(found) == counted
