@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.audit.reading.intervals import Span
-from genolewm_assets.audit.reading.reference import MASKED, Codes, Reference, unmasked
+from genolewm_assets.audit.reading.reference import MASKED, Codes, Reference, mapped, unmasked
 
 #: Where the FASTA is not soft-masked, a k-mer of this length that it holds more often is a repeat.
 REPEAT_K, MOST_COPIES = 21, 8
 #: Bases on both sides of such a k-mer that count as the same repeat: other copies of it differ there.
 REPEAT_BP = 50
-#: Bases of held-out sequence whose 31-mers are held in memory at once: 11 bytes each.
+#: Bases of held-out sequence whose 31-mers are sorted in memory at once, 8 bytes each; then they are in a file.
 PART_BP = 1 << 25
 
 #: Bits of the filter for each key, and keys of a bucket, as powers of 2.
@@ -45,7 +45,7 @@ class KmerTable(NamedTuple):
         shift, filter_shift = np.uint64(64 - max(1, bits - _BUCKET)), np.uint64(64 - bits - _FILTER)
         filter_bits = np.zeros(1 << (bits + _FILTER - 6), dtype=np.uint64)
         kernels.find_buckets(kept, shift, firsts, filter_shift, filter_bits)
-        return cls(kept, firsts, shift, filter_bits, filter_shift)
+        return cls(mapped([kept]), mapped([firsts]), shift, mapped([filter_bits]), filter_shift)
 
 
 def keys_of(codes: Codes, k: int = 31, *, skip_masked: bool = False, skip_simple: bool = False) -> Keys:

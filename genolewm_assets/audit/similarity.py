@@ -43,13 +43,13 @@ def are_leaks(rows: Integers) -> npt.NDArray[np.bool_]:
 
 
 class HeldTables:
-    """The 31-mers of held-out sequence outside repeats, part by part; those of a single part are kept."""
+    """The 31-mers of held-out sequence outside repeats, part by part, made when they are first asked for."""
 
     def __init__(self, reference: Reference, held: HeldSpans) -> None:
         self._reference, self._spans = reference, list(held)
         #: Whether lower case marks repeats in the FASTA.
         self.soft_masked = reference.has_soft_mask()
-        self._kept: list[KmerTable] | None = None
+        self._made = list[KmerTable]()
 
     @property
     def are_any(self) -> bool:
@@ -57,14 +57,8 @@ class HeldTables:
         return bool(self._spans)
 
     def __iter__(self) -> Iterator[KmerTable]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept: list[KmerTable] | None = None
-        for number, table in enumerate(held_tables(self._reference, self._spans, soft_masked=self.soft_masked)):
-            kept = None if number else [table]
-            yield table
-        self._kept = kept
+        self._made = self._made or list(held_tables(self._reference, self._spans, soft_masked=self.soft_masked))
+        return iter(self._made)
 
 
 def search_similarity(

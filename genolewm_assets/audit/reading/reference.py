@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from genolewm_assets.errors import FastaError
 
 #: Bases as codes: A 0, C 1, G 2, T and U 3, other 4, and 8 added to a lower-case (soft-masked) one.
 Codes: TypeAlias = npt.NDArray[np.uint8]
+_Item = TypeVar("_Item", bound=np.generic)
 
 OTHER, MASKED = 4, 8
 _CODE_OF_BYTE = np.full(256, OTHER, dtype=np.uint8)
@@ -54,6 +55,15 @@ def reverse_complement(codes: Codes) -> Codes:
     """Return the other strand, upper case."""
     plain = unmasked(codes)[::-1]
     return np.where(plain < OTHER, 3 - plain, OTHER).astype(np.uint8)
+
+
+def mapped(parts: Iterable[npt.NDArray[_Item]]) -> npt.NDArray[_Item]:
+    """Return flat arrays, one or more, joined in a temporary file, whose pages can leave memory."""
+    with tempfile.TemporaryFile(prefix="genolewm-audit-") as file:
+        for part in parts:
+            part.tofile(file)
+        size = file.tell() // part.itemsize
+        return np.memmap(file, part.dtype, "c", shape=(size,)).view(np.ndarray) if size else part
 
 
 class Reference:
@@ -117,16 +127,9 @@ class Reference:
         return self._codes[contig]
 
     def _mapped(self, contig: str) -> Codes:
-        length = self.length(contig)
-        if not length:
-            return np.empty(0, dtype=np.uint8)
-        with tempfile.TemporaryFile(prefix="genolewm-audit-") as file:
-            for start in range(0, length, _CHUNK_BP):
-                piece = self._file.fetch(self._names[contig], start, min(length, start + _CHUNK_BP))
-                file.write(encode(piece).tobytes())
-            file.flush()
-            codes: Codes = np.memmap(file, dtype=np.uint8, mode="c", shape=(length,)).view(np.ndarray)
-        return codes
+        name, length = self._names[contig], self.length(contig)
+        starts = range(0, max(1, length), _CHUNK_BP)
+        return mapped(encode(self._file.fetch(name, start, min(length, start + _CHUNK_BP))) for start in starts)
 
     def chunks(self, contig: str, overlap: int) -> Iterator[Codes]:
         """Yield the codes of a contig in pieces; each but the first repeats the last ``overlap`` bases before it."""
