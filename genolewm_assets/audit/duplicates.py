@@ -61,13 +61,13 @@ class Evaluated:
                 contigs, (start, end) = canonical_names(batch["contig"]), emitted_spans(batch)
                 if split == VALIDATION:
                     self._note_tested(batch, _shared(batch, tested.shared_bp(contigs, start, end)))
-                ours = batch.append_column("_contig", contigs).append_column("_from", pa.array(start))
-                ours = ours.append_column("_to", pa.array(end)).filter(pc.is_in(batch["holdout"], value_set=compared))
+                is_ours = pc.is_in(batch["holdout"], value_set=compared)
+                ours, placed = batch.filter(is_ours), pc.and_(is_ours, pc.is_valid(batch["start"]))
                 digests.append(_digests(ours))
                 splits.append(pa.array([split] * ours.num_rows, pa.string()))
                 holdouts.append(ours["holdout"])
-                placed = ours.filter(pc.is_valid(ours["start"])).select(["_contig", "_from", "_to"])
-                places += [Span(*row.values()) for row in placed.to_pylist()]
+                spans = (each.filter(placed).to_pylist() for each in (contigs, pa.array(start), pa.array(end)))
+                places += map(Span, *spans)
         self.spans = HeldSpans(places)
         columns = [
             pa.chunked_array(digests, _DIGEST),

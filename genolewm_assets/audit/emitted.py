@@ -202,11 +202,8 @@ def _expected(
 
     And whether the windows have a place, and the bases of the reference there.
     """
-    expected, is_placed, contigs = (
-        list(unedited),
-        np.zeros(len(unedited), np.bool_),
-        list(map(canonical_name, windows.contigs)),
-    )
+    expected, is_placed = list(unedited), np.zeros(len(unedited), np.bool_)
+    contigs = list(map(canonical_name, windows.contigs))
     for row, own in enumerate(unedited):
         if windows.contig[row] < 0:
             continue

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
-from typing import TypeAlias, overload
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ class HaplotypeBlock:
     phased: bool = False
 
 
-class Blocks(Sequence[HaplotypeBlock]):
+class Blocks:
     """Blocks of one contig as arrays; an item is made when it is asked for.
 
     ``ids``: string; ``start``, ``end``: int64, 0-based half-open; ``phased``: bool, shape (n_blocks,) each. ``rows``,
@@ -49,15 +49,10 @@ class Blocks(Sequence[HaplotypeBlock]):
     def __len__(self) -> int:
         return len(self.ids)
 
-    @overload
-    def __getitem__(self, at: int, /) -> HaplotypeBlock: ...
-    @overload
-    def __getitem__(self, at: slice, /) -> list[HaplotypeBlock]: ...
-    def __getitem__(self, at: int | slice, /) -> HaplotypeBlock | list[HaplotypeBlock]:
-        if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self)))]
-        if not 0 <= at < len(self):
-            raise IndexError(at)
+    def __iter__(self) -> Iterator[HaplotypeBlock]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, at: int) -> HaplotypeBlock:
         span = Interval(self.contig, int(self.start[at]), int(self.end[at]))
         rows = self.rows[self.firsts[at] : self.firsts[at + 1]]
         return HaplotypeBlock(self.ids[at].as_py(), span, tuple(rows.tolist()), bool(self.phased[at]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,17 +42,6 @@ class PhasedGenotypes:
             raise InputError(
                 "phased genotypes", "shape is wrong", expected=f"{expected} bytes", got=f"{self.packed.shape}"
             )
-
-    @classmethod
-    def from_bools(cls, carried: Bools, known: Bools | None = None) -> Self:
-        """Return the genotypes of a matrix, bool of shape (n_alleles, n_haplotypes); ``known`` is all True by default.
-
-        InputError is raised if ``carried`` is not a matrix, or ``known`` has another number of alleles.
-        """
-        if carried.ndim != 2:
-            raise InputError("phased genotypes", "not a matrix", expected="2 dimensions", got=f"{carried.ndim}")
-        known = np.ones(len(carried), dtype=bool) if known is None else known
-        return cls(np.packbits(carried, axis=1), known, carried.shape[1])
 
     def __len__(self) -> int:
         """Return the number of alleles."""

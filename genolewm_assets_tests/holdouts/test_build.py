@@ -12,8 +12,8 @@ import pytest
 from genolewm_assets.errors import ConfigurationError, UnknownContigError
 from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
 from genolewm_assets.holdouts.checks import check_holdouts
-from genolewm_assets.holdouts.phased import PhasedGenotypes
 from genolewm_assets.holdouts.policy import HoldoutPolicy
+from genolewm_assets_tests.holdouts.genotypes import genotypes_of
 from genolewm_assets_tests.referees.holdout_lookup import footprints, index_of
 from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row, simulated_inputs
 
@@ -186,7 +186,7 @@ def test_phased_genotypes_decide_where_there_are_some(simulated: tuple[HoldoutIn
     carried = np.zeros((n, 2), dtype=bool)
     carried[10:13, 1] = True
     policy = replace(POLICY, haplotype_fraction=1, haplotype_max_blocks=1, link_bp=1_000)
-    held = build_holdouts(replace(inputs, phased={"chr17": PhasedGenotypes.from_bools(carried)}), policy)
+    held = build_holdouts(replace(inputs, phased={"chr17": genotypes_of(carried)}), policy)
     blocks = [row for row in held.intervals.to_pylist() if row["holdout"] == "holdout-haplotypes"]
     (phased,) = [row for row in blocks if row["contig"] == "chr17"]
     positions = inputs.gnomad["chr17"]["pos"].to_pylist()[10:13]

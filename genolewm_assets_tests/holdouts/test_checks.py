@@ -10,8 +10,8 @@ import pytest
 from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
 from genolewm_assets.holdouts.checks import check_holdouts
 from genolewm_assets.holdouts.declared_checks import HOLDOUT_CHECKS
-from genolewm_assets.holdouts.phased import PhasedGenotypes
 from genolewm_assets.holdouts.policy import HoldoutPolicy
+from genolewm_assets_tests.holdouts.genotypes import genotypes_of
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row, simulated_inputs
 
@@ -113,7 +113,7 @@ def phased() -> tuple[HoldoutTables, HoldoutInputs]:
     """Return holdouts of which the blocks of chr17 are those of 40 haplotypes."""
     inputs = simulated_inputs(5)
     carried = np.random.default_rng(2).random((inputs.gnomad["chr17"].num_rows, 40)) < 0.3
-    inputs = replace(inputs, phased={"chr17": PhasedGenotypes.from_bools(carried)})
+    inputs = replace(inputs, phased={"chr17": genotypes_of(carried)})
     return build_holdouts(inputs, POLICY), inputs
 
 

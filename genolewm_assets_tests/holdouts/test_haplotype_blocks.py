@@ -21,8 +21,8 @@ from genolewm_assets.holdouts.haplotype_blocks import (
     find_blocks,
     list_haplotypes,
 )
-from genolewm_assets.holdouts.phased import PhasedGenotypes
 from genolewm_assets.holdouts.schema import HOLDOUT_HAPLOTYPES
+from genolewm_assets_tests.holdouts.genotypes import genotypes_of
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import gnomad
 
@@ -53,7 +53,7 @@ def test_wrong_tables() -> None:
     with pytest.raises(InputError, match="sorted"):
         find_blocks(table.take([1, 0]), link_bp=5, max_block_bp=10)
     with pytest.raises(InputError, match="phased"):
-        find_blocks(table, link_bp=5, max_block_bp=10, carried=PhasedGenotypes.from_bools(np.ones((3, 2), dtype=bool)))
+        find_blocks(table, link_bp=5, max_block_bp=10, carried=genotypes_of(np.ones((3, 2), dtype=bool)))
     assert not find_blocks(gnomad([]), link_bp=5, max_block_bp=10)
 
 
@@ -107,7 +107,7 @@ def test_phased_blocks_equal_a_referee_of_loops(alleles: list[Allele], data: st.
     carried = np.zeros((len(alleles), len(haplotypes)), dtype=bool)
     for column, members in enumerate(haplotypes):
         carried[[row for row in members if row < len(alleles)], column] = True
-    found = find_blocks(gnomad(alleles), link_bp=15, max_block_bp=30, carried=PhasedGenotypes.from_bools(carried))
+    found = find_blocks(gnomad(alleles), link_bp=15, max_block_bp=30, carried=genotypes_of(carried))
     assert sorted(list(block.alleles) for block in found) == plain_blocks(alleles, 15, 30, haplotypes)
     assert all(block.phased for block in found)
 
@@ -116,7 +116,7 @@ def test_phased_blocks_equal_a_referee_of_loops(alleles: list[Allele], data: st.
 def test_alleles_without_a_genotype_are_linked_among_themselves(alleles: list[Allele], data: st.DataObject) -> None:
     order = sorted(alleles)
     known = np.array(data.draw(st.lists(st.booleans(), min_size=len(order), max_size=len(order))), dtype=bool)
-    genotypes = PhasedGenotypes.from_bools(np.repeat(known[:, None], 2, axis=1), known)
+    genotypes = genotypes_of(np.repeat(known[:, None], 2, axis=1), known)
     found = find_blocks(gnomad(alleles), link_bp=15, max_block_bp=30, carried=genotypes)
     for phased in (True, False):
         part = [i for i in range(len(order)) if known[i] == phased]
@@ -128,7 +128,7 @@ def test_a_cut_separates_what_was_linked_only_through_the_other_piece() -> None:
     """The first two alleles occur together with the third only, which a cut puts into another block."""
     alleles = [(1, "A", "C"), (11, "A", "C"), (21, "A", "C"), (25, "A", "C")]
     carried = np.array([[1, 0, 0], [0, 1, 0], [1, 1, 1], [0, 0, 1]], dtype=bool)
-    genotypes = PhasedGenotypes.from_bools(carried)
+    genotypes = genotypes_of(carried)
     whole = find_blocks(gnomad(alleles), link_bp=20, max_block_bp=30, carried=genotypes)
     assert [block.alleles for block in whole] == [(0, 1, 2, 3)]
     cut = find_blocks(gnomad(alleles), link_bp=20, max_block_bp=20, carried=genotypes)
@@ -147,7 +147,7 @@ def test_phased_genotypes_of_1000_genomes(shared_data: Path) -> None:
     carried = np.array(carriers, dtype=bool)[order]
     common = carried.mean(axis=1) >= 0.01
     alleles, carried = [alleles[i] for i, kept in zip(order, common, strict=True) if kept], carried[common]
-    genotypes = PhasedGenotypes.from_bools(carried)
+    genotypes = genotypes_of(carried)
     found = find_blocks(gnomad(alleles), link_bp=1_000, max_block_bp=10_000, carried=genotypes)
     haplotypes = [set(np.flatnonzero(column).tolist()) for column in carried.T]
     assert sorted(list(block.alleles) for block in found) == plain_blocks(alleles, 1_000, 10_000, haplotypes)
@@ -236,7 +236,7 @@ def test_rows_are_those_of_a_plain_count(haplotypes: list[set[int]], members: se
     carried = np.array([[row in carrier for carrier in haplotypes] for row in range(6)], dtype=bool).reshape(6, -1)
     rows = tuple(sorted(members))
     block = HaplotypeBlock("b", Interval("chr17", 0, 60), rows, phased=True)
-    genotypes = {"chr17": PhasedGenotypes.from_bools(carried)}
+    genotypes = {"chr17": genotypes_of(carried)}
     table = list_haplotypes([block], {"b": Split.TEST}, {"chr17": gnomad(CARRIED_ALLELES)}, genotypes)
     assert table.schema.equals(HOLDOUT_HAPLOTYPES.arrow)
     found = table.to_pylist()
@@ -263,7 +263,7 @@ def test_a_block_by_distance_has_one_row_with_all_its_alleles() -> None:
 def test_bits_are_those_of_the_matrix(n_alleles: int, n_haplotypes: int, random) -> None:  # type: ignore[no-untyped-def]
     cells = [[random.random() < 0.5 for _ in range(n_haplotypes)] for _ in range(n_alleles)]
     carried = np.array(cells, dtype=bool).reshape(n_alleles, n_haplotypes)
-    genotypes = PhasedGenotypes.from_bools(carried)
+    genotypes = genotypes_of(carried)
     rows = np.arange(n_alleles)[::-1]
     assert (len(genotypes), genotypes.n_haplotypes) == (n_alleles, n_haplotypes)
     np.testing.assert_array_equal(genotypes.carried(rows), carried[rows])

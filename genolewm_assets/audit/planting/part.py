@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from genolewm_assets.audit.planting.plant import changed_variants, write_arrays, write_record
 from genolewm_assets.audit.planting.planted import Field, Harvest, plant_all
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
-from genolewm_assets.audit.reading.package_files import RECORD, TRAIN, OwnFiles, table_of
+from genolewm_assets.audit.reading.package_files import TRAIN, OwnFiles, table_of
 
 
 class Part(NamedTuple):
@@ -43,10 +43,9 @@ def plant_part(files: OwnFiles, field: Field, folder: Path, kinds: list[str], nu
     if emitted:
         # Copies: a link would change the identity of the package's files, by which they are known.
         shutil.copytree(files.directory / "holdouts", folder / "holdouts")
-        write_record(folder, files.record, [path for path in folder.rglob("*") if path.is_file()])
+        write_record(folder, files.record)
         write_arrays(folder)
-        (folder / RECORD).unlink()
-        write_record(folder, files.record, [path for path in folder.rglob("*") if path.is_file()])
+        write_record(folder, files.record)
     return Part(OwnFiles(folder, files.holdouts, files.record), harvest, failed)
 
 

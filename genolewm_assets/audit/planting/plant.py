@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.audit.planting.planted import PLANTS, Field, Harvest, Planted, Row, plant_all
-from genolewm_assets.audit.reading.package_files import TRAIN, open_files
+from genolewm_assets.audit.reading.package_files import RECORD, TRAIN, open_files
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
 from genolewm_assets.genome import Split
@@ -104,19 +103,14 @@ def write_arrays(package: Path) -> None:
     write_from_tables(package / ARRAYS, package, Split.TRAIN)
 
 
-def write_record(package: Path, record: Row, paths: list[Path]) -> None:
+def write_record(package: Path, record: Row) -> None:
     """Write ``package.json`` of a part of a package, whose record is given: files have sizes, and no digests."""
+    paths = sorted(path for path in package.rglob("*") if path.is_file() and path != package / RECORD)
+    nothing = {"rows": None, "sha256": "0" * 64}
     files = [
-        {
-            "path": path.relative_to(package).as_posix(),
-            "rows": None,
-            "sha256": "0" * 64,
-            "size_bytes": path.stat().st_size,
-        }
-        for path in paths
+        {"path": path.relative_to(package).as_posix(), "size_bytes": path.stat().st_size} | nothing for path in paths
     ]
-    part = record | {"files": sorted(files, key=itemgetter("path"))}
-    (package / "package.json").write_text(json.dumps(part, **_JSON) + "\n")
+    (package / RECORD).write_text(json.dumps(record | {"files": files}, **_JSON) + "\n")
 
 
 def _add_rows(path: Path, rows: list[Row]) -> None:
@@ -144,7 +138,7 @@ def _write(path: Path, table: pa.Table) -> None:
 
 def _restate(package: Path, harvest: Harvest) -> None:
     """Write digests and counts of the planted tables into ``package.json`` and ``manifest.json``."""
-    record = json.loads((package / "package.json").read_bytes())
+    record = json.loads((package / RECORD).read_bytes())
     added = [f"windows.{row['origin']}.train" for row in harvest.windows]
     for name in (*added, *(f"alleles.{row['source']}.train" for row in harvest.variants)):
         record["counts"][name] = record["counts"].get(name, 0) + 1
@@ -156,7 +150,7 @@ def _restate(package: Path, harvest: Harvest) -> None:
         stated["sha256"] = hashlib.sha256("".join(lines).encode()).hexdigest()
         for noun, start in (("windows", names[0]), ("variants", names[1]), ("controls", names[2])):
             stated[noun] = sum(entry["rows"] for entry in ours if entry["path"].startswith(start))
-    (package / "package.json").write_text(json.dumps(record, **_JSON) + "\n")
+    (package / RECORD).write_text(json.dumps(record, **_JSON) + "\n")
     manifest = package / "manifest.json"
     if manifest.is_file():
         stated = json.loads(manifest.read_bytes()) | {"counts": record["counts"]}
