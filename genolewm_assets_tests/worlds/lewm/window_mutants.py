@@ -68,8 +68,10 @@ def _places() -> Iterator[Mutant]:
     yield Mutant("flank on the wrong side of records on -", one_side, kind, f"{records} flank-:0")
     fail_open = exchange(f"{HOLDOUTS}.corpus._may_come_from", lambda table, *_: np.zeros(table.num_rows, dtype=bool))
     yield Mutant("record with a contig alone is kept", fail_open, kind, f"{records} contig_only:0")
-    compared = f"{CorpusPlacer.__module__}.CorpusPlacer._compare_window"
-    exact = exchange(compared, lambda *_: (Verdict.CONFIRMED, True))
+    compare = CorpusPlacer._compare_window
+    exact = exchange(
+        f"{CorpusPlacer.__module__}.CorpusPlacer._compare_window", lambda *given: (compare(*given)[0], True)
+    )
     yield Mutant("place with other bases counts as exact", exact, LeakKind.FALSE_PLACE, f"{records} nearly:0")
     ignored = exchange(f"{HoldoutIndex.__module__}.HoldoutIndex.corpus_is_held_out", _no_rows)
     yield Mutant("held-out records not looked up", ignored, LeakKind.HELD_RECORD, f"{records} flank+:0")
