@@ -47,7 +47,7 @@ def pack(text: bytes) -> Bytes:
     from genolewm_assets.sources.corpus import kernels
 
     packed = np.empty((len(text) + 1) // 2, dtype=np.uint8)
-    kernels.pack(np.frombuffer(text, np.uint8), kernels.CODES, packed)
+    kernels.pack(np.frombuffer(text, np.uint8), packed)
     return packed
 
 
@@ -73,7 +73,7 @@ class PackedBases:
         from genolewm_assets.sources.corpus import kernels
 
         text = np.empty(int(sizes.sum()), dtype=np.uint8)
-        kernels.unpack(self._packed, firsts, sizes, kernels.LETTERS, text)
+        kernels.unpack(self._packed, firsts, sizes, text)
         return text
 
 
