@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from genolewm_assets.errors import UnknownContigError
 from genolewm_assets.genome import ContigSet
 from genolewm_assets.windows.corpus.records import CorpusRecord
-from genolewm_assets.windows.corpus.row_views import RowView, count_known
+from genolewm_assets.windows.corpus.row_views import Row, count_known
 
 _OTHER_STRAND = bytes.maketrans(b"ACGT", b"TGCA")
 #: Other symbols than ACGT become a number that differs between record and reference.
@@ -24,7 +23,7 @@ class PlacementAudit:
     contigs: ContigSet
     bases: Callable[[str, int, int], bytes]
 
-    def holds(self, row: RowView, record: CorpusRecord) -> bool:
+    def holds(self, row: Row, record: CorpusRecord) -> bool:
         """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated.
 
         The kind must be ``coordinates`` if, and only if, the bases of the reference agree with stated coordinates.
@@ -46,7 +45,7 @@ class PlacementAudit:
             self._is_exact(row, contig, start, end) == row["placement_exact"] if known else not row["placement_exact"]
         )
 
-    def _stated(self, row: RowView, record: CorpusRecord) -> tuple[int, int] | None:
+    def _stated(self, row: Row, record: CorpusRecord) -> tuple[int, int] | None:
         """Return the place that a record states for a window, of a transcript the whole gene."""
         if record.span is None or record.spliced:
             return record.span
@@ -55,14 +54,11 @@ class PlacementAudit:
             return last - row["end"], last - row["start"]
         return first + row["start"], first + row["end"]
 
-    def _bases_agree(self, row: RowView, record: CorpusRecord) -> bool:
+    def _bases_agree(self, row: Row, record: CorpusRecord) -> bool:
         """Return whether enough bases are known at the stated place, and 19 in 20 of them are those of the record."""
-        try:
-            contig = self.contigs.resolve(record.contig or "").name
-        except UnknownContigError:
-            return False
+        contig = self.contigs.find(record.contig or "")
         size, joints = len(record.sequence), record.junctions or ()
-        if record.span is None or record.span[1] > self.contigs[contig].length:
+        if contig is None or record.span is None or record.span[1] > contig.length:
             return False
         first, last = record.span
         if any(joint <= 0 or joint >= size for joint in joints) or last - first < size:
@@ -79,7 +75,7 @@ class PlacementAudit:
         else:
             pieces = [(row["start"], row["end"], (self._stated(row, record) or (0, 0))[0])]
             needed = 0.9 * (row["end"] - row["start"])
-        counts = [self._count_agreeing(record, contig, *piece) for piece in pieces]
+        counts = [self._count_agreeing(record, contig.name, *piece) for piece in pieces]
         known, equal = (sum(count[n] for count in counts) for n in (0, 1))
         return known >= max(20, needed) and equal >= 0.95 * known
 
@@ -95,14 +91,14 @@ class PlacementAudit:
         two = np.frombuffer(genomic.translate(_OF_REFERENCE), dtype=np.uint8)
         return int(((one > 2) & (two > 2)).sum()), int((one == two).sum())
 
-    def _is_exact(self, row: RowView, contig: str, start: int, end: int) -> bool:
+    def _is_exact(self, row: Row, contig: str, start: int, end: int) -> bool:
         genomic = self.bases(contig, start, end) if end - start == row["window_bp"] and not row["spliced"] else b""
         if row["strand"] == "-":
             genomic = genomic.translate(_OTHER_STRAND)[::-1]
         return bool(genomic == row["sequence"])
 
 
-def _has_its_columns(row: RowView) -> bool:
+def _has_its_columns(row: Row) -> bool:
     """Return whether exactly those columns are filled that a kind of placement has."""
     how = row["placement_how"]
     place = row["placed_start"], row["placed_end"], row["strand"]
