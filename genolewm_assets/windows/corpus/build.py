@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,13 +22,16 @@ from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOW
 _ROWS_PER_TABLE = 512
 _FOREIGN_TO_N = bytes(c if chr(c) in "ACGT" else ord("N") for c in range(256))
 _TEXTS = ("source", "record_id", "taxonomy", "note")
-_NUMBERS = ("window_index", "start", "end", "window_bp")
+_STATED = (*_TEXTS, "maybe_human", "window_index", "start", "end", "window_bp")
 #: Columns of decided windows: those of ``CORPUS_WINDOWS`` that need no text, the number of the window's first base
 #: among the bases that are kept, and the number of the question to the aligner, -1 without one.
 DECIDED = pa.schema(
-    [CORPUS_WINDOWS.arrow.field(name) for name in (*_TEXTS, *_NUMBERS, "maybe_human", *PLACED)]
-    + [pa.field("first", pa.int64(), nullable=False), pa.field("question", pa.int64(), nullable=False)]
+    [CORPUS_WINDOWS.arrow.field(name) for name in _STATED]
+    + [pa.field(name, pa.int64(), nullable=False) for name in ("first", "question")]
+    + [CORPUS_WINDOWS.arrow.field(name) for name in PLACED]
 )
+#: Those that are no placement.
+_COLUMNS = DECIDED.names[: -len(PLACED)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class _Builder:
     ) -> None:
         self._params, self._placer, self._figures, self._keep = params, placer, ledger.figures, keep
         self._namer = RecordNamer()
-        self._columns: defaultdict[str, list[object]] = defaultdict(list)
+        self._rows: list[tuple[object, ...]] = []
         self._placed: list[Placement] = []
         self._skipped: list[tuple[str, str, int, str]] = []
 
@@ -106,10 +108,8 @@ class _Builder:
 
     def take(self) -> DecidedBatch:
         """Return the collected rows as tables and clear them."""
-        columns = {name: text_column(self._columns[name]) for name in _TEXTS}  # type: ignore[arg-type]
-        for name in (*_NUMBERS, "maybe_human", "first", "question"):
-            dtype = DECIDED.field(name).type.to_pandas_dtype()
-            columns[name] = number_column(np.array(self._columns[name], dtype))
+        values = zip(*self._rows, strict=True) if self._rows else ((),) * len(_COLUMNS)
+        columns = {name: _column(name, each) for name, each in zip(_COLUMNS, values, strict=True)}
         windows = {**columns, **placed_columns(self._placed)}
         source, record_id, length_bp, reason = zip(*self._skipped, strict=True) if self._skipped else ((),) * 4
         skipped = [text_column(source), text_column(record_id), number_column(np.array(length_bp, np.int64))]
@@ -117,8 +117,7 @@ class _Builder:
             pa.Table.from_arrays([windows[name] for name in DECIDED.names], schema=DECIDED),
             pa.Table.from_arrays([*skipped, text_column(reason)], schema=CORPUS_SKIPPED.arrow),
         )
-        self._columns.clear()
-        self._placed, self._skipped = [], []
+        self._rows, self._placed, self._skipped = [], [], []
         return DecidedBatch(*tables)
 
     def add(self, record: CorpusRecord) -> None:
@@ -170,21 +169,15 @@ class _Builder:
         for verdict, placement, _ in placed:
             self._figures[f"coordinates.{verdict}"] += 1
             self._placed.append(placement)
-        rows: dict[str, Iterable[object]] = {
-            "source": [record.source] * len(windows),
-            "record_id": [record_id] * len(windows),
-            "taxonomy": [record.taxonomy] * len(windows),
-            "note": [record.note] * len(windows),
-            "maybe_human": [record.maybe_human] * len(windows),
-            "window_index": range(len(windows)),
-            "start": [start for start, _ in windows],
-            "end": [end for _, end in windows],
-            "window_bp": [end - start for start, end in windows],
-            "first": [first + start for start, _ in windows],
-            "question": [question for *_, question in placed],
-        }
-        for name, values in rows.items():
-            self._columns[name] += values
+        same = record.source, record_id, record.taxonomy, record.note, record.maybe_human
+        for index, ((start, end), (*_, question)) in enumerate(zip(windows, placed, strict=True)):
+            self._rows.append((*same, index, start, end, end - start, first + start, question))
+
+
+def _column(name: str, values: Sequence[object]) -> pa.Array:
+    if name in _TEXTS:
+        return text_column(values)  # type: ignore[arg-type]
+    return number_column(np.array(values, DECIDED.field(name).type.to_pandas_dtype()))
 
 
 def _known_runs(sequence: bytes) -> list[Span]:

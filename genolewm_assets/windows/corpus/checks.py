@@ -99,7 +99,7 @@ def check_corpus_windows(
     tuple of CheckResult
         In the order of :data:`CORPUS_CHECKS`.
     """
-    audit = _Audit(params, PlacementAudit(contigs, lru_cache(1)(bases)))
+    audit = _Audit(params, PlacementAudit.of(contigs, bases))
     audit.sweep(audit.rows(windows, CORPUS_WINDOWS), audit.rows(skipped, CORPUS_SKIPPED), records)
     return audit.results(counts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,10 +19,21 @@ _OF_RECORD, _OF_REFERENCE = (bytes(c if chr(c) in "ACGT" else other for c in ran
 
 @dataclass(frozen=True, slots=True)
 class PlacementAudit:
-    """Contigs of the reference, and its bases by ``(contig, start, end)``, 0-based half-open."""
+    """Contigs of the reference, and its bases by ``(contig, start, end, strand)``, 0-based half-open."""
 
     contigs: ContigSet
-    bases: Callable[[str, int, int], bytes]
+    bases: Callable[[str, int, int, str | None], bytes]
+
+    @classmethod
+    def of(cls, contigs: ContigSet, bases: Callable[[str, int, int], bytes]) -> PlacementAudit:
+        """Return an audit that reads the forward strand, and keeps what it read last."""
+
+        @lru_cache(1)
+        def read(contig: str, start: int, end: int, strand: str | None) -> bytes:
+            forward = bases(contig, start, end)
+            return forward.translate(_OTHER_STRAND)[::-1] if strand == "-" else forward
+
+        return cls(contigs, read)
 
     def holds(self, row: Row, record: CorpusRecord) -> bool:
         """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated.
@@ -81,9 +93,7 @@ class PlacementAudit:
 
     def _count_agreeing(self, record: CorpusRecord, contig: str, start: int, end: int, at: int) -> tuple[int, int]:
         """Return how many bases ``[start, end)`` of a record are known on both sides from ``at`` on, how many equal."""
-        genomic = self.bases(contig, at, at + end - start)
-        if record.strand == "-":
-            genomic = genomic.translate(_OTHER_STRAND)[::-1]
+        genomic = self.bases(contig, at, at + end - start, record.strand or "+")
         own = record.sequence[start:end]
         if own == genomic:
             return (count_known(own),) * 2
@@ -92,10 +102,8 @@ class PlacementAudit:
         return int(((one > 2) & (two > 2)).sum()), int((one == two).sum())
 
     def _is_exact(self, row: Row, contig: str, start: int, end: int) -> bool:
-        genomic = self.bases(contig, start, end) if end - start == row["window_bp"] and not row["spliced"] else b""
-        if row["strand"] == "-":
-            genomic = genomic.translate(_OTHER_STRAND)[::-1]
-        return bool(genomic == row["sequence"])
+        can_be = end - start == row["window_bp"] and not row["spliced"]
+        return can_be and bool(self.bases(contig, start, end, row["strand"]) == row["sequence"])
 
 
 def _has_its_columns(row: Row) -> bool:
