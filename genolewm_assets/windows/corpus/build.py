@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +22,7 @@ from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOW
 #: Rows, of both tables together, from which on a batch is yielded.
 _ROWS_PER_TABLE = 512
 _FOREIGN_TO_N = bytes(c if chr(c) in "ACGT" else ord("N") for c in range(256))
-_TEXTS = ("source", "record_id", "taxonomy", "note")
-_STATED = (*_TEXTS, "maybe_human", "window_index", "start", "end", "window_bp")
+_STATED = ("source", "record_id", "taxonomy", "note", "maybe_human", "window_index", "start", "end", "window_bp")
 #: Columns of decided windows: those of ``CORPUS_WINDOWS`` that need no text, the number of the window's first base
 #: among the bases that are kept, and the number of the question to the aligner, -1 without one.
 DECIDED = pa.schema(
@@ -30,15 +30,13 @@ DECIDED = pa.schema(
     + [pa.field(name, pa.int64(), nullable=False) for name in ("first", "question")]
     + [CORPUS_WINDOWS.arrow.field(name) for name in PLACED]
 )
-#: Those that are no placement.
-_COLUMNS = DECIDED.names[: -len(PLACED)]
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedBatch:
     """Rows for some consecutive records, in their order: windows of the schema :data:`DECIDED`, and skipped records."""
 
-    windows: pa.Table
+    windows: pa.RecordBatch
     skipped: pa.Table
 
 
@@ -108,17 +106,13 @@ class _Builder:
 
     def take(self) -> DecidedBatch:
         """Return the collected rows as tables and clear them."""
-        values = zip(*self._rows, strict=True) if self._rows else ((),) * len(_COLUMNS)
-        columns = {name: _column(name, each) for name, each in zip(_COLUMNS, values, strict=True)}
-        windows = {**columns, **placed_columns(self._placed)}
-        source, record_id, length_bp, reason = zip(*self._skipped, strict=True) if self._skipped else ((),) * 4
-        skipped = [text_column(source), text_column(record_id), number_column(np.array(length_bp, np.int64))]
-        tables = (
-            pa.Table.from_arrays([windows[name] for name in DECIDED.names], schema=DECIDED),
-            pa.Table.from_arrays([*skipped, text_column(reason)], schema=CORPUS_SKIPPED.arrow),
-        )
+        windows = [*_columns([*DECIDED][: -len(PLACED)], self._rows), *placed_columns(self._placed).values()]
+        skipped = [*_columns(CORPUS_SKIPPED.arrow, self._skipped)]
         self._rows, self._placed, self._skipped = [], [], []
-        return DecidedBatch(*tables)
+        return DecidedBatch(
+            pa.RecordBatch.from_arrays(windows, schema=DECIDED),
+            pa.Table.from_arrays(skipped, schema=CORPUS_SKIPPED.arrow),
+        )
 
     def add(self, record: CorpusRecord) -> None:
         """Add the windows of a record, or count and list it as skipped."""
@@ -174,10 +168,11 @@ class _Builder:
             self._rows.append((*same, index, start, end, end - start, first + start, question))
 
 
-def _column(name: str, values: Sequence[object]) -> pa.Array:
-    if name in _TEXTS:
-        return text_column(values)  # type: ignore[arg-type]
-    return number_column(np.array(values, DECIDED.field(name).type.to_pandas_dtype()))
+def _columns(fields: Iterable[pa.Field], rows: Sequence[tuple[object, ...]]) -> Iterator[pa.Array]:
+    for number, field in enumerate(fields):
+        values: list[Any] = [row[number] for row in rows]
+        is_text = field.type == pa.string()
+        yield text_column(values) if is_text else number_column(np.array(values, field.type.to_pandas_dtype()))
 
 
 def _known_runs(sequence: bytes) -> list[Span]:
