@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from genolewm_assets.genome import ContigSet
+from genolewm_assets.genome import GRCH38, ContigSet
 from genolewm_assets.windows.corpus.records import CorpusRecord
 from genolewm_assets.windows.corpus.row_views import Row, count_known
 
@@ -45,32 +45,35 @@ class PlacementAudit:
             return False
         if record.maybe_human and (how == "coordinates") != self._bases_agree(row, record):
             return False
+        if how not in ("mappy", "none") and contig != self._contig_of(record):
+            return False
         if row["placed_start"] is None:
             return not row["placement_exact"]
-        start, end, strand = row["placed_start"], row["placed_end"], row["strand"]
+        place = start, end, strand = row["placed_start"], row["placed_end"], row["strand"]
         known = contig in self.contigs
-        if strand not in ("+", "-") or not 0 <= start < end or (known and end > self.contigs[contig].length):
+        is_place = strand in ("+", "-") and 0 <= start < end and not (known and end > self.contigs[contig].length)
+        if not is_place or (how != "mappy" and (record.span is None or place != self._stated(row, record))):
             return False
-        if how != "mappy" and (start, end) != self._stated(row, record):
-            return False
-        return (
-            self._is_exact(row, contig, start, end) == row["placement_exact"] if known else not row["placement_exact"]
-        )
+        return (known and self._is_exact(row, contig, start, end)) is row["placement_exact"]
 
-    def _stated(self, row: Row, record: CorpusRecord) -> tuple[int, int] | None:
-        """Return the place that a record states for a window, of a transcript the whole gene."""
-        if record.span is None or record.spliced:
-            return record.span
-        first, last = record.span
-        if record.strand == "-":
-            return last - row["end"], last - row["start"]
-        return first + row["start"], first + row["end"]
+    def _contig_of(self, record: CorpusRecord) -> str | None:
+        """Return the canonical name of the contig that a record states, of this genome or else of GRCh38."""
+        found = self.contigs.find(record.contig or "") or GRCH38.find(record.contig or "")
+        return found.name if found else None
+
+    def _stated(self, row: Row, record: CorpusRecord) -> tuple[int, int, str]:
+        """Return the start, end and strand that a record with a span states for a window, of a transcript the gene."""
+        (first, last), strand = record.span or (0, 0), record.strand or "+"
+        if record.spliced:
+            return first, last, strand
+        if strand == "-":
+            return last - row["end"], last - row["start"], strand
+        return first + row["start"], first + row["end"], strand
 
     def _bases_agree(self, row: Row, record: CorpusRecord) -> bool:
         """Return whether enough bases are known at the stated place, and 19 in 20 of them are those of the record."""
-        contig = self.contigs.find(record.contig or "")
-        size, joints = len(record.sequence), record.junctions or ()
-        if contig is None or record.span is None or record.span[1] > contig.length:
+        contig, size, joints = self._contig_of(record) or "", len(record.sequence), record.junctions or ()
+        if contig not in self.contigs or record.span is None or record.span[1] > self.contigs[contig].length:
             return False
         first, last = record.span
         if any(joint <= 0 or joint >= size for joint in joints) or last - first < size:
@@ -85,9 +88,9 @@ class PlacementAudit:
         elif last - first != size:
             return False
         else:
-            pieces = [(row["start"], row["end"], (self._stated(row, record) or (0, 0))[0])]
+            pieces = [(row["start"], row["end"], self._stated(row, record)[0])]
             needed = 0.9 * (row["end"] - row["start"])
-        counts = [self._count_agreeing(record, contig.name, *piece) for piece in pieces]
+        counts = [self._count_agreeing(record, contig, *piece) for piece in pieces]
         known, equal = (sum(count[n] for count in counts) for n in (0, 1))
         return known >= max(20, needed) and equal >= 0.95 * known
 
@@ -97,6 +100,8 @@ class PlacementAudit:
         own = record.sequence[start:end]
         if own == genomic:
             return (count_known(own),) * 2
+        if len(own) != len(genomic):
+            return 0, 0
         one = np.frombuffer(own.translate(_OF_RECORD), dtype=np.uint8)
         two = np.frombuffer(genomic.translate(_OF_REFERENCE), dtype=np.uint8)
         return int(((one > 2) & (two > 2)).sum()), int((one == two).sum())
