@@ -59,11 +59,6 @@ class PackedBases:
         self._packed = np.asarray(packed).view(np.ndarray)
         self._packed.flags.writeable = False
 
-    @classmethod
-    def open(cls, path: Path) -> PackedBases:
-        """Map a file of packed bases."""
-        return cls(np.memmap(path, dtype=np.uint8, mode="r"))
-
     def read(self, first: int, size: int) -> bytes:
         """Return bases from one on, as upper-case text."""
         return self.read_all(np.array([first], np.int64), np.array([size], np.int64)).tobytes()

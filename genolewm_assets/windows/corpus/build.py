@@ -177,9 +177,7 @@ def _columns(fields: Iterable[pa.Field], rows: Sequence[tuple[object, ...]]) -> 
 
 def _known_runs(sequence: bytes) -> list[Span]:
     """Return the maximal runs of ACGT."""
-    from genolewm_assets.windows.corpus import kernels
-
-    if sequence and kernels.count_known(np.frombuffer(sequence, np.uint8)) == len(sequence):
+    if sequence and not sequence.translate(None, b"ACGT"):
         return [(0, len(sequence))]
     return list(acgt_runs(encode_sequence(sequence.translate(_FOREIGN_TO_N))))
 
