@@ -93,7 +93,7 @@ class GenomeSlices:
 
     @cached_property
     def _packed(self) -> PackedBases:
-        return PackedBases.open(self.derived.get("bases.4bit", self._pack))
+        return PackedBases(np.memmap(self.derived.get("bases.4bit", self._pack), dtype=np.uint8, mode="r"))
 
     def _pack(self, path: Path) -> None:
         """Write the bases of all contigs, each from a byte on."""

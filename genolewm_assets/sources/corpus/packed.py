@@ -47,7 +47,7 @@ def pack(text: bytes) -> Bytes:
     from genolewm_assets.sources.corpus import kernels
 
     packed = np.empty((len(text) + 1) // 2, dtype=np.uint8)
-    kernels.pack(np.frombuffer(text, np.uint8), kernels.CODES, packed)
+    kernels.pack(np.frombuffer(text, np.uint8), packed)
     return packed
 
 
@@ -59,11 +59,6 @@ class PackedBases:
         self._packed = np.asarray(packed).view(np.ndarray)
         self._packed.flags.writeable = False
 
-    @classmethod
-    def open(cls, path: Path) -> PackedBases:
-        """Map a file of packed bases."""
-        return cls(np.memmap(path, dtype=np.uint8, mode="r"))
-
     def read(self, first: int, size: int) -> bytes:
         """Return bases from one on, as upper-case text."""
         return self.read_all(np.array([first], np.int64), np.array([size], np.int64)).tobytes()
@@ -73,7 +68,7 @@ class PackedBases:
         from genolewm_assets.sources.corpus import kernels
 
         text = np.empty(int(sizes.sum()), dtype=np.uint8)
-        kernels.unpack(self._packed, firsts, sizes, kernels.LETTERS, text)
+        kernels.unpack(self._packed, firsts, sizes, text)
         return text
 
 

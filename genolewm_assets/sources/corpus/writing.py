@@ -112,14 +112,13 @@ def _keep_decided(batches: Iterable[DecidedBatch], path: Path) -> Iterator[pa.Ta
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_stream(str(path), DECIDED, options=options) as out:
         for batch in batches:
-            out.write_table(batch.windows)
+            out.write_batch(batch.windows)
             yield batch.skipped
 
 
-def _read_decided(path: Path) -> Iterator[pa.Table]:
+def _read_decided(path: Path) -> Iterator[pa.RecordBatch]:
     with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
-        for batch in stream:
-            yield pa.Table.from_batches([batch])
+        yield from stream
 
 
 def _write_table(path: Path, schema: TableSchema, tables: Iterable[pa.Table]) -> int:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,13 +22,13 @@ from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOW
 #: Rows, of both tables together, from which on a batch is yielded.
 _ROWS_PER_TABLE = 512
 _FOREIGN_TO_N = bytes(c if chr(c) in "ACGT" else ord("N") for c in range(256))
-_TEXTS = ("source", "record_id", "taxonomy", "note")
-_NUMBERS = ("window_index", "start", "end", "window_bp")
+_STATED = ("source", "record_id", "taxonomy", "note", "maybe_human", "window_index", "start", "end", "window_bp")
 #: Columns of decided windows: those of ``CORPUS_WINDOWS`` that need no text, the number of the window's first base
 #: among the bases that are kept, and the number of the question to the aligner, -1 without one.
 DECIDED = pa.schema(
-    [CORPUS_WINDOWS.arrow.field(name) for name in (*_TEXTS, *_NUMBERS, "maybe_human", *PLACED)]
-    + [pa.field("first", pa.int64(), nullable=False), pa.field("question", pa.int64(), nullable=False)]
+    [CORPUS_WINDOWS.arrow.field(name) for name in _STATED]
+    + [pa.field(name, pa.int64(), nullable=False) for name in ("first", "question")]
+    + [CORPUS_WINDOWS.arrow.field(name) for name in PLACED]
 )
 
 
@@ -36,7 +36,7 @@ DECIDED = pa.schema(
 class DecidedBatch:
     """Rows for some consecutive records, in their order: windows of the schema :data:`DECIDED`, and skipped records."""
 
-    windows: pa.Table
+    windows: pa.RecordBatch
     skipped: pa.Table
 
 
@@ -95,7 +95,7 @@ class _Builder:
     ) -> None:
         self._params, self._placer, self._figures, self._keep = params, placer, ledger.figures, keep
         self._namer = RecordNamer()
-        self._columns: defaultdict[str, list[object]] = defaultdict(list)
+        self._rows: list[tuple[object, ...]] = []
         self._placed: list[Placement] = []
         self._skipped: list[tuple[str, str, int, str]] = []
 
@@ -106,20 +106,13 @@ class _Builder:
 
     def take(self) -> DecidedBatch:
         """Return the collected rows as tables and clear them."""
-        columns = {name: text_column(self._columns[name]) for name in _TEXTS}  # type: ignore[arg-type]
-        for name in (*_NUMBERS, "maybe_human", "first", "question"):
-            dtype = DECIDED.field(name).type.to_pandas_dtype()
-            columns[name] = number_column(np.array(self._columns[name], dtype))
-        windows = {**columns, **placed_columns(self._placed)}
-        source, record_id, length_bp, reason = zip(*self._skipped, strict=True) if self._skipped else ((),) * 4
-        skipped = [text_column(source), text_column(record_id), number_column(np.array(length_bp, np.int64))]
-        tables = (
-            pa.Table.from_arrays([windows[name] for name in DECIDED.names], schema=DECIDED),
-            pa.Table.from_arrays([*skipped, text_column(reason)], schema=CORPUS_SKIPPED.arrow),
+        windows = [*_columns([*DECIDED][: -len(PLACED)], self._rows), *placed_columns(self._placed).values()]
+        skipped = [*_columns(CORPUS_SKIPPED.arrow, self._skipped)]
+        self._rows, self._placed, self._skipped = [], [], []
+        return DecidedBatch(
+            pa.RecordBatch.from_arrays(windows, schema=DECIDED),
+            pa.Table.from_arrays(skipped, schema=CORPUS_SKIPPED.arrow),
         )
-        self._columns.clear()
-        self._placed, self._skipped = [], []
-        return DecidedBatch(*tables)
 
     def add(self, record: CorpusRecord) -> None:
         """Add the windows of a record, or count and list it as skipped."""
@@ -170,28 +163,21 @@ class _Builder:
         for verdict, placement, _ in placed:
             self._figures[f"coordinates.{verdict}"] += 1
             self._placed.append(placement)
-        rows: dict[str, Iterable[object]] = {
-            "source": [record.source] * len(windows),
-            "record_id": [record_id] * len(windows),
-            "taxonomy": [record.taxonomy] * len(windows),
-            "note": [record.note] * len(windows),
-            "maybe_human": [record.maybe_human] * len(windows),
-            "window_index": range(len(windows)),
-            "start": [start for start, _ in windows],
-            "end": [end for _, end in windows],
-            "window_bp": [end - start for start, end in windows],
-            "first": [first + start for start, _ in windows],
-            "question": [question for *_, question in placed],
-        }
-        for name, values in rows.items():
-            self._columns[name] += values
+        same = record.source, record_id, record.taxonomy, record.note, record.maybe_human
+        for index, ((start, end), (*_, question)) in enumerate(zip(windows, placed, strict=True)):
+            self._rows.append((*same, index, start, end, end - start, first + start, question))
+
+
+def _columns(fields: Iterable[pa.Field], rows: Sequence[tuple[object, ...]]) -> Iterator[pa.Array]:
+    for number, field in enumerate(fields):
+        values: list[Any] = [row[number] for row in rows]
+        is_text = field.type == pa.string()
+        yield text_column(values) if is_text else number_column(np.array(values, field.type.to_pandas_dtype()))
 
 
 def _known_runs(sequence: bytes) -> list[Span]:
     """Return the maximal runs of ACGT."""
-    from genolewm_assets.windows.corpus import kernels
-
-    if sequence and kernels.count_known(np.frombuffer(sequence, np.uint8)) == len(sequence):
+    if sequence and not sequence.translate(None, b"ACGT"):
         return [(0, len(sequence))]
     return list(acgt_runs(encode_sequence(sequence.translate(_FOREIGN_TO_N))))
 

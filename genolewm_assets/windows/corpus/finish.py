@@ -23,7 +23,7 @@ _ID_BYTES, _HASH_BYTES = 16, 32
 
 
 def finish_windows(
-    decided: pa.Table,
+    decided: pa.RecordBatch,
     kept: KeptBases,
     answer: Callable[[int], Placement | None],
     *,
@@ -42,8 +42,7 @@ def finish_windows(
     answer
         Answers of the aligner, by number of the question.
     """
-    decided = decided.combine_chunks()
-    firsts, sizes = (numbers_of(_only_chunk(decided, name)).astype(np.int64) for name in ("first", "window_bp"))
+    firsts, sizes = (numbers_of(decided[name]).astype(np.int64) for name in ("first", "window_bp"))
     margins = np.full(len(firsts), params.profile.margin_bp, dtype=np.int64)
     text = kept(firsts, sizes)
     columns = {
@@ -83,14 +82,14 @@ def _texts(text: NDArray[np.uint8], sizes: NDArray[np.int64]) -> pa.StringArray:
 
 
 def _answered(
-    decided: pa.Table,
+    decided: pa.RecordBatch,
     text: NDArray[np.uint8],
     ends: NDArray[np.int64],
     answer: Callable[[int], Placement | None],
     placer: CorpusPlacer,
 ) -> dict[str, pa.Array]:
     """Return the columns of placements where an answer changes one of them; else none."""
-    questions = numbers_of(_only_chunk(decided, "question"))
+    questions = numbers_of(decided["question"])
     found = {row: place for row in np.flatnonzero(questions >= 0).tolist() if (place := answer(int(questions[row])))}
     if not found:
         return {}
@@ -105,7 +104,3 @@ def _count(table: pa.Table, ledger: CorpusLedger) -> None:
     for each in pc.value_counts(table["placement_how"]).to_pylist():
         ledger.figures[f"placed.{each['values']}"] += each["counts"]
     ledger.figures["placement_exact"] += pc.sum(table["placement_exact"]).as_py() or 0
-
-
-def _only_chunk(table: pa.Table, name: str) -> pa.Array:
-    return table[name].chunk(0) if table[name].num_chunks else pa.nulls(0, table[name].type)

@@ -7,17 +7,8 @@ import numpy.typing as npt
 
 from genolewm_assets.own_caches import compiled
 
-_A, _C, _G, _T = (np.uint8(ord(base)) for base in "ACGT")
+_C, _G = np.uint8(ord("C")), np.uint8(ord("G"))
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-
-
-@compiled(nogil=True)
-def count_known(text: npt.NDArray[np.uint8]) -> int:
-    """Return how many symbols of a text are A, C, G or T."""
-    known = 0
-    for letter in text:
-        known += (letter == _A) | (letter == _C) | (letter == _G) | (letter == _T)
-    return known
 
 
 @compiled(nogil=True)

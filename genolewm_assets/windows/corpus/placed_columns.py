@@ -32,8 +32,8 @@ def placed_columns(placements: Sequence[Placement]) -> dict[str, pa.Array]:
     return made | {name: number_column(np.array(columns[name], np.bool_)) for name in _FLAGS}
 
 
-def placements_of(table: pa.Table) -> list[Placement]:
-    """Return the placements of the rows of a table with these columns."""
-    columns = zip(*(table[name].to_pylist() for name in PLACED), strict=True)
+def placements_of(batch: pa.RecordBatch) -> list[Placement]:
+    """Return the placements of the rows of a batch with these columns."""
+    columns = zip(*(batch[name].to_pylist() for name in PLACED), strict=True)
     rows = (dict(zip(_ATTRIBUTES.values(), values, strict=True)) for values in columns)
     return [Placement(**{**row, "how": PlacementHow(row["how"])}) for row in rows]

@@ -13,7 +13,6 @@ from typing import Protocol
 
 import numpy as np
 
-from genolewm_assets.errors import UnknownContigError
 from genolewm_assets.genome import GRCH38, ContigSet, reverse_complement
 from genolewm_assets.windows.corpus.records import CorpusRecord
 
@@ -145,9 +144,7 @@ class CorpusPlacer:
         placed = []
         for window in windows:
             verdict, exact = (whole, False) if whole else self._compare_window(record, contig, window)
-            placement, question = self._place(record, contig, window, verdict), -1
-            if exact:
-                placement = replace(placement, exact=True)
+            placement, question = self._place(record, contig, window, verdict, exact=exact), -1
             if verdict is not Verdict.CONFIRMED and self.aligner is not None:
                 question = self.aligner.ask(record.sequence[slice(*window)])
             placed.append((verdict, placement, question))
@@ -162,12 +159,8 @@ class CorpusPlacer:
 
     def _canonical(self, name: str | None) -> str | None:
         """Return the canonical name of a contig of the genome or GRCh38; None for others, as of an older assembly."""
-        for contigs in (self.contigs, GRCH38) if name else ():
-            try:
-                return contigs.resolve(str(name)).name
-            except UnknownContigError:
-                continue
-        return None
+        found = (self.contigs.find(name) or GRCH38.find(name)) if name else None
+        return found.name if found else None
 
     def _judge(self, record: CorpusRecord, contig: str | None) -> Verdict | None:
         """Return the verdict that holds for all windows; None: it depends on the bases of each."""
@@ -209,10 +202,12 @@ class CorpusPlacer:
             return Verdict.CONFIRMED, True
         return _compare(observed, genomic, enough=MIN_KNOWN * len(observed)), False
 
-    def _place(self, record: CorpusRecord, contig: str | None, window: Span, verdict: Verdict) -> Placement:
+    def _place(
+        self, record: CorpusRecord, contig: str | None, window: Span, verdict: Verdict, *, exact: bool
+    ) -> Placement:
         """Place a window by confirmed coordinates, or as the record states."""
         if verdict is Verdict.CONFIRMED:
-            return _as_stated(record, contig, window, PlacementHow.COORDINATES)
+            return _as_stated(record, contig, window, PlacementHow.COORDINATES, exact=exact)
         if verdict is Verdict.UNVERIFIABLE:
             return _as_stated(record, contig, window, PlacementHow.STATED)
         how = PlacementHow.NONE if contig is None else PlacementHow.CONTIG_NAME
@@ -238,11 +233,13 @@ def _compare(observed: bytes, genomic: bytes, *, enough: float) -> Verdict:
     return Verdict.CONFIRMED if n >= max(enough, _MIN_KNOWN_BASES) else Verdict.UNVERIFIABLE
 
 
-def _as_stated(record: CorpusRecord, contig: str | None, window: Span, how: PlacementHow) -> Placement:
+def _as_stated(
+    record: CorpusRecord, contig: str | None, window: Span, how: PlacementHow, *, exact: bool = False
+) -> Placement:
     """Place a window inside the record's span; a window of a spliced record gets the whole span."""
     start, end = record.span or (0, 0)
     strand = record.strand or "+"
     if record.spliced:
         return Placement(how, contig, start, end, strand, spliced=True)
     left = end - window[1] if strand == "-" else start + window[0]
-    return Placement(how, contig, left, left + window[1] - window[0], strand)
+    return Placement(how, contig, left, left + window[1] - window[0], strand, exact=exact)

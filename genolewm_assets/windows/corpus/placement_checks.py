@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from genolewm_assets.errors import UnknownContigError
-from genolewm_assets.genome import ContigSet
+from genolewm_assets.genome import GRCH38, ContigSet
 from genolewm_assets.windows.corpus.records import CorpusRecord
-from genolewm_assets.windows.corpus.row_views import RowView, count_known
+from genolewm_assets.windows.corpus.row_views import Row, count_known
 
 _OTHER_STRAND = bytes.maketrans(b"ACGT", b"TGCA")
 #: Other symbols than ACGT become a number that differs between record and reference.
@@ -19,12 +19,23 @@ _OF_RECORD, _OF_REFERENCE = (bytes(c if chr(c) in "ACGT" else other for c in ran
 
 @dataclass(frozen=True, slots=True)
 class PlacementAudit:
-    """Contigs of the reference, and its bases by ``(contig, start, end)``, 0-based half-open."""
+    """Contigs of the reference, and its bases by ``(contig, start, end, strand)``, 0-based half-open."""
 
     contigs: ContigSet
-    bases: Callable[[str, int, int], bytes]
+    bases: Callable[[str, int, int, str | None], bytes]
 
-    def holds(self, row: RowView, record: CorpusRecord) -> bool:
+    @classmethod
+    def of(cls, contigs: ContigSet, bases: Callable[[str, int, int], bytes]) -> PlacementAudit:
+        """Return an audit that reads the forward strand, and keeps what it read last."""
+
+        @lru_cache(1)
+        def read(contig: str, start: int, end: int, strand: str | None) -> bytes:
+            forward = bases(contig, start, end)
+            return forward.translate(_OTHER_STRAND)[::-1] if strand == "-" else forward
+
+        return cls(contigs, read)
+
+    def holds(self, row: Row, record: CorpusRecord) -> bool:
         """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated.
 
         The kind must be ``coordinates`` if, and only if, the bases of the reference agree with stated coordinates.
@@ -34,35 +45,35 @@ class PlacementAudit:
             return False
         if record.maybe_human and (how == "coordinates") != self._bases_agree(row, record):
             return False
+        if how not in ("mappy", "none") and contig != self._contig_of(record):
+            return False
         if row["placed_start"] is None:
             return not row["placement_exact"]
-        start, end, strand = row["placed_start"], row["placed_end"], row["strand"]
+        place = start, end, strand = row["placed_start"], row["placed_end"], row["strand"]
         known = contig in self.contigs
-        if strand not in ("+", "-") or not 0 <= start < end or (known and end > self.contigs[contig].length):
+        is_place = strand in ("+", "-") and 0 <= start < end and not (known and end > self.contigs[contig].length)
+        if not is_place or (how != "mappy" and (record.span is None or place != self._stated(row, record))):
             return False
-        if how != "mappy" and (start, end) != self._stated(row, record):
-            return False
-        return (
-            self._is_exact(row, contig, start, end) == row["placement_exact"] if known else not row["placement_exact"]
-        )
+        return (known and self._is_exact(row, contig, start, end)) is row["placement_exact"]
 
-    def _stated(self, row: RowView, record: CorpusRecord) -> tuple[int, int] | None:
-        """Return the place that a record states for a window, of a transcript the whole gene."""
-        if record.span is None or record.spliced:
-            return record.span
-        first, last = record.span
-        if record.strand == "-":
-            return last - row["end"], last - row["start"]
-        return first + row["start"], first + row["end"]
+    def _contig_of(self, record: CorpusRecord) -> str | None:
+        """Return the canonical name of the contig that a record states, of this genome or else of GRCh38."""
+        found = self.contigs.find(record.contig or "") or GRCH38.find(record.contig or "")
+        return found.name if found else None
 
-    def _bases_agree(self, row: RowView, record: CorpusRecord) -> bool:
+    def _stated(self, row: Row, record: CorpusRecord) -> tuple[int, int, str]:
+        """Return the start, end and strand that a record with a span states for a window, of a transcript the gene."""
+        (first, last), strand = record.span or (0, 0), record.strand or "+"
+        if record.spliced:
+            return first, last, strand
+        if strand == "-":
+            return last - row["end"], last - row["start"], strand
+        return first + row["start"], first + row["end"], strand
+
+    def _bases_agree(self, row: Row, record: CorpusRecord) -> bool:
         """Return whether enough bases are known at the stated place, and 19 in 20 of them are those of the record."""
-        try:
-            contig = self.contigs.resolve(record.contig or "").name
-        except UnknownContigError:
-            return False
-        size, joints = len(record.sequence), record.junctions or ()
-        if record.span is None or record.span[1] > self.contigs[contig].length:
+        contig, size, joints = self._contig_of(record) or "", len(record.sequence), record.junctions or ()
+        if contig not in self.contigs or record.span is None or record.span[1] > self.contigs[contig].length:
             return False
         first, last = record.span
         if any(joint <= 0 or joint >= size for joint in joints) or last - first < size:
@@ -77,7 +88,7 @@ class PlacementAudit:
         elif last - first != size:
             return False
         else:
-            pieces = [(row["start"], row["end"], (self._stated(row, record) or (0, 0))[0])]
+            pieces = [(row["start"], row["end"], self._stated(row, record)[0])]
             needed = 0.9 * (row["end"] - row["start"])
         counts = [self._count_agreeing(record, contig, *piece) for piece in pieces]
         known, equal = (sum(count[n] for count in counts) for n in (0, 1))
@@ -85,24 +96,22 @@ class PlacementAudit:
 
     def _count_agreeing(self, record: CorpusRecord, contig: str, start: int, end: int, at: int) -> tuple[int, int]:
         """Return how many bases ``[start, end)`` of a record are known on both sides from ``at`` on, how many equal."""
-        genomic = self.bases(contig, at, at + end - start)
-        if record.strand == "-":
-            genomic = genomic.translate(_OTHER_STRAND)[::-1]
+        genomic = self.bases(contig, at, at + end - start, record.strand or "+")
         own = record.sequence[start:end]
         if own == genomic:
             return (count_known(own),) * 2
+        if len(own) != len(genomic):
+            return 0, 0
         one = np.frombuffer(own.translate(_OF_RECORD), dtype=np.uint8)
         two = np.frombuffer(genomic.translate(_OF_REFERENCE), dtype=np.uint8)
         return int(((one > 2) & (two > 2)).sum()), int((one == two).sum())
 
-    def _is_exact(self, row: RowView, contig: str, start: int, end: int) -> bool:
-        genomic = self.bases(contig, start, end) if end - start == row["window_bp"] and not row["spliced"] else b""
-        if row["strand"] == "-":
-            genomic = genomic.translate(_OTHER_STRAND)[::-1]
-        return bool(genomic == row["sequence"])
+    def _is_exact(self, row: Row, contig: str, start: int, end: int) -> bool:
+        can_be = end - start == row["window_bp"] and not row["spliced"]
+        return can_be and bool(self.bases(contig, start, end, row["strand"]) == row["sequence"])
 
 
-def _has_its_columns(row: RowView) -> bool:
+def _has_its_columns(row: Row) -> bool:
     """Return whether exactly those columns are filled that a kind of placement has."""
     how = row["placement_how"]
     place = row["placed_start"], row["placed_end"], row["strand"]

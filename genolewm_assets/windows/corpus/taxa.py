@@ -6,6 +6,7 @@ A missing taxon costs alignments and, in doubt, training windows; a wrong one co
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from types import MappingProxyType
 
 #: NCBI taxonomy ids by scientific name (NCBI Taxonomy, https://www.ncbi.nlm.nih.gov/taxonomy): domains and kingdoms
@@ -41,6 +42,8 @@ _TAXID = re.compile(r"^(?:ncbi)?[ :]*(?:tax(?:on|id)?|txid)?[ :]*(\d+)$")
 _LINEAGE = re.compile(r"[;|]")
 
 
+# Records of one organism follow one another.
+@lru_cache(1024)
 def states_non_human(stated: str) -> bool:
     """Tell whether a text states a taxon of the list, and no word that is in doubt (``Homo``, ``synthetic``, ...).
 

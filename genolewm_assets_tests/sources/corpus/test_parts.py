@@ -13,7 +13,7 @@ import pytest
 from genolewm_assets.genome import Contig, ContigSet, reverse_complement
 from genolewm_assets.sources.corpus.aligner import MappyAligner
 from genolewm_assets.sources.corpus.genome_slices import GenomeSlices, Stretch
-from genolewm_assets.sources.corpus.parts import PART_BP, divide, needs_parts
+from genolewm_assets.sources.corpus.parts import PART_BP, BestHits, Hit, divide, needs_parts
 from genolewm_assets.sources.corpus.writing import write_corpus_windows
 from genolewm_assets.store.artefacts import DerivedFiles
 from genolewm_assets.windows.corpus.placement import CorpusPlacer, Placement
@@ -103,6 +103,17 @@ def test_files_are_the_same_bytes(genome: GenomeSlices, tmp_path: Path) -> None:
         assert pq.read_metadata(out / "windows.parquet").num_row_groups == 1
     assert written[0] == written[1]
     assert set(written[1]) == {"windows.parquet", "skipped.parquet"}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_place_that_two_parts_share_is_unique_in_both(tmp_path: Path, order: tuple[int, int]) -> None:
+    # One of the parts holds a second place that is as good, and minimap2 names the first.
+    hits = [Hit("chr20", 30_000, 35_000, False, False, unique, 5_000, 5_000, 5_000, 5_000) for unique in (True, False)]
+    best = BestHits(2, tmp_path)
+    for part in order:
+        best.add(0, hits[part])
+        best.add(1, hits[0])
+    assert [best.find(question) for question in (0, 1)] == [None, hits[0]]
 
 
 def test_parts_cover_each_contig_and_share_their_borders() -> None:
