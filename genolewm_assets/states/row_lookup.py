@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import mmap
 import os
-import secrets
 import struct
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -29,7 +27,7 @@ import numpy.typing as npt
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.states.window_tables import WindowTable
 from genolewm_assets.store.arrays import crc32c
-from genolewm_assets.store.files import naming, open_plain, sync_directory
+from genolewm_assets.store.files import open_plain, replacing
 
 #: Length of a hash in bytes, and of the shortest prefix that can be searched for.
 HASH_BYTES, SHORTEST_BYTES = 32, 16
@@ -59,26 +57,18 @@ def write_lookup(path: Path, table: WindowTable, n_rows: int) -> None:
     if path.is_dir():
         raise CorruptResourceError(str(path), "is a folder, not a look-up", remedy="Remove the folder")
     keys = np.empty(n_rows, np.uint64)
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with naming(path), tempfile.TemporaryFile(dir=path.parent) as hashes, scratch.open("x+b") as out:
-            stop = 0
-            for piece in table.read_hashes():
-                first, stop = stop, stop + len(piece)
-                # The first half of a key is the beginning of the hash, the second the row.
-                keys[first:stop] = np.ascontiguousarray(piece[:, :4]).view(">u4")[:, 0]
-                hashes.write(piece.tobytes())
-            keys <<= _ROW_BITS
-            keys |= np.arange(n_rows, dtype=np.uint64)
-            keys.sort()
-            hashes.flush()
-            _write_records(out, _sorted_records(keys, hashes), table.sha256, n_rows)
-        os.replace(scratch, path)  # noqa: PTH105 - the crash tests kill at the functions of `os`
-    except BaseException:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
+    with replacing(path) as out, tempfile.TemporaryFile(dir=path.parent) as hashes:
+        stop = 0
+        for piece in table.read_hashes():
+            first, stop = stop, stop + len(piece)
+            # The first half of a key is the beginning of the hash, the second the row.
+            keys[first:stop] = np.ascontiguousarray(piece[:, :4]).view(">u4")[:, 0]
+            hashes.write(piece.tobytes())
+        keys <<= _ROW_BITS
+        keys |= np.arange(n_rows, dtype=np.uint64)
+        keys.sort()
+        hashes.flush()
+        _write_records(out, _sorted_records(keys, hashes), table.sha256, n_rows)
 
 
 def _sorted_records(keys: npt.NDArray[np.uint64], hashes: BinaryIO) -> Iterator[npt.NDArray[np.void]]:
@@ -102,7 +92,7 @@ def _sorted_records(keys: npt.NDArray[np.uint64], hashes: BinaryIO) -> Iterator[
 
 
 def _write_records(out: BinaryIO, records: Iterator[npt.NDArray[np.void]], windows_sha256: str, n_rows: int) -> None:
-    """Write header, records and checks, and sync them to disk."""
+    """Write header, records and checks."""
     out.write(_header(windows_sha256, n_rows))
     for piece in records:
         out.write(piece.tobytes())
@@ -110,8 +100,6 @@ def _write_records(out: BinaryIO, records: Iterator[npt.NDArray[np.void]], windo
     with mmap.mmap(out.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         checks = [_block_check(mapped, block, n_rows) for block in range(_n_blocks(n_rows))]
     out.write(np.array(checks, "<u4").tobytes())
-    out.flush()
-    os.fsync(out.fileno())
 
 
 def _header(windows_sha256: str, n_rows: int) -> bytes:

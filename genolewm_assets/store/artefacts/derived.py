@@ -87,9 +87,11 @@ def unused_files(base: Path, digests: Collection[str]) -> Iterator[Path]:
         is_gone = folder != base and folder.relative_to(base).parts[0] not in digests
         for path in (folder / name for name in sorted(names) if not name.startswith(".")):
             used = path.with_name(path.name.removesuffix(".sha256"))
-            latest = (used if used.exists() else path).lstat().st_mtime
-            if is_gone or time.time() - latest > _UNUSED_FOR_S:
-                yield path
+            # Another collection may remove either meanwhile.
+            with suppress(FileNotFoundError):
+                latest = (used if used.exists() else path).lstat().st_mtime
+                if is_gone or time.time() - latest > _UNUSED_FOR_S:
+                    yield path
 
 
 def _record_of(path: Path) -> Path:

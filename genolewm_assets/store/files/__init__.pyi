@@ -2,6 +2,7 @@ from .atomic import link_target as link_target
 from .atomic import make_directories as make_directories
 from .atomic import naming as naming
 from .atomic import remove_tree as remove_tree
+from .atomic import replacing as replacing
 from .atomic import sync_directory as sync_directory
 from .atomic import sync_tree as sync_tree
 from .atomic import write_atomic as write_atomic

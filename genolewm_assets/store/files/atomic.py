@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 @contextmanager
@@ -31,10 +32,17 @@ def write_atomic(path: Path, data: bytes) -> None:
     OSError
         If the file system refuses; the old file is unchanged and no temporary file remains.
     """
+    with replacing(path) as handle:
+        handle.write(data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for reading and writing that takes the place of ``path`` at the end; else as :func:`write_atomic`."""
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with naming(path), scratch.open("xb") as handle:
-            handle.write(data)
+        with naming(path), scratch.open("x+b") as handle:
+            yield handle
             handle.flush()
             os.fsync(handle.fileno())
         os.replace(scratch, path)  # noqa: PTH105 - the crash tests kill at the functions of `os`

@@ -86,8 +86,8 @@ class FileDigests:
         return found
 
     def keep(self, published: Path) -> None:
-        """Record the files asked for as those of a published folder, if others are recorded and it can be written."""
-        settled = {path: found for path, found in self._found.items() if found.identity is not None}
+        """Record also the files asked for, of a published folder, if its record lacks one and can be written."""
+        settled = self._recorded | {path: found for path, found in self._found.items() if found.identity is not None}
         if settled == self._recorded or published.parent.name != GENERATIONS:
             return
         content = {path: [found.sha256, *(found.identity or ())] for path, found in settled.items()}

@@ -69,6 +69,16 @@ def test_an_input_is_hashed_when_it_is_published_and_never_again(root: Root) -> 
     assert hashed_by_opening(root) == 0
 
 
+def test_a_reader_of_few_files_leaves_what_is_recorded_of_the_others(root: Root) -> None:
+    directory = build(root, make_plan()).directory
+    for asked in ((NAME, "manifest.json"), (NAME,)):
+        digests = FileDigests(directory)
+        for name in asked:
+            digests.of(name, ByteCount(NO_PROGRESS, 0))
+        digests.keep(directory)
+        assert FileDigests(directory).known("manifest.json")
+
+
 def test_a_copied_root_is_hashed_once(root: Root, tmp_path: Path) -> None:
     build(root, make_plan())
     shutil.copytree(root.path, tmp_path / "copy", symlinks=True)
