@@ -7,9 +7,6 @@ Import inside functions only: numba is slow to load.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -64,32 +61,6 @@ def hash_kmers(codes: Codes, hashes: Hashes) -> None:
             hashes[at - K + 1] = mixed ^ (mixed >> np.uint64(29))
         elif at >= K - 1:
             hashes[at - K + 1] = NO_HASH
-
-
-# Generators are not kept: numba cannot call one that it loaded.
-@numba.njit(nogil=True)
-def hashed_blocks(codes: Codes) -> Iterator[tuple[int, Hashes]]:
-    """Yield the first base of each block of bases, and the hashes of the 21-mers that begin in it."""
-    hashes = np.empty(BLOCK + K, dtype=np.uint64)
-    for first in range(0, codes.size, BLOCK):
-        n = min(BLOCK, codes.size - first)
-        hash_kmers(codes[first : first + n + K - 1], hashes)
-        yield first, hashes[:n]
-
-
-@numba.njit(nogil=True)
-def hashed_windows(data: Codes, offsets: Offsets, letters: Codes) -> Iterator[tuple[int, Codes, Hashes]]:
-    """Yield the number of each window, its codes and the hashes of its 21-mers; the next window overwrites them."""
-    most = 0
-    for row in range(offsets.size - 1):
-        most = max(most, offsets[row + 1] - offsets[row])
-    codes, hashes = np.empty(most, dtype=np.uint8), np.empty(most, dtype=np.uint64)
-    for row in range(offsets.size - 1):
-        n = offsets[row + 1] - offsets[row]
-        for at in range(n):
-            codes[at] = letters[data[offsets[row] + at]]
-        hash_kmers(codes[:n], hashes)
-        yield row, codes[:n], hashes[:n]
 
 
 @compiled(nogil=True)
@@ -162,9 +133,12 @@ def _is_equal(codes: Codes, start: int, held: Codes, first: np.uint32) -> bool:
 @compiled(nogil=True)
 def add_kmers(held: Codes, kinds: Codes, slots: Slots) -> None:
     """Add the 21-mers of held-out sequence to the table, each with its first place, or the first where it is unique."""
-    for first, hashes in hashed_blocks(held):
-        for at in range(hashes.size):
-            if at + AHEAD < hashes.size:
+    hashes = np.empty(BLOCK + K, dtype=np.uint64)
+    for first in range(0, held.size, BLOCK):
+        n = min(BLOCK, held.size - first)
+        hash_kmers(held[first : first + n + K - 1], hashes)
+        for at in range(n):
+            if at + AHEAD < n:
                 prefetch(slots, _first_slot(hashes[at + AHEAD], slots))
             start = first + at
             if kinds[start] == NONE:
@@ -191,14 +165,22 @@ def find_shared(
     shared 21-mers of any kind, and likewise. 0 and -1 without a shared one. ``long``, ``long_at``: bits of the bases at
     which a 31-mer outside repeats is shared, which are set, and the first byte of each window, or -1 for none.
     """
-    for row, codes, hashes in hashed_windows(data, offsets, letters):
-        starts, shared = np.empty(codes.size, dtype=np.int64), np.empty(codes.size, dtype=np.uint8)
+    most = 0
+    for row in range(offsets.size - 1):
+        most = max(most, offsets[row + 1] - offsets[row])
+    codes, hashes = np.empty(most, dtype=np.uint8), np.empty(most, dtype=np.uint64)
+    starts, shared = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.uint8)
+    for row in range(offsets.size - 1):
+        n = offsets[row + 1] - offsets[row]
+        for at in range(n):
+            codes[at] = letters[data[offsets[row] + at]]
+        hash_kmers(codes[:n], hashes)
         n_hits = 0
-        for at in range(codes.size - K + 1):
+        for at in range(n - K + 1):
             if hits[firsts[row] + (at >> 3)] >> np.uint8(at & 7) & np.uint8(1):
                 starts[n_hits] = at
                 n_hits += 1
-        _count_shared(codes, hashes, starts[:n_hits], shared, held, slots, stretch, found[row])
+        _count_shared(codes[:n], hashes, starts[:n_hits], shared, held, slots, stretch, found[row])
         if long_at[row] >= 0:
             _mark_long(starts[:n_hits], shared, long[long_at[row] :])
 

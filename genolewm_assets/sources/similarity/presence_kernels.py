@@ -12,6 +12,7 @@ import numpy.typing as npt
 from genolewm_assets.own_caches import compiled
 from genolewm_assets.sources.similarity.kmer_kernels import (
     AHEAD,
+    BLOCK,
     IN_REPEAT,
     NO_HASH,
     NONE,
@@ -21,8 +22,7 @@ from genolewm_assets.sources.similarity.kmer_kernels import (
     Hashes,
     K,
     Offsets,
-    hashed_blocks,
-    hashed_windows,
+    hash_kmers,
     prefetch,
 )
 
@@ -71,9 +71,12 @@ def _kind(key: np.uint64, words: Hashes) -> int:
 @compiled(nogil=True)
 def add_to_filter(codes: Codes, kinds: Codes, words: Hashes) -> None:
     """Add the 21-mers of held-out sequence, with their kinds."""
-    for first, hashes in hashed_blocks(codes):
-        for at in range(hashes.size):
-            if at + AHEAD < hashes.size:
+    hashes = np.empty(BLOCK + K, dtype=np.uint64)
+    for first in range(0, codes.size, BLOCK):
+        n = min(BLOCK, codes.size - first)
+        hash_kmers(codes[first : first + n + K - 1], hashes)
+        for at in range(n):
+            if at + AHEAD < n:
                 prefetch(words, _line(hashes[at + AHEAD], words))
             if kinds[first + at] != NONE:
                 line = _line(hashes[at], words)
@@ -92,11 +95,19 @@ def find_dense(
     ``data``, ``offsets``, ``letters``, ``hits`` (zeros) and ``firsts`` are those of ``kmer_kernels.find_shared``.
     ``most``, shape (n_windows, 2): most 21-mers of one stretch outside repeats, and of any kind.
     """
-    for row, codes, hashes in hashed_windows(data, offsets, letters):
-        kinds = np.empty(codes.size, dtype=np.uint8)
+    longest = 0
+    for row in range(offsets.size - 1):
+        longest = max(longest, offsets[row + 1] - offsets[row])
+    codes, hashes = np.empty(longest, dtype=np.uint8), np.empty(longest, dtype=np.uint64)
+    kinds = np.empty(longest, dtype=np.uint8)
+    for row in range(offsets.size - 1):
+        n = offsets[row + 1] - offsets[row]
+        for at in range(n):
+            codes[at] = letters[data[offsets[row] + at]]
+        hash_kmers(codes[:n], hashes)
         n_unique = n_any = most_unique = most_any = 0
-        for at in range(hashes.size - K + 1):
-            if at + AHEAD < hashes.size:
+        for at in range(n - K + 1):
+            if at + AHEAD < n:
                 prefetch(words, _line(hashes[at + AHEAD], words))
             if at >= stretch:
                 n_any -= kinds[at - stretch] != NONE
@@ -118,9 +129,12 @@ def _counter(key: np.uint64, counts: Codes) -> np.int64:
 @compiled(nogil=True)
 def count_roughly(codes: Codes, words: Hashes, counts: Codes) -> None:
     """Count the 21-mers of the genome that the filter has, at most 255 each; a counter may count several."""
-    for _, hashes in hashed_blocks(codes):
-        for at in range(hashes.size):
-            if at + AHEAD < hashes.size:
+    hashes = np.empty(BLOCK + K, dtype=np.uint64)
+    for first in range(0, codes.size, BLOCK):
+        n = min(BLOCK, codes.size - first)
+        hash_kmers(codes[first : first + n + K - 1], hashes)
+        for at in range(n):
+            if at + AHEAD < n:
                 prefetch(words, _line(hashes[at + AHEAD], words))
             if _kind(hashes[at], words) != NONE:
                 counter = _counter(hashes[at], counts)
@@ -130,11 +144,14 @@ def count_roughly(codes: Codes, words: Hashes, counts: Codes) -> None:
 @compiled(nogil=True)
 def list_frequent(codes: Codes, counts: Codes, most: int, frequent: Hashes) -> int:
     """List hashes of 21-mers that are counted more than ``most`` times; return their number."""
+    hashes = np.empty(BLOCK + K, dtype=np.uint64)
     n_found = 0
-    for _, hashes in hashed_blocks(codes):
-        for key in hashes:
-            if key != NO_HASH and counts[_counter(key, counts)] > most:
-                frequent[n_found] = key
+    for first in range(0, codes.size, BLOCK):
+        n = min(BLOCK, codes.size - first)
+        hash_kmers(codes[first : first + n + K - 1], hashes)
+        for at in range(n):
+            if hashes[at] != NO_HASH and counts[_counter(hashes[at], counts)] > most:
+                frequent[n_found] = hashes[at]
                 n_found += 1
     return n_found
 
@@ -160,19 +177,23 @@ def add_keys(hashes: Hashes, keys: Hashes) -> None:
 @compiled(nogil=True)
 def count_keys(codes: Codes, keys: Hashes, counts: Codes) -> None:
     """Count how often the genome has the 21-mers of a table, at most 255 each."""
-    for _, hashes in hashed_blocks(codes):
-        for key in hashes:
-            if key != NO_HASH:
-                at = _place(key, keys)
-                counts[at] += keys[at] == key and counts[at] < 255
+    hashes = np.empty(codes.size, dtype=np.uint64)
+    hash_kmers(codes, hashes)
+    for key in hashes:
+        if key != NO_HASH:
+            at = _place(key, keys)
+            counts[at] += keys[at] == key and counts[at] < 255
 
 
 @compiled(nogil=True)
 def mark_repeats(codes: Codes, keys: Hashes, spread_bp: int) -> None:
     """Mark the bases of every 21-mer of a table, and those near it, as in a repeat, in place."""
+    hashes = np.empty(BLOCK + K, dtype=np.uint64)
     marked = 0
-    for first, hashes in hashed_blocks(codes):
-        for at in range(hashes.size):
+    for first in range(0, codes.size, BLOCK):
+        n = min(BLOCK, codes.size - first)
+        hash_kmers(codes[first : first + n + K - 1], hashes)
+        for at in range(n):
             if hashes[at] != NO_HASH and keys[_place(hashes[at], keys)] == hashes[at]:
                 end = min(codes.size, first + at + K + spread_bp)
                 for base in range(max(marked, first + at - spread_bp), end):
