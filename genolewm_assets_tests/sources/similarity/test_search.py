@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -289,6 +290,8 @@ def test_every_21mer_of_a_long_part_is_found(fasta: Path, contigs: dict[str, byt
     present = PresenceFilter(tmp_path / "present", count_bases([part.spans]))
     present.add(part)
     windows = QueryBatch.of(as_table([query("whole", contigs["chr17"][:50_000])]))
+    arrays = windows.data, windows.offsets, part.codes
+    references = [sys.getrefcount(array) for array in arrays]
     most, hits, firsts = present.find_dense(windows, 10**6)
     assert most.tolist() == [[50_000 - K + 1] * 2]
     assert np.unpackbits(hits).sum() == 50_000 - K + 1
@@ -296,6 +299,8 @@ def test_every_21mer_of_a_long_part_is_found(fasta: Path, contigs: dict[str, byt
     bits = as_arrays(pa.chunked_array([as_column(hits, firsts)]))
     find_shared(windows.data, windows.offsets, LETTERS, *bits, part.codes, part.make_table(), 10**6, found, *long)
     assert found[0, [0, 2]].tolist() == [50_000 - K + 1] * 2
+    # A generator of numba never lets go of its arrays, and every batch of windows would stay in memory.
+    assert [sys.getrefcount(array) for array in arrays] == references
 
 
 @given(st.integers(0, 2**32 - 1))
