@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.benches import search_benches
 from genolewm_assets.audit.duplicates import DuplicateSearch, Evaluated
-from genolewm_assets.audit.emitted import Batch, draw_batches
+from genolewm_assets.audit.emitted import Batch, Contents, draw_batches, draw_bench, draw_state_batches
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import PlaceSearch, search_contexts
 from genolewm_assets.audit.planting.power import Evidence, measure_power
@@ -36,7 +37,8 @@ def audit_package(
     clinvar_t0: Path | None = None,
     least_tuples: int = LEAST_TUPLES,
     progress: Progress = NO_PROGRESS,
-    draw: Callable[[Path, int], Iterable[Batch]] = draw_batches,
+    draw: Callable[[Path, int], Iterable[Batch]] | None = None,
+    contents: Contents = "once",
     encoder: Encode | None = None,
     encoder_is_causal: bool = True,
     planted: int = 0,
@@ -55,7 +57,9 @@ def audit_package(
     least_tuples
         Tuples of the training stream to draw at least; 0: the stream is not drawn.
     draw
-        What gives the batches of a package, for the tuples that it gives at least.
+        What gives the batches of a package, for the tuples that it gives at least; None: the dataset of trainers.
+    contents
+        How trainers' datasets verify the package on opening: ``once``, or ``sizes`` if its bytes are known to be right.
     encoder, encoder_is_causal
         Gives the block states of windows, to compare those of edited and unedited ones; None: they are not compared.
         Unless a state depends only on what is before it in the window, states before an edit are not compared.
@@ -89,13 +93,29 @@ def audit_package(
             least_tuples=least_tuples,
             progress=progress,
             altered=altered,
-            draw=draw,
+            draw=draw or partial(draw_batches, contents=contents),
         )
         labels = tuple(search_labels(files, reference, vcfs))
-        shown = (search_contexts(files, reference), search_benches(files, reference, clinvar))
-        states = search_states(files, encoder, progress=progress, is_causal=encoder_is_causal)
+        bench = search_benches(files, reference, clinvar, draw=partial(draw_bench, contents=contents))
+        states = search_states(
+            files,
+            encoder,
+            progress=progress,
+            draw=partial(draw_state_batches, contents=contents),
+            is_causal=encoder_is_causal,
+        )
         shared = (duplicates.result(), evaluated.search())
-        results = (*places.results(), similar, alleles, *stream, *shared, *labels, *shown, states)
+        results = (
+            *places.results(),
+            similar,
+            alleles,
+            *stream,
+            *shared,
+            *labels,
+            search_contexts(files, reference),
+            bench,
+            states,
+        )
         report = AuditReport(str(package), files.release, results, {**places.measured, **duplicates.measured})
         if not planted or not isinstance(files, OwnFiles):
             return report

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,8 @@ _BEHIND_BP = 512
 _AROUND_BP = 30
 
 Integers = NDArray[np.int64]
+#: How a package is verified when it is drawn from: ``sizes`` if its bytes are known to be right.
+Contents: TypeAlias = Literal["once", "sizes"]
 
 
 class Batch(Protocol):
@@ -91,7 +93,7 @@ class EmittedCounts:
     sources: Counter[str] = field(default_factory=Counter)
 
 
-def draw_batches(package: Path, least_tuples: int, contents: Literal["once", "sizes"] = "once") -> Iterator[Batch]:
+def draw_batches(package: Path, least_tuples: int, contents: Contents = "once") -> Iterator[Batch]:
     """Yield batches of training: whole epochs until there are ``least_tuples`` tuples, then every window once.
 
     Epochs with an even number have default options. Every second one has several edits in each tuple instead; the last
@@ -113,20 +115,21 @@ def draw_batches(package: Path, least_tuples: int, contents: Literal["once", "si
     yield from GenoLeWMDataset(usual.package, with_states=False, windows_per_epoch="all", epoch=epoch | 1)
 
 
-def draw_bench(package: Path, holdout: str, split: str) -> Iterator[Any]:
+def draw_bench(package: Path, holdout: str, split: str, contents: Contents = "once") -> Iterator[Any]:
     """Yield the batches of the bench alleles of a holdout and split."""
     from genolewm_assets.lewm import GenoLeWMTestDataset, GenoLeWMValDataset
 
     kind = GenoLeWMTestDataset if split == TEST else GenoLeWMValDataset
-    yield from kind(package, holdout, coverage="alleles", with_states=False, allow_unaudited=True)
+    yield from kind(package, holdout, coverage="alleles", with_states=False, allow_unaudited=True, contents=contents)
 
 
-def draw_state_batches(package: Path) -> Iterator[Batch]:
+def draw_state_batches(package: Path, contents: Contents = "once") -> Iterator[Batch]:
     """Yield the batches of an epoch of training with seed 0, with source states if there are caches."""
     from genolewm_assets.lewm import GenoLeWMDataset
 
-    dataset = GenoLeWMDataset(package, with_states=False, allow_unaudited=True)
-    yield from GenoLeWMDataset(package, allow_unaudited=True) if dataset.package.info.caches else dataset
+    dataset = GenoLeWMDataset(package, with_states=False, allow_unaudited=True, contents=contents)
+    has_states = bool(dataset.package.info.caches)
+    yield from GenoLeWMDataset(package, allow_unaudited=True, contents=contents) if has_states else dataset
 
 
 def bases_of(tokens: NDArray[np.int16]) -> tuple[Codes, Integers]:

@@ -145,6 +145,7 @@ def plan_audit(workspace: Workspace, key: str, progress: Progress) -> Plan:
             clinvar=vcfs[key],
             clinvar_t0=None if t0 is None else vcfs[t0],
             least_tuples=settings.audit_tuples,
+            contents="sizes",
             progress=progress,
             planted=settings.audit_planted,
             folder=work,
