@@ -23,7 +23,8 @@ LONG = 11
 NO_HASH = np.uint64(0xFFFFFFFFFFFFFFFF)
 #: Empty slot of the table, and the number of bases that the places of slots can tell.
 FREE, MOST_BASES = np.uint32(0xFFFFFFFF), 1 << 26
-#: Hashes that are made at once, and slots that are loaded ahead.
+#: Hashes that are made at once, and slots that are loaded ahead. Kernels repeat the loop over blocks: a generator of
+#: numba never lets go of the arrays given to it.
 BLOCK, AHEAD = 1 << 14, 24
 
 _LOW = np.uint64((1 << (2 * K)) - 1)
