@@ -20,6 +20,7 @@ from genolewm_assets.package_build import plan, split
 from genolewm_assets.sources.similarity import held_part, repeats, search
 from genolewm_assets.windows.corpus.placement import CorpusPlacer, Verdict
 from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
+from genolewm_assets.windows.corpus.taxa import states_non_human
 from genolewm_assets_tests.worlds.lewm.filtered_world import CONTIGS, GENE_A, PROFILE
 from genolewm_assets_tests.worlds.lewm.mutants import BUILD, HOLDOUTS, Mutant, Mutate, all_of, exchange, nothing
 
@@ -96,7 +97,11 @@ def _records() -> Iterator[Mutant]:
     by_source = property(lambda record: record.source is not CorpusSource.PROKARYOTE_EVO2)
     exempt = exchange(f"{CorpusRecord.__module__}.CorpusRecord.maybe_human", by_source)
     yield mutant("prokaryotes' file counts as not human", exempt, "prokaryote_evo2 no_taxon:0")
-    undoubted = exchange(f"{_CORPUS}.taxa._DOUBT", re.compile("(?!)"))
+    # The function without the answers that it remembers.
+    undoubted = all_of(
+        exchange(f"{_CORPUS}.taxa._DOUBT", re.compile("(?!)")),
+        exchange(f"{_CORPUS}.records.states_non_human", states_non_human.__wrapped__),
+    )
     yield mutant("human beside bacteria not doubted", undoubted, f"{records} transgenic:0")
     trusted = exchange(f"{CorpusPlacer.__module__}.CorpusPlacer._compare_window", lambda *_: (Verdict.CONFIRMED, False))
     yield mutant("coordinates trusted without bases", trusted, f"{records} false_place:0")
