@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 #: Raised when the audit of an unchanged package can find more, less or otherwise.
-AUDIT_VERSION = "3"
+AUDIT_VERSION = "4"
 
 #: Rows of a finding that a report shows.
 SHOWN_ROWS = 10

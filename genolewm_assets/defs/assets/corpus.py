@@ -88,7 +88,7 @@ corpus_windows = GatedAsset(
     windows the holdouts exclude from training; what a record states of itself counts only where the bases agree.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="4",
+    code_version="5",
     place=lambda _, source: f"corpus/{source}",
     deps=(on_every_partition(reference_genome), on_every_partition(corpus_source)),
     partitions=BY_CORPUS_SOURCE,
