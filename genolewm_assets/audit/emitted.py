@@ -97,7 +97,7 @@ def draw_batches(package: Path, least_tuples: int, contents: Contents = "once") 
     """Yield batches of training: whole epochs until there are ``least_tuples`` tuples, then every window once.
 
     Epochs with an even number have default options. Every second one has several edits in each tuple instead; the last
-    one shows windows that are rare in the mix, and has an odd number too.
+    one shows windows that are rare in the mix, and has an odd number too. If the first two have no tuple, it follows.
     """
     from genolewm_assets.lewm import GenoLeWMDataset
 
@@ -105,7 +105,7 @@ def draw_batches(package: Path, least_tuples: int, contents: Contents = "once") 
     joined = GenoLeWMDataset(usual.package, with_states=False, multi_edit_share=1.0)
     epoch = tuples = 0
     batch: Any
-    while tuples < least_tuples:
+    while tuples < least_tuples and (tuples or epoch < 2):
         dataset = joined if epoch % 2 else usual
         dataset.set_epoch(epoch)
         for batch in dataset:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from genolewm_assets import lewm
 from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
 from genolewm_assets.audit.drawn_windows import DrawnWindows, id_keys
 from genolewm_assets.audit.emitted import EmittedCounts, draw_batches, read_edits
 from genolewm_assets.audit.reading.package_files import open_files
-from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.reading.reference import Reference, mapped
 from genolewm_assets.genome import RelEdit, apply_edits, reverse_complement
 from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
@@ -138,3 +142,29 @@ def test_whole_epochs_are_drawn_and_then_every_window_once(audited: AuditedWorld
     assert len(shown) == len(set(shown)) == n_windows
     longer = list(draw_batches(audited.package, tuples[0] + 1))
     assert [*dict.fromkeys(batch.epoch for batch in longer)] == [0, 1, 3]
+
+
+class WithoutTuples:
+    """A dataset of a package whose windows take no edit."""
+
+    def __init__(self, package: Path, *, epoch: int = 0, **_: object) -> None:
+        self.package, self.epoch = package, epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(epoch=self.epoch, edits=())
+
+
+def test_a_package_of_which_nothing_is_emitted_is_drawn_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lewm, "GenoLeWMDataset", WithoutTuples)
+    assert [batch.epoch for batch in draw_batches(Path("package"), 10**9)] == [0, 1, 3]
+
+
+def test_a_full_disk_is_the_cause_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("r+b", buffering=0) as full:
+        monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: full)
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            mapped([np.zeros(1 << 20, np.uint8)])
+    assert caught.value.errno == errno.ENOSPC

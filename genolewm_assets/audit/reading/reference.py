@@ -61,7 +61,9 @@ def mapped(parts: Iterable[npt.NDArray[_Item]]) -> npt.NDArray[_Item]:
     """Return flat arrays, one or more, joined in a temporary file, whose pages can leave memory."""
     with tempfile.TemporaryFile(prefix="genolewm-audit-") as file:
         for part in parts:
-            part.tofile(file)
+            # Not ``tofile``, whose error does not say that the disk is full.
+            file.write(part.data)
+        file.flush()
         size = file.tell() // part.itemsize
         return np.memmap(file, part.dtype, "c", shape=(size,)).view(np.ndarray) if size else part
 
