@@ -130,6 +130,10 @@ def stated_options(
         If an option is invalid.
     """
     settings, rules = read_options(options)
+    if isinstance(windows_per_epoch, str) and windows_per_epoch != "all":
+        raise ConfigurationError(
+            "windows_per_epoch", "no such option", expected="a number of windows, or 'all'", got=repr(windows_per_epoch)
+        )
     if settings.without_fallback:
         raise ConfigurationError(
             "without_fallback",

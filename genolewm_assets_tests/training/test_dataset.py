@@ -112,6 +112,8 @@ def test_an_epoch_of_all_windows_visits_each_once_in_file_order(package):
     ids = [one.decode() for batch in dataset for one in batch.windows.window_ids]
     assert ids == dataset.package.windows(Split.TRAIN, ["window_id"])["window_id"].to_pylist()
     assert len(dataset) == -(-len(ids) // 7)
+    with pytest.raises(ConfigurationError, match="a number of windows, or 'all', got 'every'"):
+        lewm.GenoLeWMDataset(package, windows_per_epoch="every")
 
 
 def test_spawned_workers_give_the_same_batches(package):
