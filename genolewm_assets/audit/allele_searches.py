@@ -154,9 +154,9 @@ def search_stream(
     altered
         31-mers that held-out alleles make; None: those of ``held_alleles``.
     draw
-        What gives the batches of a package, for the tuples that it gives at least.
+        Gives batches of a package, by its folder and the number of tuples to draw at least.
     until
-        Findings after all of which no more is drawn; none: all is drawn that is wanted.
+        Keys of findings: drawing ends once all of them are found. Empty: it ends with tuples and windows only.
 
     Returns
     -------

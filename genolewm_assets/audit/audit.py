@@ -57,7 +57,7 @@ def audit_package(
     least_tuples
         Tuples of the training stream to draw at least; 0: the stream is not drawn.
     draw
-        What gives the batches of a package, for the tuples that it gives at least; None: the dataset of trainers.
+        Gives batches of a package, by its folder and the number of tuples to draw at least; None: trainers' dataset.
     contents
         How trainers' datasets verify the package on opening: ``once``, or ``sizes`` if its bytes are known to be right.
     encoder, encoder_is_causal

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.audit import AuditReport, LeakKind, audit_package
-from genolewm_assets.audit.drawn_windows import DrawnWindows
 from genolewm_assets.audit.duplicates import either_strand
 from genolewm_assets.audit.held_kmers import KmerTable, held_tables, keys_of
 from genolewm_assets.audit.kmer_kernels import densest_stretch
@@ -67,16 +66,6 @@ def audit(audited: AuditedWorld, package: Path, **changes: object) -> AuditRepor
 def test_held_out_sequence_spelled_with_u(audited: AuditedWorld, package: Path) -> None:
     change_record(package, sequence=HELD.replace("T", "U"))
     assert audit(audited, package)[LeakKind.HELD_SEQUENCE].verdict is Verdict.LEAK
-
-
-def test_windows_of_more_origins_than_are_told_apart(audited: AuditedWorld, package: Path) -> None:
-    def many(rows: Rows) -> Rows:
-        return [rows[0] | {"origin": f"of {at}", "window_id": f"{at:032x}"} for at in range(300)]
-
-    change(train_file(package), many)
-    drawn = DrawnWindows.of_package(open_files(package))
-    drawn.note([f"{at:032x}" for at in range(299)])
-    assert drawn.missing == 1
 
 
 def test_a_window_that_states_no_place_is_not_counted_as_compared(audited: AuditedWorld, package: Path) -> None:

@@ -38,7 +38,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for reading and writing that takes the place of ``path`` at the end; else as :func:`write_atomic`."""
+    """Open a new file that takes the place of ``path`` once the block ends without an error; else it is removed."""
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with naming(path), scratch.open("x+b") as handle:
