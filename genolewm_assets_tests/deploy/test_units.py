@@ -15,6 +15,7 @@ import pytest
 from filelock import FileLock
 
 from genolewm_assets.launch import WORKING_FOLDER
+from genolewm_assets.store.files import generations_of
 from genolewm_assets_tests.deploy.installation import UNITS, Installation, settings_of
 from genolewm_assets_tests.deploy.sessions import kill_session, listening, members
 from genolewm_assets_tests.live.engine_steps import launched_again
@@ -145,7 +146,7 @@ def test_a_run_lost_with_its_code_server_is_run_again(running: Installation) -> 
     assert graphql.run(lost).status == "FAILURE"
     made = [each.run_id for each in graphql.materializations("gnomad/shard", "chr17")]
     assert [run_id for run_id in made if run_id in {lost, again}] == [again]
-    assert len(list((running.root / "gnomad/4.1/.gen").glob("chr17.*"))) == 1
+    assert len(generations_of(running.root / "gnomad/4.1/chr17")) == 1
 
 
 def test_genolewm_ui_listens_on_loopback_only_and_imports_nothing_from_where_it_is_called(

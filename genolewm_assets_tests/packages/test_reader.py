@@ -24,6 +24,7 @@ from genolewm_assets.packages.schema import (
 )
 from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.files import generations_in
 from genolewm_assets.windows.corpus.records import CorpusSource
 from genolewm_assets.windows.reference.schema import WINDOWS
 from genolewm_assets_tests.heard import Heard
@@ -132,7 +133,7 @@ def test_a_package_without_a_passed_audit_opens_with_a_flag_only(tmp_path):
     shutil.copytree(root.path / "audits" / RELEASE, tmp_path / "disk/audits" / RELEASE)
     with pytest.raises(MissingResourceError, match="another build of the release is"):
         open_tables(copy)
-    (passed,) = {path.resolve() for path in (root.path / "audits/.gen").iterdir()} - {
+    (passed,) = {path.resolve() for path in generations_in(root.path / "audits")} - {
         (root.path / "audits" / RELEASE).resolve()
     }
     shutil.rmtree(tmp_path / "disk/audits" / RELEASE)

@@ -26,6 +26,7 @@ from genolewm_assets.forensic import (
 )
 from genolewm_assets.forensic.dataset import build, profiles
 from genolewm_assets.forensic.dataset.scaling import nearest_scans
+from genolewm_assets.store.files import generations_in
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.folders import (
     ANNOTATED,
@@ -372,7 +373,7 @@ def test_two_data_sets_built_at_once_are_one_cache(shared: Folder, tmp_path: Pat
     with ProcessPoolExecutor(2, mp_context=context) as pool:
         found = list(pool.map(_open_and_read, [settings] * 2))
     assert found[0] == found[1]
-    assert len(list((tmp_path / "caches" / ".gen").iterdir())) == 1
+    assert len(list(generations_in(tmp_path / "caches"))) == 1
 
 
 def _open_and_read(settings: tuple[Path, tuple[Path, Path], Path]) -> list[bytes]:

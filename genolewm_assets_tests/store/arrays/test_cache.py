@@ -18,6 +18,7 @@ from genolewm_assets.store.arrays.report import verify_array_store
 from genolewm_assets.store.arrays.stamps import RowStamp, SourceChangedError, read_stamps
 from genolewm_assets.store.artefacts.gc import sweep_caches
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.files import generations_in
 from genolewm_assets_tests.worlds.store.array_caches import (
     CONFIG,
     KEY,
@@ -44,7 +45,7 @@ def test_a_cache_lies_where_the_specification_says(cache_dir: Path, files: dict[
     link = cache_key_dir(cache_dir, KEY)
     assert len(KEY) == 16
     assert link.is_symlink()
-    assert link.resolve() == generation == next((cache_dir / ".gen").iterdir())
+    assert link.resolve() == generation == next(generations_in(cache_dir))
     assert not link.readlink().is_absolute()
     names = {"data.bin", "scaler.bin", "index.parquet", "shapes.json", "fingerprint.json", "_COMPLETE"}
     assert {path.name for path in link.iterdir()} == names | {
