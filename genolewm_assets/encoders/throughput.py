@@ -32,9 +32,9 @@ def describe_run(network: StateNetwork, *, n_windows: int, seconds: float, n_tok
     return {
         **about,
         "windows_per_s": round(rate, 3),
-        "tflops": round(done / 1e12, 4),
-        "matrix_tflops": round(possible / 1e12, 4),
-        "share_of_matrix_rate": round(done / possible, 4),
+        "tflops": float(f"{done / 1e12:.4g}"),
+        "matrix_tflops": float(f"{possible / 1e12:.4g}"),
+        "share_of_matrix_rate": float(f"{done / possible:.4g}"),
     }
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.memory_mapped.array_file import ArrayWriter, write_array
+from genolewm_assets.memory_mapped.array_file import ArrayWriter, Create, create_file, write_array
 from genolewm_assets.memory_mapped.layout import ALLELE_COLUMNS, CLASS_COLUMNS, AlleleIndexNames
 from genolewm_assets.store.tables import BatchSpool
 
@@ -29,14 +29,23 @@ _MOST_BYTES: Final = 2**32 - 1
 
 
 class AlleleWriter(ExitStack):
-    """Writes alleles that arrive in any order of holdouts and contigs, and holds those of one pair in memory."""
+    """Writes alleles that arrive in any order of holdouts and contigs, and holds those of one pair in memory.
 
-    def __init__(self, folder: Path, *, with_classes: bool = False) -> None:
+    ``scratch`` is the folder in which alleles wait; by default that of the arrays.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        with_classes: bool = False,
+        create: Create = create_file,
+        scratch: Path | None = None,
+    ) -> None:
         super().__init__()
-        folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._with_classes = folder, with_classes
+        self._folder, self._with_classes, self._create = folder, with_classes, create
         schema = pa.schema([*_ALLELE, *(_CLASS if with_classes else ())])
-        self._spool = self.enter_context(BatchSpool(schema, folder))
+        self._spool = self.enter_context(BatchSpool(schema, scratch or folder))
         self._keys: set[tuple[str, str]] = set()
 
     def add(self, alleles: pa.Table, *, with_holdouts: bool = True) -> None:
@@ -58,7 +67,7 @@ class AlleleWriter(ExitStack):
         contigs = tuple(sorted({contig for _, contig in self._keys}))
         rows = np.zeros((len(holdouts), len(contigs), 2), dtype=np.int64)
         longest = []
-        with _Columns(self._folder, with_classes=self._with_classes) as columns:
+        with _Columns(self._folder, self._create, with_classes=self._with_classes) as columns:
             for at, holdout in enumerate(holdouts):
                 longest_bp = 0
                 for number, contig in enumerate(contigs):
@@ -68,15 +77,17 @@ class AlleleWriter(ExitStack):
                     rows[at, number, 1] = columns.n_alleles
                     longest_bp = max(longest_bp, pc.max(pc.binary_length(table["alt"])).as_py() or 0)
                 longest.append(longest_bp)
-        write_array(self._folder / "rows.npy", rows, ALLELE_COLUMNS["rows"].dtype)
+        write_array(self._folder / "rows.npy", rows, ALLELE_COLUMNS["rows"].dtype, self._create)
         return AlleleIndexNames(
             holdouts, contigs, columns.n_alleles, columns.n_text_bytes, columns.n_genes, tuple(longest)
         )
 
 
-def write_alleles(folder: Path, tables: Iterable[pa.Table]) -> AlleleIndexNames:
+def write_alleles(
+    folder: Path, tables: Iterable[pa.Table], *, create: Create = create_file, scratch: Path | None = None
+) -> AlleleIndexNames:
     """Write alleles of no holdout, with columns chrom, pos, ref and alt, into a folder; return their names."""
-    with AlleleWriter(folder) as writer:
+    with AlleleWriter(folder, create=create, scratch=scratch) as writer:
         for table in tables:
             writer.add(table, with_holdouts=False)
         return writer.finish()
@@ -85,12 +96,12 @@ def write_alleles(folder: Path, tables: Iterable[pa.Table]) -> AlleleIndexNames:
 class _Columns(ExitStack):
     """The files of one folder of alleles, but ``rows``."""
 
-    def __init__(self, folder: Path, *, with_classes: bool) -> None:
+    def __init__(self, folder: Path, create: Create, *, with_classes: bool) -> None:
         super().__init__()
         self.n_text_bytes, self.n_genes, self._with_classes = 0, 0, with_classes
         kinds = {**ALLELE_COLUMNS, **(CLASS_COLUMNS if with_classes else {})}
         self._files = {
-            name: self.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype))
+            name: self.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype, create=create))
             for name, column in kinds.items()
             if name != "rows"
         }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from tokenize import TokenError
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, BinaryIO, Final, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,38 @@ REBUILD: Final = "Rebuild the package, or copy it again"
 HEADER_BYTES: Final = 128
 
 
+class Output(Protocol):
+    """What is written of a file: its bytes in order, and the header last."""
+
+    def write(self, data: bytes | memoryview, /) -> object:
+        """Write bytes at the current place."""
+
+    def seek(self, at: int, /) -> object:
+        """Go to a byte."""
+
+    def close(self) -> None:
+        """End the file."""
+
+
+#: Opens a file to be written, given by its path.
+Create: TypeAlias = Callable[[Path], Output]
+
+
+def create_file(path: Path) -> BinaryIO:
+    """Create a file, and the folders that it needs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("xb")
+
+
 class ArrayWriter:
     """Writes an array row by row; the header, with the number of rows, is written when the file is closed."""
 
-    def __init__(self, path: Path, dtype: np.dtype[Any], row_shape: tuple[int, ...] = ()) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def __init__(
+        self, path: Path, dtype: np.dtype[Any], row_shape: tuple[int, ...] = (), create: Create = create_file
+    ) -> None:
         self._dtype, self._row_shape, self.rows = dtype, row_shape, 0
-        self._file = path.open("xb")
-        self._file.write(self._header())
+        self._file = create(path)
+        self._file.seek(HEADER_BYTES)
 
     def __enter__(self) -> Self:
         return self
@@ -58,9 +83,9 @@ class ArrayWriter:
         return header
 
 
-def write_array(path: Path, array: NDArray[Any], dtype: np.dtype[Any]) -> None:
+def write_array(path: Path, array: NDArray[Any], dtype: np.dtype[Any], create: Create = create_file) -> None:
     """Write a whole array."""
-    with ArrayWriter(path, dtype, array.shape[1:]) as writer:
+    with ArrayWriter(path, dtype, array.shape[1:], create) as writer:
         writer.append(array)
 
 

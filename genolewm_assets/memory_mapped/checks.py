@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
+
+import numpy as np
 
 from genolewm_assets.errors import InputError, ResourceError
 from genolewm_assets.genome import Split
@@ -25,21 +25,19 @@ MAPPED_FORM_RIGHT = Check(
     "with its bases, place and states, and every allele that edits are drawn from or may not make.",
 )
 _FIGURES: Final = ("windows", "alleles", "held_out_alleles", "kmers", "windows_that_spell_held_alleles")
-_READ_BYTES: Final = 1 << 20
 
 
 def check_mapped(
     directory: Path, info: PackageInfo, progress: Progress = NO_PROGRESS, *, scratch: Path | None = None
 ) -> CheckResult:
-    """Write the mapped form of every split anew from the tables of the package, and compare it byte by byte.
+    """Make the mapped form of every split from the tables of the package, and compare it byte by byte as it is made.
 
     Parameters
     ----------
     directory, info
         Folder of the package, and content of its ``package.json``.
     scratch
-        Folder in which the new form of a split lies meanwhile, a quarter of a byte a base; None: the system's for
-        temporary files.
+        Folder in which alleles wait if they are many; None: the system's for temporary files.
 
     Returns
     -------
@@ -47,19 +45,16 @@ def check_mapped(
         Every file that is missing, differs, or is not made of the tables; counts of what was compared.
     """
     figures, wrong = Counter(dict.fromkeys(_FIGURES, 0)), RowsAtFault()
-    total = sum(split.windows for split in info.splits.values())
+    total, done = sum(split.windows for split in info.splits.values()), 0
     for split in Split:
+        carried = directory / arrays_path(split)
         with tempfile.TemporaryDirectory(prefix=".genolewm-form-", dir=scratch) as name:
-            made = Path(name) / split
-            try:
-                write_from_tables(made, directory, split)
-            except (ResourceError, InputError) as err:
-                wrong.add(split=split, file="", fault=f"the tables make none ({err})")
-                continue
-            figures.update(_figures(MappedSplit(made)))
-            for file, fault in _differences(made, directory / arrays_path(split)):
-                wrong.add(split=split, file=file, fault=fault)
-        progress.advance(figures["windows"], total, "windows of the mapped form checked")
+            faults = _find_faults(carried, directory, split, Path(name))
+        for file, fault in faults:
+            wrong.add(split=split, file=file, fault=fault)
+        if not faults:
+            figures.update(_figures(MappedSplit(carried)))
+        progress.advance(done := done + info.splits[split].windows, total, "windows of the mapped form checked")
     shown: dict[str, JsonValue] = {**figures, "wrong": len(wrong)}
     return CheckResult(MAPPED_FORM_RIGHT, passed=not wrong, figures=shown, rows=tuple(wrong))
 
@@ -87,26 +82,65 @@ def _figures(made: MappedSplit) -> dict[str, int]:
     return dict(zip(_FIGURES, (*numbers, made.index.n_kmers or 0, spelling), strict=True))
 
 
-def _differences(made: Path, carried: Path) -> Iterator[tuple[str, str]]:
-    """Yield path and fault of the files of two folders that differ."""
-    files = [
-        {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-        for folder in (made, carried)
-    ]
-    for name in sorted(files[0] | files[1]):
-        if name not in files[1]:
-            yield name, "is missing"
-        elif name not in files[0]:
-            yield name, "is not made of the tables"
-        elif (at := _first_difference(made / name, carried / name)) is not None:
-            yield name, f"is not what the tables make, from byte {at:,} on"
+def _find_faults(carried: Path, directory: Path, split: Split, scratch: Path) -> list[tuple[str, str]]:
+    """Return path and fault of the files of a split that are not what the tables of a package make."""
+    made = dict[Path, _ComparedFile]()
+
+    def compare(path: Path) -> _ComparedFile:
+        made[path] = _ComparedFile(path)
+        return made[path]
+
+    ended: str | None = None
+    try:
+        write_from_tables(carried, directory, split, create=compare, scratch=scratch)
+    except (ResourceError, InputError) as err:
+        ended = f"the tables make none ({err})"
+    faults = {path: fault for path, file in made.items() if (fault := file.fault(whole=ended is None))}
+    if ended is None:
+        extra = (path for path in carried.rglob("*") if path.is_file() and path not in made)
+        faults |= dict.fromkeys(extra, "is not made of the tables")
+    found = sorted((path.relative_to(carried).as_posix(), fault) for path, fault in faults.items())
+    # The form ends early where a file of it that is read back is damaged, and then the file is the fault.
+    return found or ([("", ended)] if ended else [])
 
 
-def _first_difference(one: Path, other: Path) -> int | None:
-    """Return the first byte in which two files differ; None if they are equal."""
-    with one.open("rb") as first, other.open("rb") as second:
-        for at in range(0, one.stat().st_size + 1, _READ_BYTES):
-            blocks = first.read(_READ_BYTES), second.read(_READ_BYTES)
-            if blocks[0] != blocks[1]:
-                return at + next(place for place, (a, b) in enumerate(zip_longest(*blocks)) if a != b)
-    return None
+class _ComparedFile:
+    """Compares what would be written to a file with what is there."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._end, self._differs = path, 0, list[int]()
+        try:
+            self._file: BinaryIO | None = path.open("rb")
+        except (FileNotFoundError, IsADirectoryError):
+            self._file = None
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Compare bytes with those at the current place."""
+        wanted = np.frombuffer(data, np.uint8)
+        if self._file is None or not len(wanted):
+            return
+        at = self._file.tell()
+        there = np.frombuffer(self._file.read(len(wanted)), np.uint8)
+        self._end = max(self._end, at + len(wanted))
+        if not np.array_equal(there, wanted):
+            both = min(len(there), len(wanted))
+            differing = np.flatnonzero(there[:both] != wanted[:both])
+            self._differs.append(at + (int(differing[0]) if len(differing) else both))
+
+    def seek(self, at: int) -> None:
+        """Go to a byte."""
+        if self._file is not None:
+            self._file.seek(at)
+
+    def close(self) -> None:
+        """Close the file that is there."""
+        if self._file is not None:
+            self._file.close()
+
+    def fault(self, *, whole: bool) -> str | None:
+        """Return what is wrong with the file; ``whole``: nothing more would be written."""
+        if self._file is None:
+            return "is missing"
+        if whole and not self._differs and self._path.stat().st_size != self._end:
+            self._differs.append(self._end)
+        return f"is not what the tables make, from byte {min(self._differs):,} on" if self._differs else None

@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.memory_mapped.array_file import REBUILD, ArrayWriter, map_array, write_array
+from genolewm_assets.memory_mapped.array_file import REBUILD, ArrayWriter, Create, map_array, write_array
 from genolewm_assets.memory_mapped.layout import VIEW_ROWS, VIEW_ROWS_COLUMN, WINDOW_COLUMNS, SplitIndex, ViewIndex
+from genolewm_assets.memory_mapped.spelling import SpellingWriter
+from genolewm_assets.variants import as_bools
 
 #: Windows whose bases are packed at once: 13 MB of text.
 _PACKED_ROWS: Final = 1_024
@@ -26,16 +28,16 @@ READ_COLUMNS: Final = (
 
 
 class WindowWriter(ExitStack):
-    """Writes the windows of one split into a folder, which is made."""
+    """Writes the windows of one split into a folder, and tells ``spelling`` of them if it is given."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, create: Create, spelling: SpellingWriter | None) -> None:
         super().__init__()
-        self._folder = folder
+        self._folder, self._create, self._spelling = folder, create, spelling
         self._names = {name: _Names() for name in ("contig", "origin", "cache", "holdout")}
         self._n_bytes = 0
         shapes = {"sizes": (3,)}
         self._columns = {
-            name: self.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype, shapes.get(name, ())))
+            name: self.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype, shapes.get(name, ()), create))
             for name, column in WINDOW_COLUMNS.items()
             if name != "first_row"
         }
@@ -90,6 +92,8 @@ class WindowWriter(ExitStack):
         self._columns["first_byte"].append(self._n_bytes + first)
         self._columns["sizes"].append(sizes)
         self._n_bytes += len(packed)
+        if self._spelling is not None:
+            self._spelling.add(packed, first, np.where(_is_placed(batch), 0, lengths))
 
     def _add_facts(self, batch: pa.RecordBatch) -> None:
         exact = batch.column("placement_exact")
@@ -118,13 +122,13 @@ class WindowWriter(ExitStack):
         hashes, first_row = np.empty(n, np.uint64), np.empty(n, np.int64)
         hash_ids(words, hashes)
         write_first_rows(words, hashes, np.argsort(hashes, kind="stable"), first_row)
-        write_array(self._folder / "first_row.npy", first_row, WINDOW_COLUMNS["first_row"].dtype)
+        write_array(self._folder / "first_row.npy", first_row, WINDOW_COLUMNS["first_row"].dtype, self._create)
 
     def _write_views(self, n: int) -> tuple[ViewIndex, ...]:
         """Write the rows of the views of every holdout; in train, or a split without a window, there is one holdout."""
         sizes, contig, frozen, holdout = (self._map(name, n) for name in ("sizes", "contig", "frozen", "holdout"))
         views: list[ViewIndex] = []
-        with ArrayWriter(self._folder / f"{VIEW_ROWS}.npy", VIEW_ROWS_COLUMN.dtype) as writer:
+        with ArrayWriter(self._folder / f"{VIEW_ROWS}.npy", VIEW_ROWS_COLUMN.dtype, create=self._create) as writer:
             for code, name in enumerate(self._names["holdout"].names or ("",)):
                 for frozen_only in (True, False):
                     rows = np.flatnonzero((holdout == code) & (frozen | (not frozen_only)))
@@ -161,6 +165,11 @@ class _Names:
             pc.fill_null(encoded.indices, len(own)).to_numpy(zero_copy_only=False)
         ]
         return codes
+
+
+def _is_placed(windows: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Tell which windows have an exact placement."""
+    return as_bools(pc.and_(windows.column("placement_exact"), pc.is_valid(windows.column("contig"))))
 
 
 def _numbers(column: pa.Array) -> NDArray[Any]:

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from genolewm_assets.edits import HeldKmers, HeldSequences
 from genolewm_assets.genome import DECIDED, HARMFUL, Split
 from genolewm_assets.memory_mapped.allele_writer import AlleleWriter, write_alleles
-from genolewm_assets.memory_mapped.array_file import HEADER_BYTES, map_array, write_array
-from genolewm_assets.memory_mapped.layout import (
-    HELD_OUT,
-    HELD_SEQUENCES,
-    INDEX,
-    KMER_COLUMNS,
-    WINDOW_COLUMNS,
-    WINDOWS,
-    AlleleIndexNames,
-)
+from genolewm_assets.memory_mapped.array_file import Create, create_file
+from genolewm_assets.memory_mapped.layout import HELD_OUT, HELD_SEQUENCES, INDEX, WINDOWS, AlleleIndexNames
+from genolewm_assets.memory_mapped.spelling import SpellingWriter
 from genolewm_assets.memory_mapped.window_writer import READ_COLUMNS, WindowWriter
 from genolewm_assets.packages import Package, VariantSource, read_package_info
-from genolewm_assets.store.files import write_atomic
 from genolewm_assets.variants import ALLELE_KEY
 
-#: Windows whose bases are read at once.
-_READ_ROWS: Final = 1_024
 #: Columns of ``PACKAGE_VARIANTS`` that are read.
 VARIANT_COLUMNS: Final = ("holdout", "source", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids")
 
@@ -43,17 +30,43 @@ class SplitWriter(ExitStack):
     Parameters
     ----------
     folder
-        Folder of the split; it is made.
+        Folder of the split.
     min_stars
         Least review stars of the ClinVar alleles of validation and test.
+    contexts
+        ``PACKAGE_CONTEXTS``; they are read only for training windows without an exact placement.
+    create
+        Opens the files; by default they are made.
+    scratch
+        Folder in which alleles wait; by default those of their arrays.
     """
 
-    def __init__(self, folder: Path, split: Split, *, min_stars: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        split: Split,
+        *,
+        min_stars: int,
+        contexts: Iterable[pa.RecordBatch],
+        create: Create = create_file,
+        scratch: Path | None = None,
+    ) -> None:
         super().__init__()
         self._folder, self._split, self._min_stars = folder, split, min_stars
-        self._windows = self.enter_context(WindowWriter(folder / WINDOWS))
+        self._create, self._scratch = create, scratch
+        self._spelling = SpellingWriter(folder / HELD_SEQUENCES, contexts, create)
+        # Windows of validation and test are of the reference.
+        spelling = self._spelling if split is Split.TRAIN else None
+        self._windows = self.enter_context(WindowWriter(folder / WINDOWS, create, spelling))
         self._alleles = {
-            source: self.enter_context(AlleleWriter(folder / source, with_classes=source is VariantSource.CLINVAR))
+            source: self.enter_context(
+                AlleleWriter(
+                    folder / source,
+                    with_classes=source is VariantSource.CLINVAR,
+                    create=create,
+                    scratch=scratch,
+                )
+            )
             for source in VariantSource
         }
 
@@ -67,35 +80,33 @@ class SplitWriter(ExitStack):
         for source, writer in self._alleles.items():
             writer.add(sampled(table, source, self._split, self._min_stars))
 
-    def finish(self, held_out: pa.Table, contexts: Iterable[pa.RecordBatch]) -> None:
+    def finish(self, held_out: pa.Table) -> None:
         """Write the rest and the index; nothing can be added afterwards.
 
-        ``held_out`` has the columns role, chrom, pos, ref and alt of ``HOLDOUT_ALLELES``, of all splits; ``contexts``
-        (``PACKAGE_CONTEXTS``) are read only for training windows without an exact placement.
+        ``held_out`` has the columns role, chrom, pos, ref and alt of ``HOLDOUT_ALLELES``, of all splits.
         """
         windows = self._windows.finish()
         alleles: dict[str, AlleleIndexNames] = {str(source): one.finish() for source, one in self._alleles.items()}
         closed = closed_alleles(held_out, self._split).select(ALLELE_KEY)
-        alleles[HELD_OUT] = write_alleles(self._folder / HELD_OUT, [closed])
-        n_kmers, n_seed_words = None, 0
-        # Windows of validation and test are of the reference.
-        if self._split is Split.TRAIN and not all(view.all_placed for view in windows.views):
-            kmers = HeldSequences(contexts).table
-            spells = find_spelling(self._folder / WINDOWS, windows.n_windows, kmers)
-            for name, array in (("keys", kmers.keys), ("seeds", kmers.seeds), ("spells_held", spells)):
-                write_array(self._folder / HELD_SEQUENCES / f"{name}.npy", array, KMER_COLUMNS[name].dtype)
-            n_kmers, n_seed_words = len(kmers.keys), len(kmers.seeds)
+        held = self._folder / HELD_OUT
+        alleles[HELD_OUT] = write_alleles(held, [closed], create=self._create, scratch=self._scratch)
+        n_kmers, n_seed_words = self._spelling.finish()
         index = replace(windows, alleles=alleles, n_kmers=n_kmers, n_seed_words=n_seed_words)
-        write_atomic(self._folder / INDEX, index.to_bytes())
+        with closing(self._create(self._folder / INDEX)) as file:
+            file.write(index.to_bytes())
 
 
-def write_from_tables(folder: Path, directory: Path, split: Split) -> None:
+def write_from_tables(
+    folder: Path, directory: Path, split: Split, *, create: Create = create_file, scratch: Path | None = None
+) -> None:
     """Write the mapped form of a split from the tables of a package.
 
     Parameters
     ----------
     folder, directory
-        Folder of the split's form, which is made, and of the package.
+        Folder of the split's form, and of the package.
+    create, scratch
+        As for :class:`SplitWriter`.
 
     Raises
     ------
@@ -103,32 +114,13 @@ def write_from_tables(folder: Path, directory: Path, split: Split) -> None:
         If ``package.json`` or a table cannot be read, or a window holds another base than A, C, G and T.
     """
     package = Package(directory, read_package_info(directory), {})
-    with SplitWriter(folder, split, min_stars=int(str(package.info.policy["min_stars"]))) as writer:
+    stars, contexts = int(str(package.info.policy["min_stars"])), package.context_batches()
+    with SplitWriter(folder, split, min_stars=stars, contexts=contexts, create=create, scratch=scratch) as writer:
         for batch in package.window_batches(split, READ_COLUMNS):
             writer.add_windows(batch)
         for batch in package.variant_batches(split, VARIANT_COLUMNS):
             writer.add_variants(batch)
-        writer.finish(package.holdouts("alleles", ["role", *ALLELE_KEY]), package.context_batches())
-
-
-def find_spelling(folder: Path, n_windows: int, kmers: HeldKmers) -> NDArray[np.bool_]:
-    """Return which windows, written to a folder, have no exact placement and spell one of some 31-mers."""
-    from genolewm_assets.edits import kmer_kernels
-
-    spells = np.zeros(n_windows, dtype=np.bool_)
-    contig, sizes, first_byte = (
-        map_array(folder / f"{name}.npy", WINDOW_COLUMNS[name].dtype, shape)
-        for name, shape in (("contig", (n_windows,)), ("sizes", (n_windows, 3)), ("first_byte", (n_windows,)))
-    )
-    with (folder / "bases.npy").open("rb") as bases:
-        for start in range(0, n_windows, _READ_ROWS):
-            rows = slice(start, start + _READ_ROWS)
-            n_bases = np.where(contig[rows] < 0, sizes[rows].sum(axis=1, dtype=np.int64), 0)
-            n_bytes = int(-(-sizes[rows].sum(axis=1, dtype=np.int64) // 4).sum())
-            bases.seek(HEADER_BYTES + int(first_byte[start]))
-            packed = np.fromfile(bases, dtype=np.uint8, count=n_bytes)
-            kmer_kernels.mark_spelling(packed, first_byte[rows] - first_byte[start], n_bases, kmers, spells[rows])
-    return spells
+        writer.finish(package.holdouts("alleles", ["role", *ALLELE_KEY]))
 
 
 def sampled(variants: pa.Table, source: VariantSource, split: Split, min_stars: int) -> pa.Table:

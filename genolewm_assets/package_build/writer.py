@@ -76,7 +76,7 @@ from genolewm_assets.packages import (
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
 from genolewm_assets.store.files import FileDigests, write_atomic
-from genolewm_assets.store.tables import memory_given_back
+from genolewm_assets.store.tables import give_memory_back, memory_given_back
 from genolewm_assets.variants import Bools, Int64s, allele_spans, as_bools
 
 #: Counts of the holdouts that the package repeats, for its card.
@@ -129,11 +129,16 @@ def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -
     rows = {CONTEXTS_PATH: write_package_table(work_dir / CONTEXTS_PATH, contexts, PACKAGE_CONTEXTS)}
     with ExitStack() as stack:
         stars = sources.policy.min_stars
-        arrays = {s: stack.enter_context(SplitWriter(work_dir / arrays_path(s), s, min_stars=stars)) for s in Split}
+        arrays = {
+            split: stack.enter_context(
+                SplitWriter(work_dir / arrays_path(split), split, min_stars=stars, contexts=_context_batches(work_dir))
+            )
+            for split in Split
+        }
         rows |= _write_windows(work_dir, sources, plan, arrays, progress)
         variants, variant_counts = _write_variants(work_dir, sources, plan, holdouts, arrays)
         for writer in arrays.values():
-            writer.finish(sources.alleles, _context_batches(work_dir))
+            writer.finish(sources.alleles)
     rows |= variants
     for noun, table, schema in (
         ("intervals", sources.intervals, HOLDOUT_INTERVALS),
@@ -253,7 +258,7 @@ def _corpus_tables(sources: PackageSources, source: str, kept: Int64s) -> Iterat
         rows = kept[slice(*np.searchsorted(kept, (first, first + batch.num_rows)))]
         yield corpus_rows(batch.take(pa.array(rows - first)), rows, member=Membership(Split.TRAIN), cache=cache)
         # The C library keeps what is freed between pieces in use: 100 MB more without this.
-        pa.system_memory_pool().release_unused()
+        give_memory_back()
 
 
 def _write_variants(

@@ -125,9 +125,9 @@ def test_a_run_states_what_it_ran_on_and_how_fast(compute: Compute, tiny_folder:
     assert (facts["compute"], facts["torch"]) == (compute.value, version("torch"))
     assert facts["transformers"] == version("transformers")
     assert facts["windows_per_s"] == 12.5
-    assert facts["tflops"] == pytest.approx(12.5 * some.count_flops(2_050) / 1e12, abs=1e-4)
+    assert facts["tflops"] == pytest.approx(12.5 * some.count_flops(2_050) / 1e12, rel=1e-3)
     assert facts["matrix_tflops"] > 0
-    assert facts["share_of_matrix_rate"] == pytest.approx(facts["tflops"] / facts["matrix_tflops"], rel=0.05)
+    assert facts["share_of_matrix_rate"] == pytest.approx(facts["tflops"] / facts["matrix_tflops"], rel=2e-3)
 
 
 class SmallDevice:

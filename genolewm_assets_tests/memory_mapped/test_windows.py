@@ -171,7 +171,7 @@ def check(directory: Path):
 
 
 def test_a_package_as_written_passes_with_counts(written):
-    before = sorted(path.name for path in written.iterdir())
+    before = sorted(written.rglob("*"))
     result = check_mapped(written, read_package_info(written), scratch=written)
     info = read_package_info(written)
     assert result.passed
@@ -180,7 +180,7 @@ def test_a_package_as_written_passes_with_counts(written):
     assert result.figures["alleles"] > 100
     assert result.figures["held_out_alleles"] == 3
     assert result.figures["kmers"] > 31
-    assert sorted(path.name for path in written.iterdir()) == before
+    assert sorted(written.rglob("*")) == before
 
 
 def test_every_array_is_there(written):
@@ -219,6 +219,7 @@ def test_rows_in_another_order_missing_rows_and_missing_files_are_found(copy):
         result = check(copy)
         assert not result.passed
         assert result.rows == ({"split": path.split("/")[1], "file": path.split("/", 2)[2], "fault": "is missing"},)
+        assert not (copy / path).exists()
         np.save(copy / path, array)
     assert check(copy).passed
 

@@ -18,9 +18,10 @@ from genolewm_assets.packages import PRETRAINED_ON
 from genolewm_assets.packages.info import read_package_info
 from genolewm_assets.packages.mix import EDIT_SHARES, Shares, window_shares
 from genolewm_assets.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
+from genolewm_assets.store.artefacts import Root
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
-from genolewm_assets_tests.worlds.lewm.package_world import clinvar, intervals, make_sources
+from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, clinvar, intervals, make_sources, publish
 
 _LOAD = """
 import json, socket, sys
@@ -116,9 +117,11 @@ def snippets(directory: Path) -> str:
 def test_the_snippets_of_the_card_run(tmp_path):
     bare = make_sources(gnomad={}, clinvar={})
     labelled = replace(bare, clinvar={"chr17": clinvar("chr17", "VUS")}, without_alleles=True)
-    write_package(tmp_path / "bare", bare)
-    write_package(tmp_path / "no bench", labelled)
-    folders = [publish_package(tmp_path), tmp_path / "bare", tmp_path / "no bench"]
+    folders = [publish_package(tmp_path)]
+    for name, sources in (("bare", bare), ("no bench", labelled)):
+        root = Root(tmp_path / name)
+        root.claim("tiny", GENOME_DIGEST)
+        folders.append(publish(root, sources).directory)
     command = [sys.executable, "-c", _RUN, *map(snippets, folders)]
     done = subprocess.run(command, env=offline(tmp_path), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

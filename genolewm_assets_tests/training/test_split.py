@@ -43,10 +43,10 @@ def mapped_form(tmp_path, monkeypatch) -> None:
 
     def open_mapped(package: OpenPackage, name: Split) -> MappedSplit:
         folder = tmp_path / str(next(numbers)) / name
-        with SplitWriter(folder, name, min_stars=2) as writer:
+        with SplitWriter(folder, name, min_stars=2, contexts=()) as writer:
             writer.add_windows(package.batch)
             writer.add_variants(table(package.rows, PACKAGE_VARIANTS.arrow))
-            writer.finish(package.held, ())
+            writer.finish(package.held)
         return MappedSplit(folder)
 
     monkeypatch.setattr(opening, "open_mapped", open_mapped)

@@ -16,7 +16,6 @@ from typing import IO
 
 import mappy
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import FastaError
@@ -24,7 +23,7 @@ from genolewm_assets.sources.corpus.genome_slices import GenomeSlices, Stretch
 from genolewm_assets.sources.corpus.packed import BasesSpool, PackedBases, temporary_file
 from genolewm_assets.sources.corpus.parts import OVERLAP_BP, PART_BP, BestHits, Hit, divide
 from genolewm_assets.sources.corpus.screen import PartScreen
-from genolewm_assets.store.tables import map_ahead
+from genolewm_assets.store.tables import give_memory_back, map_ahead
 from genolewm_assets.windows.corpus import Placement, PlacementHow
 
 #: Smallest share of the window that is aligned, and of alignment columns that match, for a hit to be accepted; 0 to 1.
@@ -119,7 +118,7 @@ class MappyAligner:
         asked.flush()
         questions: NDArray[np.void] = np.memmap(asked, dtype=_QUESTION, mode="r")
         # The C library keeps the memory of the index before this one, in pieces too small for the next.
-        pa.system_memory_pool().release_unused()
+        give_memory_back()
         aligner, own = self._index(part), threading.local()
 
         def align(start: int) -> list[tuple[int, Hit]]:

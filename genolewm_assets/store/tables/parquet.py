@@ -35,15 +35,24 @@ _READ_ROWS = 64
 def memory_given_back() -> Iterator[None]:
     """Let Arrow allocate from the C library inside the block, because Arrow's own allocator keeps freed memory.
 
-    At the end, the C library returns its free memory to the system (``malloc_trim``).
+    At the end, memory is given back as by :func:`give_memory_back`.
     """
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
         yield
     finally:
-        pa.system_memory_pool().release_unused()
+        give_memory_back()
         pa.set_memory_pool(before)
+
+
+def give_memory_back() -> None:
+    """Let the C library return memory to the system that it keeps after it was freed (``malloc_trim``)."""
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    # PyArrow (26.0) asks the default pool, whichever pool the method belongs to.
+    pa.system_memory_pool().release_unused()
+    pa.set_memory_pool(before)
 
 
 @contextmanager
