@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.store.tables import parquet
-from genolewm_assets.store.tables.parquet import cast_table, choose_encodings, read_table, write_table, write_tables
+from genolewm_assets.store.tables.parquet import (
+    cast_table,
+    choose_encodings,
+    give_memory_back,
+    read_table,
+    write_table,
+    write_tables,
+)
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.windows.reference.schema import GENOME_CONTIGS
 
@@ -185,3 +193,18 @@ def test_an_error_among_the_tables_or_in_the_writer_comes_out(tmp_path: Path) ->
     null = contigs(0, 2).set_column(0, "length", pa.array([1, None], pa.int32()))
     with pytest.raises((pa.ArrowInvalid, ValueError), match="null"):
         write_tables([(tmp_path / "a", [null]), (tmp_path / "b", [contigs(0, 5)])], GENOME_CONTIGS)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries return memory in another way")
+def test_memory_that_the_c_library_keeps_is_given_back() -> None:
+    def anonymous_mib() -> int:
+        status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        return int(status["RssAnon"].split()[0]) >> 10
+
+    half, pool = pa.array([1.5] * 512), pa.system_memory_pool()
+    blocks = [pa.concat_arrays([half, half], memory_pool=pool) for _ in range(8_192)]
+    held = anonymous_mib()
+    # The last one keeps the heap from becoming shorter.
+    del blocks[:-1]
+    give_memory_back()
+    assert held - anonymous_mib() > 50
