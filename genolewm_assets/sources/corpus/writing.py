@@ -17,7 +17,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.corpus.files import read_records
 from genolewm_assets.sources.corpus.packed import BasesSpool
 from genolewm_assets.store.artefacts import CheckResult
-from genolewm_assets.store.tables import TableSchema, open_table_writer, read_batches
+from genolewm_assets.store.tables import TableSchema, memory_given_back, open_table_writer, read_batches
 from genolewm_assets.variants import ShardReport
 from genolewm_assets.windows.corpus import (
     CORPUS_SKIPPED,
@@ -63,7 +63,7 @@ def write_corpus_windows(
     """
     ledger = CorpusLedger()
     out_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out_dir) as name:
+    with memory_given_back(), tempfile.TemporaryDirectory(dir=out_dir) as name:
         bases, decided = BasesSpool(Path(name)), Path(name) / "decided.arrows"
         records = read_records(paths, source, max_faulty_fraction=params.max_faulty_fraction, progress=progress)
         batches = decide_corpus_windows(records, params, placer, ledger, bases.append)
@@ -92,15 +92,16 @@ def audit_corpus_windows(
     progress: Progress = NO_PROGRESS,
 ) -> tuple[CheckResult, ...]:
     """Check the files of :func:`write_corpus_windows` against the corpus, read again, and against the reference."""
-    return check_corpus_windows(
-        _tables(folder / WINDOWS_NAME),
-        _tables(folder / SKIPPED_NAME),
-        read_records(paths, source, progress=progress),
-        params=params,
-        counts=counts,
-        contigs=placer.contigs,
-        bases=placer.bases,
-    )
+    with memory_given_back():
+        return check_corpus_windows(
+            _tables(folder / WINDOWS_NAME),
+            _tables(folder / SKIPPED_NAME),
+            read_records(paths, source, progress=progress),
+            params=params,
+            counts=counts,
+            contigs=placer.contigs,
+            bases=placer.bases,
+        )
 
 
 def _no_answer(_: int) -> Placement | None:
