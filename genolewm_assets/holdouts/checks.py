@@ -271,7 +271,7 @@ def _sides(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) ->
 
 
 def _moves(held: HoldoutTables, _given: HoldoutInputs, policy: HoldoutPolicy) -> Problems:
-    """Bound the alleles that would change their side, and those whose genes changed, since the earlier release."""
+    """Report more alleles than allowed that change their side, or have other genes, since the earlier release."""
     n, limit = held.counts.get("moves.persisting", 0), policy.max_moved_fraction
     found = {
         "would change their side": held.counts.get("moves.to_training", 0) + held.counts.get("moves.from_training", 0),

@@ -215,7 +215,7 @@ def _places(n: int) -> NDArray[np.int64]:
 
 
 def _edit_batch(window: NDArray[np.int64], drawn: sampling_kernels.Drawn, used: int) -> EditBatch:
-    """Name the rows of what was drawn."""
+    """Return drawn edits as named columns."""
     from genolewm_assets.training.sampler import sampling_kernels as kernels
 
     facts, places = drawn.facts, drawn.places
