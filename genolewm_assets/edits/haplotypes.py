@@ -115,7 +115,8 @@ class HaplotypeSampler:
     def _anchors(self, place: EditPlace) -> list[_Anchor]:
         """Return every edit of the window's haplotypes that another one can be pooled with."""
         anchors: list[_Anchor] = []
-        span = place.reference_span(0, len(place.window.sequence))
+        size = len(place.window.sequence)
+        span = place.reference_span(0, size)
         if span is None or span[0] not in self._spans:
             return anchors
         # The haplotypes of a block share most of their alleles, so each is placed once.
@@ -124,8 +125,8 @@ class HaplotypeSampler:
         rows, first, last = self._spans[span[0]]
         for row in rows[(first <= span[2]) & (last > span[1])].tolist():
             placed = (edit for allele in self._alleles[row] if (edit := edit_of(*allele)) is not None)
-            # Without a difference in the window and its flank, an edit lies in no pooled span.
-            edits = sorted(edit for edit in placed if first_difference(edit) is not None)
+            # An edit whose first difference is in the right flank, or nowhere, lies in no pooled span.
+            edits = sorted(edit for edit in placed if (at := first_difference(edit)) is not None and at < size)
             for index, edit in enumerate(edits):
                 low, high = reach((edit,))
                 others = tuple(

@@ -197,3 +197,16 @@ def test_alleles_are_those_of_the_reference_in_normal_form():
             for allele in one.alleles:
                 variant = Variant(allele.chrom, allele.pos, allele.ref, allele.alt)
                 assert normalise(variant, REFERENCE) is variant
+
+
+def test_a_deletion_that_first_differs_behind_the_window_is_in_no_haplotype():
+    """A base less of a repeat across the end of the window makes its first difference in the flank."""
+    start = 3_000
+    run = slice(start + WINDOW_BP - 10, start + WINDOW_BP + 10)
+    reference = bytearray(REFERENCE)
+    reference[run.start - 1 : run.stop + 1] = b"C" + b"A" * (run.stop - run.start) + b"C"
+    deletion = (run.start, "CA", "C")
+    inside = [snv(start + at) for at in (WINDOW_BP // 2, WINDOW_BP // 2 + 30, 60, WINDOW_BP - 60)]
+    found = sample(table((None, [deletion, *inside])), make_window(bytes(reference), start), n=30)
+    assert found
+    assert all(deletion not in keys_of(one) for one in found)
