@@ -94,9 +94,9 @@ def map_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArr
     try:
         mapped, size = np.lib.format.open_memmap(path, mode="r"), path.stat().st_size
         found = f"{mapped.dtype.str} of shape {mapped.shape} in {size:,} bytes"
-    except FileNotFoundError as err:
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as err:
         raise MissingResourceError(str(path), "file is missing", remedy=REBUILD) from err
-    except (ValueError, TypeError, SyntaxError, TokenError) as err:
+    except (ValueError, TypeError, OverflowError, SyntaxError, TokenError) as err:
         found = f"no array ({err})"
     expected = f"{dtype.str} of shape {shape} in {HEADER_BYTES + math.prod(shape) * dtype.itemsize:,} bytes"
     if found != expected or not mapped.flags.c_contiguous:

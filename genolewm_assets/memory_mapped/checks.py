@@ -24,6 +24,7 @@ MAPPED_FORM_RIGHT = Check(
     "The mapped form that trainers open (folder `arrays`) has the bytes that are made of the tables now: every window "
     "with its bases, place and states, and every allele that edits are drawn from or may not make.",
 )
+_READ_BYTES: Final = 1 << 20
 _FIGURES: Final = ("windows", "alleles", "held_out_alleles", "kmers", "windows_that_spell_held_alleles")
 
 
@@ -111,21 +112,22 @@ class _ComparedFile:
         self._path, self._end, self._differs = path, 0, list[int]()
         try:
             self._file: BinaryIO | None = path.open("rb")
-        except (FileNotFoundError, IsADirectoryError):
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             self._file = None
 
     def write(self, data: bytes | memoryview) -> None:
         """Compare bytes with those at the current place."""
-        wanted = np.frombuffer(data, np.uint8)
-        if self._file is None or not len(wanted):
+        if self._file is None:
             return
-        at = self._file.tell()
-        there = np.frombuffer(self._file.read(len(wanted)), np.uint8)
-        self._end = max(self._end, at + len(wanted))
-        if not np.array_equal(there, wanted):
-            both = min(len(there), len(wanted))
-            differing = np.flatnonzero(there[:both] != wanted[:both])
-            self._differs.append(at + (int(differing[0]) if len(differing) else both))
+        wanted = np.frombuffer(data, np.uint8)
+        for first in range(0, len(wanted), _READ_BYTES):
+            at, some = self._file.tell(), wanted[first : first + _READ_BYTES]
+            there = np.frombuffer(self._file.read(len(some)), np.uint8)
+            self._end = max(self._end, at + len(some))
+            if not np.array_equal(there, some):
+                both = min(len(there), len(some))
+                differing = np.flatnonzero(there[:both] != some[:both])
+                self._differs.append(at + (int(differing[0]) if len(differing) else both))
 
     def seek(self, at: int) -> None:
         """Go to a byte."""

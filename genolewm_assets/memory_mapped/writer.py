@@ -11,13 +11,14 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import DECIDED, HARMFUL, Split
 from genolewm_assets.memory_mapped.allele_writer import AlleleWriter, write_alleles
-from genolewm_assets.memory_mapped.array_file import Create, create_file
+from genolewm_assets.memory_mapped.array_file import REBUILD, Create, create_file
 from genolewm_assets.memory_mapped.layout import HELD_OUT, HELD_SEQUENCES, INDEX, WINDOWS, AlleleIndexNames
 from genolewm_assets.memory_mapped.spelling import SpellingWriter
 from genolewm_assets.memory_mapped.window_writer import READ_COLUMNS, WindowWriter
-from genolewm_assets.packages import Package, VariantSource, read_package_info
+from genolewm_assets.packages import PACKAGE_FILE, Package, VariantSource, read_package_info
 from genolewm_assets.variants import ALLELE_KEY
 
 #: Columns of ``PACKAGE_VARIANTS`` that are read.
@@ -114,7 +115,11 @@ def write_from_tables(
         If ``package.json`` or a table cannot be read, or a window holds another base than A, C, G and T.
     """
     package = Package(directory, read_package_info(directory), {})
-    stars, contexts = int(str(package.info.policy["min_stars"])), package.context_batches()
+    stars, contexts = package.info.policy.get("min_stars"), package.context_batches()
+    if not isinstance(stars, int):
+        raise CorruptResourceError(
+            f"{directory}/{PACKAGE_FILE}", "its policy has no min_stars", got=repr(stars), remedy=REBUILD
+        )
     with SplitWriter(folder, split, min_stars=stars, contexts=contexts, create=create, scratch=scratch) as writer:
         for batch in package.window_batches(split, READ_COLUMNS):
             writer.add_windows(batch)

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from genolewm_assets.edits import SamplingRules
 from genolewm_assets.errors import GenoLeWMError
@@ -76,7 +75,7 @@ from genolewm_assets.packages import (
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
 from genolewm_assets.store.files import FileDigests, write_atomic
-from genolewm_assets.store.tables import give_memory_back, memory_given_back
+from genolewm_assets.store.tables import give_memory_back, memory_given_back, read_batches
 from genolewm_assets.variants import Bools, Int64s, allele_spans, as_bools
 
 #: Counts of the holdouts that the package repeats, for its card.
@@ -153,8 +152,7 @@ def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -
 
 
 def _context_batches(work_dir: Path) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(work_dir / CONTEXTS_PATH) as file:
-        yield from file.iter_batches()
+    yield from read_batches(work_dir / CONTEXTS_PATH, GROUP_ROWS)
 
 
 def _describe(

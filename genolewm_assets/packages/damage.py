@@ -34,7 +34,7 @@ from genolewm_assets.store.artefacts import (
     read_manifest,
 )
 from genolewm_assets.store.files import FileDigests, read_record, split_generation_name
-from genolewm_assets.store.tables import reading_parquet
+from genolewm_assets.store.tables import open_parquet, reading_parquet
 
 #: Which files are hashed: all, or those that are not known by their identity (decision 101).
 Hashed: TypeAlias = Literal["all", "modified"]
@@ -239,7 +239,7 @@ def find_false_claims(directory: Path, info: PackageInfo, count: ByteCount) -> I
 def _find_foreign_bases(directory: Path, path: str, trained: Counter[str]) -> Iterator[Damage]:
     """Yield the first value of each column of a table that is no sequence of bases; count the rows of train."""
     is_train = path.startswith((f"data/{Split.TRAIN}-", variants_path(Split.TRAIN)))
-    with reading_parquet(directory / path), pq.ParquetFile(directory / path) as file:
+    with reading_parquet(directory / path), open_parquet(directory / path) as file:
         columns = [name for name in file.schema_arrow.names if name in _FOREIGN or (is_train and name in _COUNTED)]
         for batch in file.iter_batches(GROUP_ROWS, columns=columns):
             for name in columns:

@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
@@ -28,7 +27,7 @@ from genolewm_assets.packages.schema import CONTEXTS_PATH, HOLDOUT_PATHS, PACKAG
 from genolewm_assets.packages.verified import find_damage_once
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import MANIFEST, Finding, enclosing_root
-from genolewm_assets.store.tables import read_table, reading_parquet
+from genolewm_assets.store.tables import read_batches, read_table
 
 #: What is compared when a package is opened.
 Contents: TypeAlias = Literal["once", "hash", "sizes"]
@@ -60,7 +59,7 @@ class Package:
     def window_batches(self, split: Split, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Read a split's windows (schema ``PACKAGE_WINDOWS``) in file order, at most 1,024 rows per batch."""
         for path in self.window_files(split):
-            yield from _batches(path, GROUP_ROWS, columns)
+            yield from read_batches(path, GROUP_ROWS, columns)
 
     def windows(self, split: Split, columns: Sequence[str] | None = None) -> pa.Table:
         """Read all windows of a split (schema ``PACKAGE_WINDOWS``) into memory; all columns take about 13 kB a row."""
@@ -77,7 +76,7 @@ class Package:
 
     def variant_batches(self, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read columns of a split's alleles (schema ``PACKAGE_VARIANTS``) in file order, 65,536 rows at a time."""
-        yield from _batches(self.directory / variants_path(split), 65_536, columns)
+        yield from read_batches(self.directory / variants_path(split), 65_536, columns)
 
     def controls(self, split: Split) -> pa.Table:
         """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""
@@ -89,12 +88,7 @@ class Package:
 
     def context_batches(self) -> Iterator[pa.RecordBatch]:
         """Read the held-out alleles with the reference around them (``PACKAGE_CONTEXTS``), 65,536 rows at a time."""
-        yield from _batches(self.directory / CONTEXTS_PATH, 65_536)
-
-
-def _batches(path: Path, n_rows: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    with reading_parquet(path), pq.ParquetFile(path) as file:
-        yield from file.iter_batches(n_rows, columns=columns and list(columns))
+        yield from read_batches(self.directory / CONTEXTS_PATH, 65_536)
 
 
 def open_package(

@@ -62,10 +62,9 @@ def write_lookup(path: Path, table: WindowTable, n_rows: int) -> None:
         for piece in table.read_hashes():
             first, stop = stop, stop + len(piece)
             # The first half of a key is the beginning of the hash, the second the row.
-            keys[first:stop] = np.ascontiguousarray(piece[:, :4]).view(">u4")[:, 0]
+            prefixes = np.ascontiguousarray(piece[:, :4]).view(">u4")[:, 0].astype(np.uint64)
+            keys[first:stop] = prefixes << _ROW_BITS | np.arange(first, stop, dtype=np.uint64)
             hashes.write(piece.tobytes())
-        keys <<= _ROW_BITS
-        keys |= np.arange(n_rows, dtype=np.uint64)
         keys.sort()
         hashes.flush()
         _write_records(out, _sorted_records(keys, hashes), table.sha256, n_rows)
@@ -78,9 +77,8 @@ def _sorted_records(keys: npt.NDArray[np.uint64], hashes: BinaryIO) -> Iterator[
     with mmap.mmap(hashes.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         first = 0
         while first < len(keys):
-            stop = min(first + _SORTED_ROWS, len(keys))
-            while stop < len(keys) and keys[stop] >> _ROW_BITS == keys[stop - 1] >> _ROW_BITS:
-                stop += 1
+            last = keys[min(first + _SORTED_ROWS, len(keys)) - 1]
+            stop = int(np.searchsorted(keys, last | _ROW_MASK, side="right"))
             rows = (keys[first:stop] & _ROW_MASK).astype(np.int64)
             taken = np.frombuffer(mapped, f"V{HASH_BYTES}").take(rows)
             words = taken.view(">u8").reshape(-1, HASH_BYTES // 8)

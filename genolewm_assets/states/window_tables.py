@@ -16,7 +16,7 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError, R
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, generations, read_manifest
 from genolewm_assets.store.files import measure_file, reading
-from genolewm_assets.store.tables import reading_parquet
+from genolewm_assets.store.tables import read_batches, reading_parquet
 
 #: Assets that publish window tables, and the top folder of a root in which each publishes.
 WINDOW_ASSETS: Mapping[str, str] = {"windows/index": "windows", "corpus/windows": "corpus"}
@@ -57,8 +57,8 @@ class WindowTable:
 
     def read_batches(self, columns: list[str], batch_rows: int = _ROWS_READ) -> Iterator[pa.RecordBatch]:
         """Yield batches of the given columns, in the order of the rows."""
-        with reading(self.path), reading_parquet(self.path):
-            yield from pq.ParquetFile(self.path).iter_batches(batch_rows, columns=columns)
+        with reading(self.path):
+            yield from read_batches(self.path, batch_rows, columns)
 
     def read_hashes(self) -> Iterator[npt.NDArray[np.uint8]]:
         """Yield ``window_hash`` of all rows in batches: uint8, shape (n, 32)."""

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.store.artefacts import CheckResult, stating_compared
-from genolewm_assets.store.tables import memory_given_back
+from genolewm_assets.store.tables import memory_given_back, open_parquet
 from genolewm_assets.variants.checks import check_account, check_order, check_ref_mismatches, merge_checks
 from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
 
@@ -86,7 +86,7 @@ def _audit_table(
     parts: list[tuple[CheckResult, ...]] = []
     names: list[str] = []
     last: pa.Table | None = None
-    with memory_given_back(), pq.ParquetFile(path) as file:
+    with memory_given_back(), open_parquet(path) as file:
         for name, rows in _pieces(file, allowed[0]):
             # Rows of a contig that the genome lacks are checked as rows of its first contig, and so all fail.
             contig = contigs[name if name in contigs else contigs.names[0]]

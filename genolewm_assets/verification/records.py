@@ -99,7 +99,7 @@ def _open_current(root: Path) -> None:
 
 def _refused_latest(root: Path) -> _Refused:
     """Open the latest package of each release that has one."""
-    for folder in sorted(path for path in (root / PACKAGES).glob("*") if is_release_key(path.name)):
+    for folder in sorted(path for path in (root / PACKAGES).glob("*") if is_release_key(path.name) and path.is_dir()):
         record = folder / LATEST_FILE
         if not os.path.lexists(record) and not any(map(is_published_link, folder.iterdir())):
             continue

@@ -251,3 +251,35 @@ def test_a_wrong_index_is_found(copy, change):
     change(index)
     path.write_text(json.dumps(index))
     assert not check(copy).passed
+
+
+def huge(path: Path) -> None:
+    shape = {"descr": "|S32", "fortran_order": False, "shape": (2**70,)}
+    with path.open("r+b") as file:
+        np.lib.format.write_array_header_1_0(file, shape)
+
+
+def as_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def below_a_file(path: Path) -> None:
+    shutil.rmtree(path.parent)
+    path.parent.write_text("")
+
+
+@pytest.mark.parametrize("damage", [huge, as_folder, below_a_file])
+def test_an_array_that_cannot_be_opened_is_named(copy, damage):
+    damage(copy / "arrays/train/windows/window_id.npy")
+    result = check(copy)
+    assert not result.passed
+    assert any(row["file"] == "windows/window_id.npy" for row in result.rows)
+
+
+def test_a_package_without_the_rule_of_the_form_is_named(copy):
+    path = copy / "package.json"
+    record = json.loads(path.read_text())
+    del record["policy"]["min_stars"]
+    path.write_text(json.dumps(record))
+    assert "its policy has no min_stars" in str(check(copy).rows[0]["fault"])

@@ -161,7 +161,7 @@ def read_holdouts(folder: Path, noun: str, columns: Sequence[str]) -> Iterator[p
 def read_batches(path: Path, columns: Sequence[str], never_null: frozenset[str] = _ALWAYS) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file."""
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             for name in columns:
                 _check_column(path, file.schema_arrow, name)
             for batch in file.iter_batches(_rows_at_once(columns), columns=list(columns), use_threads=False):

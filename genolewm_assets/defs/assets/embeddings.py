@@ -132,7 +132,7 @@ def index_windows(workspace: Workspace, plan: BuildPlan, published: Published) -
     """Make the look-up of window hashes; a failure is logged and returned as metadata, and does not fail the run."""
     try:
         index_cache(workspace.root, published.directory)
-    except GenoLeWMError as err:
+    except (GenoLeWMError, OSError) as err:
         message = (
             f"{plan.artefact} is published as {published.directory.name}, but its windows cannot be searched: {err}"
         )

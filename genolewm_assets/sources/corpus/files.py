@@ -19,12 +19,11 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.corpus.layouts import find_layout
 from genolewm_assets.sources.files import fetch_error
+from genolewm_assets.store.tables import open_parquet
 from genolewm_assets.windows.corpus import FAULTS, CorpusRecord, CorpusSource, RecordFault, SkipReason
 
 #: Rows read from a corpus file at a time.
 _READ_ROWS = 64
-#: Bytes read from a column at a time, instead of a whole row group.
-_BUFFER_BYTES = 1 << 20
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -107,7 +106,7 @@ def _open(path: Path) -> pq.ParquetFile:
         problem = "is a directory" if path.is_dir() else "does not exist"
         raise InputError(str(path), problem, expected="a Parquet file", remedy="Correct the path in the catalogue")
     try:
-        return pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        return open_parquet(path)
     except (pa.ArrowException, OSError) as error:
         raise InputError(str(path), f"not a readable Parquet file ({error})", remedy="Fetch the file again") from error
 

@@ -10,6 +10,7 @@ import numpy as np
 from genolewm_assets.errors import FastaError
 from genolewm_assets.holdouts import HeldPlace
 from genolewm_assets.sources.similarity.held_part import HeldPart
+from genolewm_assets.store.tables import give_memory_back
 
 #: minimap2's flag MM_F_EQX: equal and unequal bases have operations of their own in the CIGAR.
 _EQX = 0x4000000
@@ -32,6 +33,8 @@ class HeldAligner:
     def __init__(self, part: HeldPart, folder: Path, *, transcribed: bool) -> None:
         self._part, fasta = part, folder / "held_out.fa"
         part.write(fasta)
+        # The C library keeps the memory of the index before this one, in pieces too small for the next.
+        give_memory_back()
         self._aligner = mappy.Aligner(str(fasta), preset=_PRESETS[transcribed], n_threads=1, extra_flags=_EQX)
         if not self._aligner:
             raise FastaError("held-out sequence", "minimap2 cannot index it", remedy="Rebuild reference/genome")

@@ -40,6 +40,7 @@ from genolewm_assets.store.arrays.layout import (
 )
 from genolewm_assets.store.arrays.memory import check_fits_memory
 from genolewm_assets.store.files import open_plain, read_plain
+from genolewm_assets.store.tables import open_parquet
 
 #: Remedy in error messages about damaged stores.
 BUILD_AGAIN = "Build the array store again"
@@ -110,7 +111,7 @@ class StoreChecksums:
         path = self.directory / INDEX
         try:
             # Not pq.read_table, which turns `key=value` folders in the path into partition columns.
-            with pq.ParquetFile(path) as file:
+            with open_parquet(path) as file:
                 same = file.schema_arrow.equals(self.layout.index_schema)
                 if not same or file.metadata.num_rows != self.n_rows:
                     raise CorruptResourceError(str(path), "is the index of another store", remedy=BUILD_AGAIN)
@@ -118,12 +119,12 @@ class StoreChecksums:
         except pa.ArrowException as err:
             raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy=BUILD_AGAIN) from err
 
-    def read_index(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Read ``index.parquet``, or some columns of it, if it takes at most half of the usable memory."""
+    def read_index(self) -> pa.Table:
+        """Read ``index.parquet`` if it takes at most half of the usable memory."""
         with self.open_index() as file:
             groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
             check_fits_memory(sum(group.total_byte_size for group in groups), 0.5, str(self.directory / INDEX))
-            return file.read(columns)
+            return file.read()
 
 
 def read_checksums(directory: Path) -> StoreChecksums:

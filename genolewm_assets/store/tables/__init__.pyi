@@ -19,6 +19,7 @@ from .outside_columns import read_column as read_column
 from .parquet import cast_table as cast_table
 from .parquet import give_memory_back as give_memory_back
 from .parquet import memory_given_back as memory_given_back
+from .parquet import open_parquet as open_parquet
 from .parquet import open_table_writer as open_table_writer
 from .parquet import read_batches as read_batches
 from .parquet import read_rows as read_rows

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import InputError, ResourceError
-from genolewm_assets.store.files import sync_directory
+from genolewm_assets.store.files import GENERATIONS, sync_directory
 from genolewm_assets.store.locks import flock
 
 # Limit of a dictionary page in bytes. Above it Parquet would store the text of every row.
@@ -71,6 +71,8 @@ def check_output(output: Path, *, overwrite: bool) -> None:
     """Raise :class:`InputError` if a file cannot be created at this path; call it before long work."""
     if not output.parent.is_dir():
         raise InputError(str(output.parent), "no such folder", remedy="Create it, or correct the output")
+    if GENERATIONS in output.parent.resolve().parts:
+        raise InputError(str(output), "lies in a published artefact", remedy="Choose another output")
     if output.is_dir() or (os.path.lexists(output) and not overwrite):
         kind = "folder" if output.is_dir() else "file"
         remedy = "Choose another output" + ("" if output.is_dir() else ", or overwrite it (--force)")

@@ -67,6 +67,11 @@ def reading_parquet(path: Path) -> Iterator[None]:
         raise CorruptResourceError(str(path), problem, remedy="Build it again, or copy it again") from err
 
 
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """Open a Parquet file whose columns are read piece by piece; by default PyArrow reads and keeps whole columns."""
+    return pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+
+
 def read_table(
     path: Path, columns: Sequence[str] | None = None, filters: pc.Expression | list[tuple[str, str, str]] | None = None
 ) -> pa.Table:
@@ -126,7 +131,7 @@ def write_tables(
 
 def read_batches(path: Path, n_rows: int, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a Parquet file in order, at most ``n_rows`` at a time, without holding a whole row group."""
-    with reading_parquet(path), pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+    with reading_parquet(path), open_parquet(path) as file:
         yield from file.iter_batches(n_rows, columns=None if columns is None else list(columns))
 
 
@@ -134,7 +139,7 @@ def read_rows(path: Path, rows: Sequence[int], columns: Sequence[str]) -> pa.Tab
     """Read rows of a Parquet file by their numbers, in the order given; only the row groups that hold one are read."""
     order = np.argsort(rows, kind="stable")
     wanted, found = np.asarray(rows, np.int64)[order], []
-    with reading_parquet(path), pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+    with reading_parquet(path), open_parquet(path) as file:
         ends = np.cumsum([file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)])
         for group in np.unique(np.searchsorted(ends, wanted, side="right")).tolist():
             first = int(ends[group - 1]) if group else 0
