@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
 from genolewm_assets import cli
+
+
+class Answer(NamedTuple):
+    """Exit code of a command, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+#: Type of the fixture ``command``.
+Command = Callable[..., Answer]
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:

@@ -297,3 +297,24 @@ def package(package_root: Root) -> Published:
 
     sources = make_sources()
     return publish(package_root, replace(sources, caches=make_caches(package_root, sources)))
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of the sample encoder; tests that change files work on a copy."""
+    from genolewm_assets import encoders
+    from genolewm_assets_tests.worlds.once import built_once
+
+    return built_once(tmp_path_factory, encoders.TINY_LLAMA, encoders.write_tiny_llama)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs a command line in this process: exit code, and what was printed meanwhile."""
+    from genolewm_assets_tests.command_line import Answer, run
+
+    def answer(*arguments: object) -> Answer:
+        capfd.readouterr()
+        return Answer(run(monkeypatch, *arguments), *capfd.readouterr())
+
+    return answer

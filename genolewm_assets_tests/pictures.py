@@ -32,3 +32,24 @@ def parse(value: dg.MetadataValue) -> tuple[str, str, ElementTree.Element]:
     found = PICTURE.fullmatch(str(value.value))
     assert found, "not one picture in Markdown"
     return found[1], found[2], ElementTree.fromstring(base64.b64decode(found[2]))
+
+
+def size_px(svg: ElementTree.Element) -> tuple[int, int]:
+    """Return width and height in CSS pixels."""
+    return round(_pt(svg, "width") * 96 / 72), round(_pt(svg, "height") * 96 / 72)
+
+
+def _pt(svg: ElementTree.Element, side: str) -> float:
+    return float(svg.attrib[side].removesuffix("pt"))
+
+
+def fitting(value: dg.MetadataValue) -> tuple[str, ElementTree.Element]:
+    """Return alternative text and root of a picture, which is small and as wide as the dialog that shows it."""
+    alt, data, svg = parse(value)
+    assert len(data) < 60_000
+    assert size_px(svg)[0] == 560
+    return alt, svg
+
+
+def texts_in(svg: ElementTree.Element) -> set[str]:
+    return {"".join(text.itertext()).strip() for text in svg.iter(f"{SVG}text")}

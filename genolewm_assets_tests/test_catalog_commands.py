@@ -16,7 +16,7 @@ import yaml
 from genolewm_assets.encoders.tiny_llama import write_tiny_llama
 from genolewm_assets.errors import counted
 from genolewm_assets.sample.bgzip import write_bgzip
-from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.command_line import Command
 from genolewm_assets_tests.places import CATALOGS
 from genolewm_assets_tests.servers.web_directory import web_directory
 from genolewm_assets_tests.worlds.graph.mito_world import CALLS, FASTA, GENBANK, mito_files
@@ -54,16 +54,15 @@ def folder(sources: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def check(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+def check(command: Command) -> Check:
     """Return a function that runs the command and returns its exit code and what it printed."""
 
-    def run_it(*arguments: object) -> tuple[int, dict[str, Any]]:
-        code = run(monkeypatch, "catalog", "check", *arguments, "--json")
-        printed = capsys.readouterr()
+    def checked(*arguments: object) -> tuple[int, dict[str, Any]]:
+        printed = command("catalog", "check", *arguments, "--json")
         assert printed.err == ""
-        return code, json.loads(printed.out)
+        return printed.code, json.loads(printed.out)
 
-    return run_it
+    return checked
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
@@ -172,13 +171,11 @@ def test_windows_longer_than_the_encoder_s_context_are_a_fault(folder: Path, che
     assert "'windows: {profile: bp1152, window_bp: 1152, stride_bp: 768}'" in text
 
 
-def test_faults_are_printed_one_a_line(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_faults_are_printed_one_a_line(folder: Path, command: Command) -> None:
     n = len(break_everything(folder))
-    assert run(monkeypatch, "catalog", "check", folder / "catalog.yaml") == 3
-    *lines, last = capsys.readouterr().out.splitlines()
-    assert last == f"{counted(n, 'fault')}, 0 other findings"
+    printed = command("catalog", "check", folder / "catalog.yaml")
+    *lines, last = printed.out.splitlines()
+    assert (printed.code, last) == (3, f"{counted(n, 'fault')}, 0 other findings")
     assert lines[-n].startswith("holdouts: held-out contig: ")
     assert f"gnomad.sources.chr17.md5: {folder}/gnomad.chr17.vcf.bgz.md5: does not exist: " in lines[-n + 5]
 
@@ -265,10 +262,9 @@ def test_shares_of_sources_that_are_not_there(
     assert place is None or says in found[place]
 
 
-def test_the_demo_refuses_such_shares_before_it_builds(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_demo_refuses_such_shares_before_it_builds(folder: Path, command: Command) -> None:
     file = edit(folder, lambda catalog: catalog | {"corpus": {}, "packages": {}})
-    assert run(monkeypatch, "demo", "--catalog", file, "--root", folder / "fresh") == 3
-    assert "(packages.mix): gives shares to sources that the catalogue does not have" in capsys.readouterr().err
+    refused = command("demo", "--catalog", file, "--root", folder / "fresh")
+    assert refused.code == 3
+    assert "(packages.mix): gives shares to sources that the catalogue does not have" in refused.err
     assert not (folder / "fresh").exists()

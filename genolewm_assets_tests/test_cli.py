@@ -21,7 +21,7 @@ from genolewm_assets.audit_commands import _print_rows
 from genolewm_assets.errors import ConfigurationError, MissingResourceError
 from genolewm_assets.sources.catalog import load_catalog
 from genolewm_assets.store.artefacts import Root
-from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.command_line import Command
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 CLINVAR = "clinvar/clinvar_20250105.vcf.gz"
@@ -32,29 +32,33 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> TinyWorld:
     return TinyWorld(tmp_path_factory.mktemp("sources"))
 
 
-def clinvar_command(vcf: Path, output: Path, *more: object) -> list[object]:
+def prepare_clinvar(vcf: Path, output: Path, *more: object) -> list[object]:
     return ["prepare-clinvar", "--input-vcf", vcf, "--release", "2025-01-05", "--output", output, *more]
 
 
-def test_prepare_gnomad_writes_the_shard(sources: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepare_gnomad_writes_the_shard(sources: TinyWorld, tmp_path: Path, command: Command) -> None:
     vcf, fasta = sources.folder / "gnomad.chr17.vcf.bgz", sources.folder / "genome.fa.gz"
-    command = ["prepare-gnomad", "--input-vcf", vcf, "--output", tmp_path, "--release", "4.1"]
-    assert run(monkeypatch, *command, "--reference", fasta) == 0
+    words = ["prepare-gnomad", "--input-vcf", vcf, "--output", tmp_path, "--release", "4.1", "--reference", fasta]
+    assert command(*words).code == 0
     table = pq.read_table(tmp_path / "gnomad/4.1/variants.parquet")
     assert table.num_rows == 45
     assert set(table["af"].to_pylist()) == {0.25}
-    assert run(monkeypatch, *command, "--min-af", "0.0005", "--reference", fasta) == 0
-    assert pq.read_table(tmp_path / "gnomad/4.1/variants.parquet").num_rows == 90
+    printed = command(*words, "--min-af", "0.0005", "--json")
+    stated = json.loads(printed.out)
+    assert (printed.code, stated["path"]) == (0, str(tmp_path / "gnomad/4.1/variants.parquet"))
+    assert pq.read_table(stated["path"]).num_rows == stated["counts"]["alleles_in"] == 90
 
 
-def test_prepare_clinvar_writes_the_shard_and_says_that_it_did_not_align(
-    sources: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, *clinvar_command(sources.folder / CLINVAR, tmp_path)) == 0
-    table = pq.read_table(tmp_path / "clinvar/2025-01-05/variants.parquet")
-    assert table.num_rows == 65
-    assert set(table["chrom"].to_pylist()) == {"chr17"}
-    assert "neither left-aligned" in capsys.readouterr().err
+def test_prepare_clinvar_says_that_it_did_not_align(sources: TinyWorld, tmp_path: Path, command: Command) -> None:
+    for more in ([], ["--json"]):
+        printed = command(*prepare_clinvar(sources.folder / CLINVAR, tmp_path, *more))
+        table = pq.read_table(tmp_path / "clinvar/2025-01-05/variants.parquet")
+        assert (printed.code, table.num_rows) == (0, 65)
+        assert set(table["chrom"].to_pylist()) == {"chr17"}
+        assert "neither left-aligned" in printed.err
+    stated = json.loads(printed.out)
+    assert stated["path"] == str(tmp_path / "clinvar/2025-01-05/variants.parquet")
+    assert stated["counts"]["alleles_in"] == 65
 
 
 def edited(old: str, new: str) -> Callable[[bytes], bytes]:
@@ -81,43 +85,39 @@ BROKEN: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_vcf_is_one_line_exit_2_and_leaves_nothing(
-    name: str, sources: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+def test_broken_vcf_is_one_line_and_leaves_nothing(
+    name: str, sources: TinyWorld, tmp_path: Path, command: Command
 ) -> None:
     vcf = tmp_path / "input.vcf.gz"
     vcf.write_bytes(BROKEN[name]((sources.folder / CLINVAR).read_bytes()))
-    assert run(monkeypatch, *clinvar_command(vcf, tmp_path / "out")) == 2
-    lines = [line for line in capfd.readouterr().err.splitlines() if "--reference" not in line]
-    assert len(lines) == 1
-    assert "input.vcf.gz" in lines[0]
-    assert lines[0].endswith(".")
+    refused = command(*prepare_clinvar(vcf, tmp_path / "out"))
+    (line,) = (line for line in refused.err.splitlines() if "--reference" not in line)
+    assert refused.code == 2
+    assert "input.vcf.gz" in line
+    assert line.endswith(".")
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["sample", "grch38"])
-def test_catalog_check(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(monkeypatch, "catalog", "check", name, "--offline", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["catalogue"] == name
+def test_catalog_check(name: str, command: Command) -> None:
+    printed = command("catalog", "check", name, "--offline", "--json")
+    assert (printed.code, json.loads(printed.out)["catalogue"]) == (0, name)
 
 
-def test_bad_catalogue_is_exit_3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_catalogue_is_exit_3(tmp_path: Path, command: Command) -> None:
     bad = tmp_path / "bad.yaml"
     bad.write_text("name: bad\ngenome: {}\n")
-    assert run(monkeypatch, "catalog", "check", bad) == 3
-    assert run(monkeypatch, "demo", "--catalog", bad, "--root", tmp_path / "root") == 3
-    printed = capsys.readouterr()
-    assert "genome.contigs: key is missing." in printed.out
-    assert "bad.yaml" in printed.err
+    found, refused = command("catalog", "check", bad), command("demo", "--catalog", bad, "--root", tmp_path / "root")
+    assert found.code == refused.code == 3
+    assert "genome.contigs: key is missing." in found.out
+    assert "bad.yaml" in refused.err
     assert not (tmp_path / "root").exists()
 
 
-def test_ui_refuses_what_is_no_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, "ui", "--root", str(tmp_path / "root"), "--allow-host", "https://hub.example.org/") == 3
-    assert "expected NAME or NAME:PORT without scheme and path" in capsys.readouterr().err
+def test_ui_refuses_what_is_no_address(tmp_path: Path, command: Command) -> None:
+    refused = command("ui", "--root", tmp_path / "root", "--allow-host", "https://hub.example.org/")
+    assert refused.code == 3
+    assert "expected NAME or NAME:PORT without scheme and path" in refused.err
     assert not (tmp_path / "root").exists()
 
 
@@ -130,24 +130,10 @@ def commands(group: TyperGroup | None = None, *above: str) -> Iterator[tuple[str
 
 
 def test_every_command_has_an_example_and_prints_its_result_as_json() -> None:
-    assert [
-        words for words, command in commands() if "Example" not in (command.help or "") + (command.epilog or "")
-    ] == []
+    help_of = {words: f"{command.help}{command.epilog}" for words, command in commands()}
+    assert [words for words, text in help_of.items() if "Example" not in text] == []
     as_text = {words for words, command in commands() if "--json" not in {o for p in command.params for o in p.opts}}
     assert as_text == {"ui"}
-
-
-def test_results_of_prepare_as_json(
-    sources: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, *clinvar_command(sources.folder / CLINVAR, tmp_path, "--json")) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["path"] == str(tmp_path / "clinvar/2025-01-05/variants.parquet")
-    assert printed["counts"]["alleles_in"] == 65
-    gnomad = ["prepare-gnomad", "--input-vcf", sources.folder / "gnomad.chr17.vcf.bgz", "--output", tmp_path]
-    assert run(monkeypatch, *gnomad, "--release", "4.1", "--reference", sources.folder / "genome.fa.gz", "--json") == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["path"], printed["counts"]["alleles_in"]) == (str(tmp_path / "gnomad/4.1/variants.parquet"), 90)
 
 
 @pytest.mark.parametrize(

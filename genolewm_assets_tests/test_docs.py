@@ -47,9 +47,8 @@ def test_data_model_is_the_one_made_from_the_schemas() -> None:
 
 def test_data_model_has_every_table_that_is_declared() -> None:
     files = (path.read_text() for path in (REPOSITORY / "genolewm_assets").rglob("*.py"))
-    declared = [
-        name for text in files for name in re.findall(r"^[A-Z_]+ = TableSchema\(\s+\"(\w+)\"", text, re.MULTILINE)
-    ]
+    found = (re.findall(r"^[A-Z_]+ = TableSchema\(\s+\"(\w+)\"", text, re.MULTILINE) for text in files)
+    declared = [name for names in found for name in names]
     every_table = runpy.run_path(str(REPOSITORY / "docs" / "build.py"))["EVERY_TABLE"]
     assert sorted(declared) == sorted(table.name for table in every_table)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
@@ -13,7 +12,7 @@ from rich.text import Text
 
 from genolewm_assets.console import SafeConsole
 from genolewm_assets.errors import FetchError, InputError, counted, printable
-from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.command_line import Command
 from genolewm_assets_tests.rows import each_row
 
 #: Clears a screen, sets the title of a window, and turns text around.
@@ -71,11 +70,9 @@ def test_errors_and_consoles_show_text_as_it_may_be_printed() -> None:
     assert coloured.file.getvalue() == "\x1b[31ma\x1b[0m\n"
 
 
-def test_a_release_name_from_outside_moves_no_cursor(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, "catalog", "check", f"a{HOSTILE}.yaml") == 3
-    printed = capfd.readouterr()
+def test_a_release_name_from_outside_moves_no_cursor(command: Command) -> None:
+    printed = command("catalog", "check", f"a{HOSTILE}.yaml")
+    assert printed.code == 3
     assert "\\u001b[2J" in printed.out
     assert "\x1b" not in printed.out + printed.err
 
@@ -83,11 +80,8 @@ def test_a_release_name_from_outside_moves_no_cursor(
 @each_row(
     "number, noun, plural, text",
     [
-        (0, "fault", "", "0 faults"),
-        (1, "fault", "", "1 fault"),
-        (2, "directory", "directories", "2 directories"),
-        (1, "directory", "directories", "1 directory"),
-        (1_234, "row", "", "1,234 rows"),
+        *((0, "fault", "", "0 faults"), (1, "fault", "", "1 fault"), (1_234, "row", "", "1,234 rows")),
+        *((2, "directory", "directories", "2 directories"), (1, "directory", "directories", "1 directory")),
     ],
 )
 def test_numbers_have_their_nouns(number: int, noun: str, plural: str, text: str) -> None:

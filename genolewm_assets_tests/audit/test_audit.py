@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.audit import AuditReport, LeakKind, audit_package
@@ -25,7 +24,8 @@ from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import package_world as world
-from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld, make_audited_world
+from genolewm_assets_tests.worlds.lewm.audited_world import TEXTS, AuditedWorld, make_audited_world
+from genolewm_assets_tests.worlds.store.changed_tables import Rows, change_rows
 
 # The stream is drawn with the trainer's dataset.
 pytestmark = pytest.mark.model
@@ -55,20 +55,13 @@ def tried(audited: AuditedWorld, tmp_path_factory: pytest.TempPathFactory) -> Tr
 
 def test_a_clean_package_is_clean(audited: AuditedWorld) -> None:
     report = audit(audited)
-    assert {result.kind: (result.verdict, result.reason) for result in report} == {
-        kind: (Verdict.CLEAN, "nothing found")
-        for kind in LeakKind
-        if kind not in {LeakKind.LATE_LABEL, LeakKind.STATE_MISMATCH, LeakKind.FEW_STARS}
-    } | {
-        LeakKind.FEW_STARS: (
-            Verdict.NOT_APPLICABLE,
-            "the package asks for no review stars, or trains with no ClinVar allele",
-        ),
-        LeakKind.STATE_MISMATCH: (
-            Verdict.NOT_APPLICABLE,
-            "no encoder was given (--encoder); a package holds no states of edited windows",
-        ),
+    absent = {
+        LeakKind.FEW_STARS: "the package asks for no review stars, or trains with no ClinVar allele",
+        LeakKind.STATE_MISMATCH: "no encoder was given (--encoder); a package holds no states of edited windows",
     }
+    expected = {kind: (Verdict.CLEAN, "nothing found") for kind in LeakKind if kind is not LeakKind.LATE_LABEL}
+    expected |= {kind: (Verdict.NOT_APPLICABLE, reason) for kind, reason in absent.items()}
+    assert {result.kind: (result.verdict, result.reason) for result in report} == expected
     assert report.verdict is Verdict.CLEAN
     assert report.headline == (
         "No held-out sequence, allele or label was found in 55 training windows and 1,008 tuples drawn from them; "
@@ -95,9 +88,7 @@ def test_what_is_planted_is_all_that_is_found(tried: Tried) -> None:
     assert report[LeakKind.WRONG_LABEL].found.keys >= {one.key for one in planted if one.kind is LeakKind.WRONG_LABEL}
 
 
-def test_power_is_measured_in_a_part_and_changes_no_finding(
-    audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_power_changes_no_other_finding(audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planted_leaks, "MOST_WINDOWS", 20)
     plain, report = audit(audited), audit(audited, planted=2, folder=tmp_path)
     for one, other in zip(plain, report, strict=True):
@@ -110,8 +101,7 @@ def test_power_is_measured_in_a_part_and_changes_no_finding(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stream_that_trainers_refuse_is_not_certain(audited: AuditedWorld, tmp_path: Path) -> None:
-    package = Path(shutil.copytree(audited.package, tmp_path / "package"))
+def test_a_stream_that_trainers_refuse_is_not_certain(audited: AuditedWorld, package: Path) -> None:
     (package / "arrays/train/index.json").unlink()
     stream = audit(audited, package=package)[LeakKind.RECREATED_ALLELE]
     assert stream.verdict is Verdict.INCONCLUSIVE
@@ -146,24 +136,32 @@ def test_random_windows_give_no_false_alarm(tmp_path: Path) -> None:
     assert report[LeakKind.HELD_SEQUENCE].searched["windows"] > 1_000
 
 
-def test_a_contig_that_the_fasta_lacks_is_not_certain(audited: AuditedWorld, tmp_path: Path) -> None:
-    held = {name: text.decode() for name, text in world.SEQUENCES.items() if name != "chr21"}
-    report = audit(audited, fasta=write_fasta(tmp_path / "part.fa", held), least_tuples=0)
-    sequence, alleles = report[LeakKind.HELD_SEQUENCE], report[LeakKind.HELD_ALLELE]
-    assert sequence.verdict is Verdict.INCONCLUSIVE
-    assert sequence.reason == "the FASTA has 0.0% of the assembled bases of chr21"
-    assert alleles.verdict is Verdict.INCONCLUSIVE
-    assert report.verdict is Verdict.INCONCLUSIVE
+@each_row(
+    ("left_of", "reason"),
+    [
+        (lambda _: "", "the FASTA has 0.0% of the assembled bases of chr21"),
+        (str.lower, "0.0% of the held-out bases of chr21 are outside the soft mask"),
+        (lambda text: text[:6_000], "6,000 held-out bases lie behind the end of chr21 in the FASTA"),
+    ],
+)
+def test_part_of_a_fasta_is_not_certain(
+    audited: AuditedWorld, tmp_path: Path, left_of: Callable[[str], str], reason: str
+) -> None:
+    left = left_of(TEXTS["chr21"])
+    texts = {name: text for name, text in (TEXTS | {"chr21": left}).items() if text}
+    report = audit(audited, fasta=write_fasta(tmp_path / f"{len(reason)}.fa", texts), least_tuples=0)
+    sequence = report[LeakKind.HELD_SEQUENCE]
+    assert (sequence.verdict, sequence.reason) == (Verdict.INCONCLUSIVE, reason)
+    assert left or report[LeakKind.HELD_ALLELE].verdict is report.verdict is Verdict.INCONCLUSIVE
 
 
 def test_other_names_of_contigs_in_the_fasta(audited: AuditedWorld, tmp_path: Path) -> None:
-    renamed = {name.removeprefix("chr"): text.decode() for name, text in world.SEQUENCES.items()}
+    renamed = {name.removeprefix("chr"): text for name, text in TEXTS.items()}
     assert audit(audited, fasta=write_fasta(tmp_path / "renamed.fa", renamed)).verdict is Verdict.CLEAN
 
 
 def test_soft_masked_bases_are_repeats(audited: AuditedWorld, tmp_path: Path) -> None:
-    masked = {name: text.decode().lower() for name, text in world.SEQUENCES.items() if name == "chr20"}
-    fasta = write_fasta(tmp_path / "masked.fa", {n: t.decode() for n, t in world.SEQUENCES.items()} | masked)
+    fasta = write_fasta(tmp_path / "masked.fa", TEXTS | {"chr20": TEXTS["chr20"].lower()})
     searched = audit(audited, fasta=fasta, least_tuples=0)[LeakKind.HELD_SEQUENCE].searched["held-out 31-mers"]
     everything = audit(audited, least_tuples=0)[LeakKind.HELD_SEQUENCE].searched["held-out 31-mers"]
     assert searched == pytest.approx(everything - world.LENGTHS["chr20"], abs=200)
@@ -223,26 +221,17 @@ def test_wrong_input_of_planting(audited: AuditedWorld, tmp_path: Path) -> None:
         plant_leaks(tmp_path, tmp_path / "out", audited.fasta)
 
 
-def test_a_flank_with_one_held_out_base_is_found_and_one_beside_it_is_not(
-    audited: AuditedWorld, tmp_path: Path
-) -> None:
-    plant_leaks(audited.package, tmp_path / "out", audited.fasta, ("wrong_label",))
-    path = next((tmp_path / "out/package/data").glob("train-*.parquet"))
-    table, held = pq.read_table(path), world.BLOCK_TEST[0]
-    starts = np.array(table["start"].fill_null(-1).to_pylist())
-    rows = np.flatnonzero((starts >= 0) & np.array([origin == "reference" for origin in table["origin"].to_pylist()]))[
-        :2
-    ]
-    size, margin = table["window_bp"][int(rows[0])].as_py(), world.PROFILE.margin_bp
-    for row, start in zip(rows, (held - size - margin, held - size - margin + 1), strict=True):
-        starts[row] = start
-    ends = [start + size if start >= 0 else None for start in starts.tolist()]
-    for name, values in (("start", [None if at < 0 else at for at in starts.tolist()]), ("end", ends)):
-        at = table.schema.get_field_index(name)
-        table = table.set_column(at, table.schema.field(at), [values])
-    pq.write_table(table, path)
-    report = audit(audited, package=tmp_path / "out/package", least_tuples=0)
-    assert report[LeakKind.HELD_INTERVAL].found.keys == {f"reference chr17:{held - size - margin + 1}"}
+def test_a_flank_with_one_held_out_base_is_found_and_one_beside_it_is_not(audited: AuditedWorld, package: Path) -> None:
+    size = world.PROFILE.window_bp
+    last = world.BLOCK_TEST[0] - size - world.PROFILE.margin_bp
+
+    def move(rows: Rows) -> None:
+        for row, start in zip([row for row in rows if row["origin"] == "reference"], (last, last + 1), strict=False):
+            row.update(start=start, end=start + size)
+
+    change_rows(next((package / "data").glob("train-*.parquet")), move)
+    report = audit(audited, package=package, least_tuples=0)
+    assert report[LeakKind.HELD_INTERVAL].found.keys == {f"reference chr17:{last + 1}"}
 
 
 @pytest.mark.parametrize(("at_allele", "leaks"), [(True, True), (False, False)])
@@ -260,22 +249,31 @@ def test_a_held_out_allele_in_a_window_without_a_place(audited: AuditedWorld, at
     assert stream.verdict is (Verdict.LEAK if leaks else Verdict.INCONCLUSIVE)
 
 
-@pytest.mark.parametrize(("strand", "emitted", "left"), [("+", (100, 215), (93, 100)), ("-", (85, 200), (200, 207))])
-def test_what_a_window_shows_on_either_strand(strand: str, emitted: tuple[int, int], left: tuple[int, int]) -> None:
-    row = {"start": 100, "end": 200, "strand": strand, "sequence": "", "left_flank": "A" * 7, "right_flank": "C" * 15}
-    windows = pa.RecordBatch.from_pylist([row])
+@each_row(
+    ("strand", "end", "emitted", "left"),
+    [
+        ("+", 200, (100, 215), (93, 100)),
+        ("-", 200, (85, 200), (200, 207)),
+        # Without an end the bases tell it; a window of unknown strand reaches both ways.
+        ("+", None, (100, 215), None),
+        ("-", None, (85, 200), None),
+        (None, None, (85, 215), None),
+    ],
+)
+def test_what_a_window_shows_on_either_strand(
+    strand: str | None, end: int | None, emitted: tuple[int, int], left: tuple[int, int] | None
+) -> None:
+    row = {"start": 100, "end": end, "strand": strand, "sequence": "A" * 100 if end is None else ""}
+    row |= {"left_flank": "A" * 7, "right_flank": "C" * 15}
+    types = {"start": pa.int64(), "end": pa.int64()} | dict.fromkeys(list(row)[2:], pa.string())
+    windows = pa.RecordBatch.from_pylist([row], schema=pa.schema(list(types.items())))
     assert [each.tolist() for each in emitted_spans(windows)] == [[at] for at in emitted]
-    assert [each.tolist() for each in left_flank_spans(windows)] == [[at] for at in left]
+    assert left is None or [each.tolist() for each in left_flank_spans(windows)] == [[at] for at in left]
 
 
-def test_a_window_of_a_contig_without_coordinates(audited: AuditedWorld, tmp_path: Path) -> None:
-    plant_leaks(audited.package, tmp_path / "out", audited.fasta, ("wrong_label",))
-    path = next((tmp_path / "out/package/data").glob("train-*.parquet"))
-    table = pq.read_table(path)
-    at = table.schema.get_field_index("contig")
+def test_a_window_of_a_contig_without_coordinates(audited: AuditedWorld, package: Path) -> None:
+    path = next((package / "data").glob("train-*.parquet"))
     named = {"mrna_evo2.1": "21", "mrna_evo2.3": "17"}
-    rows = zip(table["record_id"].to_pylist(), table["contig"].to_pylist(), strict=True)
-    contigs = [named.get(record, contig) for record, contig in rows]
-    pq.write_table(table.set_column(at, table.schema.field(at), [contigs]), path)
-    report = audit(audited, package=tmp_path / "out/package", least_tuples=0)
+    change_rows(path, lambda rows: [row | {"contig": named.get(row["record_id"], row["contig"])} for row in rows])
+    report = audit(audited, package=package, least_tuples=0)
     assert report[LeakKind.HELD_INTERVAL].found.keys == {"mrna_evo2 mrna_evo2.1:0", "mrna_evo2 mrna_evo2.3:0"}

@@ -17,9 +17,9 @@ from genolewm_assets.audit.reading.geno_lewm import open_geno_lewm
 from genolewm_assets.audit.reading.package_files import open_files
 from genolewm_assets.audit.report import Verdict
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.command_line import Command
 from genolewm_assets_tests.worlds.lewm import package_world as world
-from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
+from genolewm_assets_tests.worlds.lewm.audited_world import CLNSIG, AuditedWorld
 
 Row = dict[str, Any]
 SIZE = 1_200
@@ -63,11 +63,9 @@ def clinvar_rows() -> list[Row]:
 
 
 def write_vcf(path: Path) -> Path:
-    terms = {"P": "Pathogenic", "LP": "Likely_pathogenic", "B": "Benign", "LB": "Likely_benign"}
-    terms |= {"VUS": "Uncertain_significance", "OTHER": "not_provided"}
     lines = [
         f"17\t{row['pos']}\t{row['clinvar_id']}\t{row['ref']}\t{row['alt']}\t.\t.\t"
-        f"ALLELEID={9_000 + row['clinvar_id']};CLNSIG={terms[row['label']]}\n"
+        f"ALLELEID={9_000 + row['clinvar_id']};CLNSIG={CLNSIG[row['label']]}\n"
         for row in world.clinvar("chr17").to_pylist()
     ]
     path.write_text("#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n" + "".join(lines))
@@ -157,9 +155,8 @@ def test_windows_under_carbon_have_no_place(audited: AuditedWorld, tmp_path: Pat
     rows = [window("chr17", 0, **own), window("chr17", 256, record_id="copy", **copy)]
     files["carbon/part.jsonl"] = ("train", rows)
     # Where there are placed windows, its trainer leaves the others out.
-    assert not audit(audited, write_dataset(tmp_path / "a", files), holdouts=holdouts)[
-        LeakKind.HELD_SEQUENCE
-    ].found.keys
+    report = audit(audited, write_dataset(tmp_path / "a", files), holdouts=holdouts)
+    assert not report[LeakKind.HELD_SEQUENCE].found.keys
     del files["placed/train.jsonl"]
     report = audit(audited, write_dataset(tmp_path / "b", files), holdouts=holdouts)
     assert report[LeakKind.HELD_SEQUENCE].found.keys == {"mrna copy:256"}
@@ -183,10 +180,8 @@ def test_prepared_shards_and_cached_windows(audited: AuditedWorld, tmp_path: Pat
     report = audit(audited, folder, holdouts=holdouts)
     assert report[LeakKind.HELD_INTERVAL].found.keys == {"cache 21:0:0"}
     similar = report[LeakKind.HELD_SEQUENCE]
-    assert (similar.searched["windows"], similar.reason) == (
-        6,
-        "most 31-mers of 2 training windows have an unknown base",
-    )
+    assert similar.searched["windows"] == 6
+    assert similar.reason == "most 31-mers of 2 training windows have an unknown base"
     assert report[LeakKind.FALSE_PLACE].searched == {"windows": 4}
     assert report[LeakKind.DUPLICATE].verdict is Verdict.NOT_APPLICABLE
 
@@ -245,23 +240,18 @@ def test_folders_that_are_something_else(audited: AuditedWorld, tmp_path: Path) 
         open_files(tmp_path, None)
 
 
-def test_the_command(
-    audited: AuditedWorld,
-    tmp_path: Path,
-    holdouts: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command(audited: AuditedWorld, tmp_path: Path, holdouts: Path, command: Command) -> None:
     files = clean_files() | {"placed/eval.jsonl": ("eval_clinvar", [window("21", 3_000)])}
-    folder = write_dataset(tmp_path / "data", files)
-    words = ("audit", folder, "--holdouts", holdouts)
-    assert run(monkeypatch, *words) == 2
-    assert "--reference: is needed for a folder of geno-lewm" in capfd.readouterr().err
-    words = (*words, "--reference", audited.fasta)
-    assert run(monkeypatch, *words, "--layout", "geno-lewm") == 5
-    assert "reference 21-3000:3000" in capfd.readouterr().out
-    assert run(monkeypatch, *words, "--layout", "package") == 4
-    assert run(monkeypatch, *words, "--layout", "zip") == 2
-    assert "--layout: is unknown: expected 'package' or 'geno-lewm', got 'zip'" in capfd.readouterr().err
-    assert run(monkeypatch, *words, "--power", 1) == 2
-    assert "plants in packages only" in capfd.readouterr().err
+    words, fasta = ("audit", write_dataset(tmp_path / "data", files), "--holdouts", holdouts), audited.fasta
+    leaky = command(*words, "--reference", fasta, "--layout", "geno-lewm")
+    assert leaky.code == 5
+    assert "reference 21-3000:3000" in leaky.out
+    assert command(*words, "--reference", fasta, "--layout", "package").code == 4
+    for more, problem in (
+        ([], "--reference: is needed for a folder of geno-lewm"),
+        (["--layout", "zip"], "--layout: is unknown: expected 'package' or 'geno-lewm', got 'zip'"),
+        (["--power", 1], "plants in packages only"),
+    ):
+        refused = command(*words, *(["--reference", fasta, *more] if more else []))
+        assert refused.code == 2
+        assert problem in refused.err

@@ -17,7 +17,7 @@ from genolewm_assets.errors import FastaError, VcfError
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.holdouts.corpus import GRCH38_BASES
 from genolewm_assets.sources.clinvar.terms import _STARS, label_of
-from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.command_line import Command
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
@@ -103,17 +103,14 @@ def test_stars_are_those_of_the_reader(review: str) -> None:
     assert stars_of(review) == _STARS[review]
 
 
-def test_clean(audited: AuditedWorld, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_clean(audited: AuditedWorld, command: Command) -> None:
     words = ("--reference", audited.fasta, "--clinvar", audited.vcf, "--tuples", 100)
-    assert run(monkeypatch, "audit", audited.package, *words) == 0
-    first = capfd.readouterr().out.splitlines()[0]
-    assert first == (
-        "No held-out sequence, allele or label was found in 55 training windows and 1,008 tuples drawn from them; "
-        "planted leaks found: not measured (--power)."
-    )
-    assert run(monkeypatch, "audit", "--json", "--power", 2, audited.package, *words) == 0
-    report = json.loads(capfd.readouterr().out)
-    assert report["verdict"] == "clean"
+    printed = command("audit", audited.package, *words)
+    assert printed.code == 0
+    assert printed.out.startswith("No held-out sequence, allele or label was found in 55 training windows")
+    printed = command("audit", "--json", "--power", 2, audited.package, *words)
+    report = json.loads(printed.out)
+    assert (printed.code, report["verdict"]) == (0, "clean")
     assert {row["findings"] for row in report["results"]} == {0}
     power = {one["plant"]: one["planted"] for row in report["results"] for one in row["power"]}
     assert len(power) == 20
@@ -121,35 +118,28 @@ def test_clean(audited: AuditedWorld, monkeypatch: pytest.MonkeyPatch, capfd: py
     assert report["headline"].endswith(" of 40.")
 
 
-def test_leak_and_uncertain(
-    audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_leak_and_uncertain(audited: AuditedWorld, tmp_path: Path, command: Command) -> None:
     folder = tmp_path / "planted"
     words = ("audit", "plant", audited.package, folder, "--reference", audited.fasta)
-    assert run(monkeypatch, *words, "--kind", "copy_95", "--kind", "padded_allele") == 0
-    lines = capfd.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["copy_95", "padded_allele", "Audit it"]
-    assert run(monkeypatch, *words) == 2
-    assert "exists already" in capfd.readouterr().err
-    again = lines[-1].removeprefix("Audit it: genolewm ").split()
-    assert run(monkeypatch, *again, "--tuples", 0) == 5
-    shown = capfd.readouterr().out
-    assert "Leaks were found (1 of held sequence, 1 of held allele) in 56 training windows and 0 tuples" in shown
-    assert "; not certain: recreated allele, false edit, wrong mix, wrong label, unshown allele; " in shown
-    assert "planted.copy_95" in shown
-    assert run(monkeypatch, "audit", audited.package, "--reference", audited.fasta, "--tuples", 0) == 6
-    capfd.readouterr()
-    assert run(monkeypatch, "audit", "plant", audited.package, tmp_path / "x", "--kind", "no", *words[4:]) == 2
-    assert "--kind no: is unknown: expected one of alias_contig" in capfd.readouterr().err
-
-
-def test_a_root_without_a_fasta(
-    audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, "audit", audited.package) == 4
-    assert "has no reference FASTA beside it" in capfd.readouterr().err
-    assert run(monkeypatch, "audit", tmp_path) == 4
-    assert "Name the folder of a package" in capfd.readouterr().err
+    printed = command(*words, "--kind", "copy_95", "--kind", "padded_allele")
+    lines = printed.out.splitlines()
+    assert (printed.code, [line.split(":")[0] for line in lines]) == (0, ["copy_95", "padded_allele", "Audit it"])
+    leaky = command(*lines[-1].removeprefix("Audit it: genolewm ").split(), "--tuples", 0)
+    assert leaky.code == 5
+    assert "Leaks were found (1 of held sequence, 1 of held allele) in 56 training windows and 0 tuples" in leaky.out
+    assert "; not certain: recreated allele, false edit, wrong mix, wrong label, unshown allele; " in leaky.out
+    assert "planted.copy_95" in leaky.out
+    assert command("audit", audited.package, "--reference", audited.fasta, "--tuples", 0).code == 6
+    unknown = ("audit", "plant", audited.package, tmp_path / "x", "--kind", "no", *words[4:])
+    for given, code, problem in (
+        (words, 2, "exists already"),
+        (unknown, 2, "--kind no: is unknown: expected one of alias_contig"),
+        (("audit", audited.package), 4, "has no reference FASTA beside it"),
+        (("audit", tmp_path), 4, "Name the folder of a package"),
+    ):
+        refused = command(*given)
+        assert refused.code == code
+        assert problem in refused.err
 
 
 def test_alleles_are_printed_as_they_are(capfd: pytest.CaptureFixture[str]) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -28,36 +25,21 @@ from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
+from genolewm_assets_tests.worlds.store.changed_tables import Edit, Rows, change_rows
 
-Row = dict[str, Any]
 TEST, TRAIN = "variants/test.parquet", "variants/train.parquet"
-
-
-@pytest.fixture
-def package(audited: AuditedWorld, tmp_path: Path) -> Path:
-    return shutil.copytree(audited.package, tmp_path / "package")
-
-
-def change(path: Path, edit: Callable[[list[Row]], None]) -> None:
-    table = pq.read_table(path, partitioning=None)
-    rows = table.to_pylist()
-    edit(rows)
-    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
 
 
 def labels(audited: AuditedWorld, files: OwnFiles) -> dict[LeakKind, SearchResult]:
     with Reference(audited.fasta) as reference:
-        return {
-            result.kind: result for result in search_labels(files, reference, ClinvarFiles(audited.vcf, audited.vcf))
-        }
+        results = search_labels(files, reference, ClinvarFiles(audited.vcf, audited.vcf))
+        return {result.kind: result for result in results}
 
 
 @each_row("split", ["train", "validation", "test"])
 @each_row(("column", "value"), [("label", "OTHER"), ("stars", 4), ("pos", None)])
-def test_a_label_of_nowhere_is_found(
-    audited: AuditedWorld, package: Path, split: str, column: str, value: object
-) -> None:
-    def edit(rows: list[Row]) -> None:
+def test_a_wrong_label_is_found(audited: AuditedWorld, package: Path, split: str, column: str, value: object) -> None:
+    def edit(rows: Rows) -> None:
         row = next(row for row in rows if row["source"] == "clinvar" and row[column] != value)
         at = row["pos"] - 1
         moved = {"pos": at + 2, "ref": chr(world.SEQUENCES[row["chrom"]][at + 1])}
@@ -65,17 +47,15 @@ def test_a_label_of_nowhere_is_found(
         row["alt"] = world.other_base(row["ref"])
 
     before = (package / f"variants/{split}.parquet").read_bytes()
-    change(package / f"variants/{split}.parquet", edit)
+    change_rows(package / f"variants/{split}.parquet", edit)
     result = labels(audited, open_files(package))[LeakKind.WRONG_LABEL]
     (package / f"variants/{split}.parquet").write_bytes(before)
     assert len(result.found.keys) == 1
     assert result.found.rows[0]["split"] == split
 
 
-def test_alleles_of_other_places_are_normalised_together(
-    audited: AuditedWorld, package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def edit(rows: list[Row]) -> None:
+def test_alleles_are_normalised_together(audited: AuditedWorld, package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def edit(rows: Rows) -> None:
         for row in (row for row in rows if row["source"] == "clinvar"):
             row["pos"] += 1
             row["ref"] = chr(world.SEQUENCES[row["chrom"]][row["pos"] - 1])
@@ -83,7 +63,7 @@ def test_alleles_of_other_places_are_normalised_together(
 
     calls, normalise = list[int](), normalise_alleles
     monkeypatch.setattr(labels_of_audit, "normalise_alleles", lambda *given: (calls.append(1), normalise(*given))[1])
-    change(package / TRAIN, edit)
+    change_rows(package / TRAIN, edit)
     result = labels(audited, open_files(package))[LeakKind.WRONG_LABEL]
     assert len(result.found.keys) > len(calls) == 2
     assert all(row["published"] != row["what"] for row in result.found.rows)
@@ -108,35 +88,33 @@ def contexts(audited: AuditedWorld, package: Path) -> list[object]:
     ("edit", "problems"),
     [
         (lambda rows: None, []),
-        (lambda rows: rows.pop(), ["held out, without a context"]),
+        (lambda rows: rows[:-1], ["held out, without a context"]),
         (lambda rows: rows.append(rows[0]), ["not held out, or twice"]),
         (lambda rows: rows[0].update(left_context="A" * 30), ["not the FASTA's bases"]),
         (lambda rows: rows[0].update(right_context=rows[0]["right_context"][1:]), ["not the FASTA's bases"]),
     ],
 )
-def test_wrong_contexts_are_found(
-    audited: AuditedWorld, package: Path, edit: Callable[[list[Row]], None], problems: list[str]
-) -> None:
+def test_wrong_contexts_are_found(audited: AuditedWorld, package: Path, edit: Edit, problems: list[str]) -> None:
     path = package / "holdouts/contexts.parquet"
     before = path.read_bytes()
-    change(path, edit)
+    change_rows(path, edit)
     assert contexts(audited, package) == problems
     path.write_bytes(before)
 
 
-def first_scored(rows: list[Row]) -> Row:
+def first_scored(rows: Rows) -> dict[str, Any]:
     return next(row for row in rows if (row["holdout"], row["scoring"]) == ("holdout-chr", "scored"))
 
 
-def unscored(rows: list[Row]) -> None:
+def unscored(rows: Rows) -> None:
     first_scored(rows)["scoring"] = "in_no_window"
 
 
-def undecided(rows: list[Row]) -> None:
+def undecided(rows: Rows) -> None:
     next(row for row in rows if row["holdout"] == "holdout-chr" and row["stars"] == 0)["scoring"] = "scored"
 
 
-def other_label(rows: list[Row]) -> None:
+def other_label(rows: Rows) -> None:
     row = first_scored(rows)
     row["label"] = "B" if row["label"] != "B" else "P"
 
@@ -158,10 +136,10 @@ def bench(audited: AuditedWorld, package: Path, **options: int) -> SearchResult:
 @each_row(
     "edit", [unscored, undecided, other_label, lambda rows: rows.remove(first_scored(rows)), lambda rows: rows.clear()]
 )
-def test_faults_of_a_bench_are_found(audited: AuditedWorld, package: Path, edit: Callable[[list[Row]], None]) -> None:
+def test_faults_of_a_bench_are_found(audited: AuditedWorld, package: Path, edit: Edit) -> None:
     before = (package / TEST).read_bytes()
     assert bench(audited, package).verdict is Verdict.CLEAN
-    change(package / TEST, edit)
+    change_rows(package / TEST, edit)
     assert bench(audited, package).verdict is Verdict.LEAK
     (package / TEST).write_bytes(before)
 
@@ -200,10 +178,8 @@ def test_a_mix_that_is_not_the_declared_one_is_found(audited: AuditedWorld, name
 def test_bases_of_evaluation_windows_are_compared(audited: AuditedWorld, package: Path) -> None:
     (path,) = (package / "data").glob("test-*.parquet")
 
-    def edit(rows: list[Row]) -> None:
-        rows[0]["left_flank"] = world.other_base(rows[0]["left_flank"][0]) + rows[0]["left_flank"][1:]
-
-    change(path, edit)
+    flank = pq.read_table(path)["left_flank"][0].as_py()
+    change_rows(path, lambda rows: rows[0].update(left_flank=world.other_base(flank[0]) + flank[1:]))
     files = open_files(package)
     with Reference(audited.fasta) as reference:
         places = PlaceSearch(files, reference, HeldSpans.of_package(files))

@@ -20,7 +20,6 @@ from genolewm_assets.audit.states import STATE_TUPLES, Encode, search_states
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.audit.emitted_batches import emitted_batch
-from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
 
@@ -120,23 +119,13 @@ def test_what_cannot_be_compared(audited: AuditedWorld) -> None:
     assert result.verdict is Verdict.INCONCLUSIVE
 
 
-def test_edits_that_were_not_made_or_lie_elsewhere(tmp_path: Path) -> None:
-    fasta = write_fasta(tmp_path / "genome.fa", {name: text.decode() for name, text in world.SEQUENCES.items()})
+def test_edits_that_were_not_made_or_lie_elsewhere(audited: AuditedWorld) -> None:
     counts, place = EmittedCounts(), {"blocks": (4, 9), "block_tokens": BLOCK, "locus_token": EDITED // 6}
-    batches = [
-        emitted_batch(WINDOW, target, 3_000, **(place | changes))  # type: ignore[arg-type]
-        for target, changes in (
-            (TARGET, {}),
-            (WINDOW, {"locus_token": 3}),
-            (TARGET, {"locus_token": 51}),
-            (TARGET, {"blocks": (7, 9)}),
-            (TARGET, {"blocks": (4, 6)}),
-            (TARGET, {"blocks": (6, 7)}),
-        )
-    ]
-    with Reference(fasta) as reference:
-        for each in batches:
-            read_edits(each, reference, counts)  # type: ignore[arg-type]
+    edited = [{}, {"locus_token": 51}, {"blocks": (7, 9)}, {"blocks": (4, 6)}, {"blocks": (6, 7)}]
+    with Reference(audited.fasta) as reference:
+        for target, changes in (*((TARGET, changes) for changes in edited), (WINDOW, {"locus_token": 3})):
+            batch = emitted_batch(WINDOW, target, 3_000, **(place | changes))  # type: ignore[arg-type]
+            read_edits(batch, reference, counts)  # type: ignore[arg-type]
     rows = {row["what"]: row for row in counts.false_edits.rows}
     assert {what: [value for name, value in row.items() if name != "what"] for what, row in rows.items()} == {
         "reference chr17:3000 token 3": ["nowhere"],

@@ -21,8 +21,6 @@ from dagster_k8s import K8sRunLauncher
 from dagster_k8s.job import get_job_name_from_run_id
 
 from genolewm_assets.defs.engines.k8s_launcher import KubernetesRunLauncher
-from genolewm_assets.defs.instance import RootInstance
-from genolewm_assets.defs.run_launcher import MachineRunLauncher
 from genolewm_assets.defs.runtime.failure_hook import report_failure
 from genolewm_assets_tests.places import REPOSITORY
 
@@ -47,41 +45,38 @@ def started_run(instance: dg.DagsterInstance, pid: int | None) -> dg.DagsterRun:
 
 def status_of(instance: dg.DagsterInstance, run: dg.DagsterRun) -> WorkerStatus:
     launcher = instance.run_launcher
-    assert isinstance(launcher, MachineRunLauncher)
     assert launcher.supports_check_run_worker_health
     return launcher.check_run_worker_health(run).status
 
 
-def sleeping_process() -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+@pytest.fixture
+def worker() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
+        yield process
+        process.kill()
 
 
-def test_running_process_is_there_and_a_killed_one_is_not(instance: dg.DagsterInstance) -> None:
-    worker = sleeping_process()
-    try:
-        run = started_run(instance, worker.pid)
-        assert status_of(instance, run) is WorkerStatus.RUNNING
-        worker.kill()
-        os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
-        assert status_of(instance, run) is WorkerStatus.NOT_FOUND, "dead, and nobody has asked how it ended"
-    finally:
-        worker.kill()
-        worker.wait()
+def test_running_process_is_there_and_a_killed_one_is_not(
+    instance: dg.DagsterInstance, worker: subprocess.Popen[bytes]
+) -> None:
+    run = started_run(instance, worker.pid)
+    assert status_of(instance, run) is WorkerStatus.RUNNING
+    worker.kill()
+    os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
+    assert status_of(instance, run) is WorkerStatus.NOT_FOUND, "dead, and nobody has asked how it ended"
+    worker.wait()
     assert status_of(instance, run) is WorkerStatus.NOT_FOUND
 
 
-def test_a_later_process_of_this_number_differs(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-    worker = sleeping_process()
-    try:
-        with monkeypatch.context() as patch:
-            # The machine's clock when the run's own process spoke: an hour before this one began.
-            now = time.time()
-            patch.setattr(time, "time", lambda: now - 3_600)
-            run = started_run(instance, worker.pid)
-        assert status_of(instance, run) is WorkerStatus.NOT_FOUND
-    finally:
-        worker.kill()
-        worker.wait()
+def test_a_later_process_of_this_number_differs(
+    instance: dg.DagsterInstance, worker: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    with monkeypatch.context() as patch:
+        # The machine's clock when the run's own process spoke: an hour before this one began.
+        patch.setattr(time, "time", lambda: now - 3_600)
+        run = started_run(instance, worker.pid)
+    assert status_of(instance, run) is WorkerStatus.NOT_FOUND
 
 
 def test_run_without_a_process_of_its_own_is_left_alone(instance: dg.DagsterInstance) -> None:
@@ -104,18 +99,14 @@ def test_only_a_run_that_states_why_it_failed_stays_failed(instance: dg.DagsterI
     for op, retried in ((refuses, "false"), (loses_its_accelerator, "true"), (loses_its_database, "true")):
         job = dg.GraphDefinition(f"job_{op.name}", node_defs=[op]).to_job(hooks={report_failure})
         run_id = job.execute_in_process(instance=instance, raise_on_error=False).run_id
-        run = instance.get_run_by_id(run_id)
-        assert run is not None
-        assert run.tags["dagster/will_retry"] == retried, op.name
+        assert instance.get_run_by_id(run_id).tags["dagster/will_retry"] == retried, op.name
 
 
 def test_settings_bury_dead_runs_and_launch_them_again() -> None:
     settings = yaml.safe_load(SETTINGS.read_text())
-    assert settings["run_monitoring"]["enabled"]
-    assert settings["run_monitoring"]["free_slots_after_run_end_seconds"]
-    assert settings["run_retries"]["enabled"]
-    assert settings["run_retries"]["max_retries"]
-    assert settings["run_retries"]["retry_on_asset_or_op_failure"], "a lost database fails a step"
+    assert all(settings["run_monitoring"][name] for name in ("enabled", "free_slots_after_run_end_seconds"))
+    # A lost database fails a step.
+    assert all(settings["run_retries"][name] for name in ("enabled", "max_retries", "retry_on_asset_or_op_failure"))
 
 
 @pytest.fixture
@@ -123,17 +114,16 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the working directory of a person who types ``dagster dev``, which holds the settings of the checkout."""
     folder = tmp_path / "checkout"
     folder.mkdir()
-    shutil.copyfile(REPOSITORY / "dagster.yaml", folder / "dagster.yaml")
+    shutil.copyfile(SETTINGS, folder / "dagster.yaml")
     monkeypatch.chdir(folder)
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    monkeypatch.delenv("GENOLEWM_ROOT", raising=False)
+    for name in ("DAGSTER_HOME", "GENOLEWM_ROOT"):
+        monkeypatch.delenv(name, raising=False)
     return folder
 
 
 def run_something() -> tuple[Path, str]:
     """Create a run as a command of Dagster would; return the folder of the instance and the id of the run."""
     with get_possibly_temporary_instance_for_cli("dagster dev") as instance:
-        assert isinstance(instance, RootInstance)
         run = instance.create_run_for_job(dg.GraphDefinition("nothing").to_job())
         return Path(instance.root_directory), run.run_id
 
@@ -162,8 +152,6 @@ def test_a_run_of_this_process_belongs_to_the_code_location_that_the_ui_loads(ch
     _, run_id = run_something()
     with get_possibly_temporary_instance_for_cli("dagster dev") as instance:
         run = instance.get_run_by_id(run_id)
-    assert run is not None
-    assert run.remote_job_origin is not None
     assert run.remote_job_origin.location_name == location
     assert run.tags_for_storage()[".dagster/repository"] == f"__repository__@{location}"
 
@@ -189,17 +177,14 @@ def test_a_run_of_kubernetes_is_lost_when_its_job_is_and_not_when_nobody_answers
 ) -> None:
     run = dg.DagsterRun("job", "1" * 8)
     launcher = KubernetesRunLauncher.__new__(KubernetesRunLauncher)
-    answers = {
-        f"Job {get_job_name_from_run_id(run.run_id)} could not be found": WorkerStatus.UNKNOWN,
-        "no route to host": WorkerStatus.RUNNING,
-    }
-    for message, status in answers.items():
-        unknown = CheckRunHealthResult(WorkerStatus.UNKNOWN, message)
-        monkeypatch.setattr(K8sRunLauncher, "check_run_worker_health", lambda self, run, unknown=unknown: unknown)
+    gone = f"Job {get_job_name_from_run_id(run.run_id)} could not be found"
+    for answer, status in (
+        (CheckRunHealthResult(WorkerStatus.UNKNOWN, gone), WorkerStatus.UNKNOWN),
+        (CheckRunHealthResult(WorkerStatus.UNKNOWN, "no route to host"), WorkerStatus.RUNNING),
+        (CheckRunHealthResult(WorkerStatus.FAILED), WorkerStatus.FAILED),
+        (CheckRunHealthResult(WorkerStatus.RUNNING), WorkerStatus.RUNNING),
+    ):
+        monkeypatch.setattr(K8sRunLauncher, "check_run_worker_health", lambda self, run, answer=answer: answer)
         assert launcher.check_run_worker_health(run).status is status
     (warning,) = caplog.messages
     assert warning.endswith("no route to host")
-    for status in (WorkerStatus.FAILED, WorkerStatus.RUNNING):
-        known = CheckRunHealthResult(status)
-        monkeypatch.setattr(K8sRunLauncher, "check_run_worker_health", lambda self, run, known=known: known)
-        assert launcher.check_run_worker_health(run) is known

@@ -40,7 +40,6 @@ def ui_with_server(*options: str) -> Iterator[tuple[subprocess.Popen[str], int]]
     """Yield a process that started a server with these options, and the server's process id."""
     command = [sys.executable, "-c", _UI, _SERVER, *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as ui:
-        assert ui.stdout is not None
         assert ui.stdout.readline() == "serving\n"
         (server,) = Path(f"/proc/{ui.pid}/task/{ui.pid}/children").read_text().split()
         yield ui, int(server)
@@ -48,7 +47,6 @@ def ui_with_server(*options: str) -> Iterator[tuple[subprocess.Popen[str], int]]
 
 def said(ui: subprocess.Popen[str]) -> str:
     """Return what a server printed until its end, at which the pipe is closed."""
-    assert ui.stdout is not None
     return ui.stdout.read()
 
 

@@ -101,9 +101,7 @@ def test_requests_of_this_machine_pass(name: str) -> None:
 @each_row("name", REFUSED)
 def test_foreign_requests_are_refused_with_the_reason(name: str) -> None:
     scope, reason = REFUSED[name]
-    refusal = find_refusal(scope)
-    assert refusal is not None
-    assert reason in refusal
+    assert reason in find_refusal(scope)
 
 
 def test_an_allowed_address_passes_as_it_is_shown_in_the_browser() -> None:
@@ -158,13 +156,9 @@ def test_the_web_server_of_a_root_is_guarded(tmp_path: Path, monkeypatch: pytest
         instance.optimize_for_webserver(statement_timeout=1_000, pool_recycle=-1, max_overflow=10)
         with WorkspaceProcessContext(instance, EmptyWorkspaceTarget()) as context:
             served = create_app_from_workspace_process_context(context)
-            statuses = {
-                host: sent_by(served, {**request("GET", host, "/server_info"), "raw_path": b"/server_info"})[0][
-                    "status"
-                ]
-                for host in ("127.0.0.1:3000", HUB, "evil.test")
-            }
-    assert statuses == {"127.0.0.1:3000": 200, HUB: 200, "evil.test": 403}
+            for host, status in {"127.0.0.1:3000": 200, HUB: 200, "evil.test": 403}.items():
+                asked = {**request("GET", host, "/server_info"), "raw_path": b"/server_info"}
+                assert sent_by(served, asked)[0]["status"] == status, host
 
 
 def test_what_is_refused_does_not_reach_the_application() -> None:

@@ -33,17 +33,7 @@ def settings_of(text: str) -> dict[str, str]:
 
 @dataclass
 class Installation:
-    """Configuration, root and processes of one installation.
-
-    Attributes
-    ----------
-    folder
-        Everything lies below it.
-    database
-        The server; its user and its first database are the installation's.
-    catalog
-        Path of the catalogue.
-    """
+    """Configuration, root and processes of one installation, below ``folder``; the first database is its own."""
 
     folder: Path
     database: PostgresServer

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from genolewm_assets_tests.servers.processes import status_of
+
 _LISTEN = "0A"
 
 
@@ -22,14 +24,8 @@ def listening(session: int) -> set[tuple[str, int]]:
 
 def members(session: int) -> list[int]:
     """Return the living processes of a session."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            # Behind the command's name in parentheses: state, parent, process group, session (proc(5)).
-            state, _, _, sid = path.read_text().rpartition(")")[2].split()[:4]
-            if int(sid) == session and state not in "ZX":
-                found.append(int(path.parent.name))
-    return found
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if (status := status_of(pid))[0] not in "ZX" and status[2] == session]
 
 
 def kill_session(leader: subprocess.Popen[bytes]) -> None:

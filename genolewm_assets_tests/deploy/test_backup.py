@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import sys
 import time
@@ -28,6 +27,7 @@ from genolewm_assets_tests.servers.postgres import PostgresServer
 from genolewm_assets_tests.worlds.graph import small_root
 from genolewm_assets_tests.worlds.graph.small_root import LOCATIONS
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
+from genolewm_assets_tests.worlds.store.damages import keep_time, overwrite
 
 GENOME, GNOMAD = "reference/genome", "gnomad/shard"
 
@@ -86,9 +86,6 @@ def publishing(installation: Installation, *then: str) -> str:
 GENERATIONS = "--include=.gen/***"
 
 
-# What a backup is
-
-
 def test_backup_is_a_root_that_verifies_and_a_dump(small: Installation) -> None:
     backup = back_up(small)
     assert faults(backup / "root") == []
@@ -100,12 +97,8 @@ def test_backup_is_a_root_that_verifies_and_a_dump(small: Installation) -> None:
     assert backup.stat().st_mode & 0o077 == 0
     secret = small.database.password.encode()
     assert not any(secret in path.read_bytes() for path in backup.rglob("*") if path.is_file())
-    assert {path.name for path in (backup / "configuration").iterdir()} == {
-        "dagster.yaml",
-        "workspace.yaml",
-        "catalog.yaml",
-        "packages.txt",
-    }
+    kept = {path.name for path in (backup / "configuration").iterdir()}
+    assert kept == {"dagster.yaml", "workspace.yaml", "catalog.yaml", "packages.txt"}
     assert "dagster==" in (backup / "configuration/packages.txt").read_text()
 
 
@@ -114,9 +107,6 @@ def test_what_is_the_same_is_kept_once_and_old_backups_go(small: Installation) -
     assert complete(small) == backups[1:]
     inodes = {(backup / "root" / LOCATIONS[0] / "table.txt").stat().st_ino for backup in backups[1:]}
     assert len(inodes) == 1
-
-
-# While others work
 
 
 def test_database_is_not_newer_than_its_files(small: Installation, tmp_path: Path) -> None:
@@ -181,21 +171,9 @@ def test_two_backups_at_once_are_one_too_many(small: Installation) -> None:
     assert complete(small) == []
 
 
-# Damage and crashes
-
-
-def flip(file: Path, *, keep_time: bool) -> None:
-    before = file.stat()
-    content = bytearray(file.read_bytes())
-    content[0] ^= 1
-    file.write_bytes(content)
-    if keep_time:
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
 def test_damaged_root_is_said_and_no_good_backup_lost_for_it(small: Installation) -> None:
     good = back_up(small)
-    flip(small.root / LOCATIONS[0] / "table.txt", keep_time=False)
+    overwrite(small.root / LOCATIONS[0] / "table.txt")
     wait_for_next_second()
     done = small.run("backup", GENOLEWM_BACKUPS_KEEP="1")
     assert done.returncode == 4
@@ -206,7 +184,7 @@ def test_damaged_root_is_said_and_no_good_backup_lost_for_it(small: Installation
 
 def test_what_rotted_on_disk_does_not_rot_in_the_backup(small: Installation) -> None:
     back_up(small)
-    flip(small.root / LOCATIONS[0] / "table.txt", keep_time=True)
+    keep_time(small.root / LOCATIONS[0] / "table.txt")
     assert faults(small.root) != []
     assert faults(back_up(small) / "root") == []
 
@@ -239,9 +217,6 @@ def test_settings_that_make_no_sense_are_named(small: Installation, setting: str
     done = small.run("backup", **{setting: value})
     assert done.returncode == 1
     assert said in done.stderr
-
-
-# Restore
 
 
 @pytest.fixture
@@ -300,9 +275,6 @@ def test_interrupted_restore_is_no_root_and_goes_on(
     assert done.returncode == 0, done.stdout + done.stderr
     assert faults(Path(elsewhere["GENOLEWM_ROOT"])) == []
     assert not (Path(elsewhere["GENOLEWM_ROOT"]) / ".restoring").exists()
-
-
-# All of it
 
 
 @contextmanager

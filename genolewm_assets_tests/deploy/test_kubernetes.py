@@ -81,9 +81,7 @@ def test_the_instance_is_that_of_one_machine_but_for_the_launcher() -> None:
     assert named == (KubernetesRunLauncher.__module__, KubernetesRunLauncher.__name__)
 
 
-def test_dagster_takes_the_settings_without_a_token(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dagster_takes_settings_without_a_token(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     from dagster import DagsterInstance
     from dagster._core.instance import InstanceRef
     from kubernetes.config import ConfigException
@@ -175,13 +173,8 @@ def test_a_token_is_mounted_where_it_is_needed_and_nowhere_else() -> None:
 def test_roles_hold_no_more_than_jobs_and_their_pods() -> None:
     rules = [rule for (kind, _), each in MANIFESTS.items() if kind == "Role" for rule in each["rules"]]
     assert not [kind for kind, _ in MANIFESTS if kind.startswith("Cluster")]
-    assert {resource for rule in rules for resource in rule["resources"]} == {
-        "jobs",
-        "jobs/status",
-        "pods",
-        "pods/log",
-        "events",
-    }
+    resources = {resource for rule in rules for resource in rule["resources"]}
+    assert resources == {"jobs", "jobs/status", "pods", "pods/log", "events"}
     assert {verb for rule in rules for verb in rule["verbs"]} == {"create", "delete", "get", "list"}
 
 
@@ -239,9 +232,8 @@ def test_nginx_takes_its_configuration_as_the_pod_has_it(tmp_path: Path) -> None
     for source in volume["sources"]:
         for item in next(iter(source.values()))["items"]:
             (etc / item["path"]).parent.mkdir(parents=True, exist_ok=True)
-            (etc / item["path"]).write_text(
-                (given / item["key"]).read_text().replace("/var/cache/nginx/", f"{tmp_path}/")
-            )
+            text = (given / item["key"]).read_text().replace("/var/cache/nginx/", f"{tmp_path}/")
+            (etc / item["path"]).write_text(text)
     test = [program("nginx"), "-t", "-c", str(etc / "nginx.conf")]
     done = subprocess.run(test, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

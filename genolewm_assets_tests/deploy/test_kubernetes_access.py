@@ -61,9 +61,7 @@ def test_who_launches_a_run_does_not_say_what_its_pod_is(
     config = {"container_config": {"image": "other"}, "pod_spec_config": {"service_account_name": "other"}}
     run = dg.DagsterRun("job", "1" * 8, tags={"dagster-k8s/config": json.dumps(config)})
     launcher = launcher_of("genolewm-daemon")
-    with pytest.raises(
-        Exception, match=r"violated the allowed list: container_config\.image, pod_spec_config\.service"
-    ):
+    with pytest.raises(Exception, match=r"the allowed list: container_config\.image, pod_spec_config\.service"):
         launcher.get_container_context_for_run(run)
     assert launcher.get_container_context_for_run(RUN).namespace == "genolewm"
 

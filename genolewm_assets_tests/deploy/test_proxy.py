@@ -8,6 +8,7 @@ from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import dagster_webserver
 import pytest
@@ -15,6 +16,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from genolewm_assets_tests.deploy.installation import Installation
+from genolewm_assets_tests.deploy.test_units import loaded
 from genolewm_assets_tests.live.harness import wait_until
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.proxy import NAME, PASSWORD, USER, Proxy, proxy_before
@@ -34,14 +36,7 @@ STATIC = sorted(f"/{path.relative_to(BUILD)}" for path in BUILD.rglob("*") if pa
 @pytest.fixture(scope="module")
 def proxy(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
     installation.start("code", "webserver")
-
-    def loaded() -> bool:
-        try:
-            return installation.graphql.is_loaded()
-        except OSError:
-            return False
-
-    wait_until(loaded, "the web server to start")
+    wait_until(lambda: loaded(installation.graphql), "the web server to start")
     with proxy_before(installation.port, tmp_path_factory.mktemp("nginx")) as running:
         yield running
 
@@ -119,14 +114,8 @@ def test_nothing_unauthenticated_reaches_the_web_server(proxy: Proxy, refused: d
 
 
 #: Not even asked for a password: nginx refuses these as they are. None may be here that a browser can send.
-MALFORMED = {
-    "HTTP/1.1 without a host": 400,
-    "HTTP/0.9": None,
-    "CONNECT": 400,
-    "TRACE": 405,
-    "a NUL": 400,
-    "a request behind a body of two lengths": 400,
-}
+MALFORMED = {"HTTP/0.9": None, "TRACE": 405, "CONNECT": 400, "HTTP/1.1 without a host": 400, "a NUL": 400}
+MALFORMED |= {"a request behind a body of two lengths": 400}
 
 
 @each_row("what", UNAUTHENTICATED)
@@ -160,14 +149,9 @@ def test_the_password_ends_at_the_proxy(proxy: Proxy) -> None:
 
 
 def websocket(proxy: Proxy, **headers: str) -> ClientConnection:
-    return connect(
-        f"wss://{NAME}:{proxy.https_port}/graphql",
-        sock=socket.create_connection(("127.0.0.1", proxy.https_port)),
-        ssl=proxy.context,
-        subprotocols=["graphql-ws"],
-        additional_headers=headers,
-        proxy=None,
-    )
+    url, sock = f"wss://{NAME}:{proxy.https_port}/graphql", socket.create_connection(("127.0.0.1", proxy.https_port))
+    options: dict[str, Any] = {"ssl": proxy.context, "subprotocols": ["graphql-ws"], "proxy": None}
+    return connect(url, sock=sock, additional_headers=headers, **options)
 
 
 def test_with_the_password_a_subscription_is_answered(proxy: Proxy) -> None:
@@ -194,17 +178,13 @@ def test_other_subscriptions_are_refused(headers: dict[str, str], expected: int,
     assert proxy.ear.heard == []
 
 
+FROM_ELSEWHERE = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
 FORGED = {
     "a script of another site": http("POST", "/graphql", QUERY, Origin="https://elsewhere.example", **basic()),
     "a frame without an origin": http("POST", "/graphql", QUERY, Origin="null", **basic()),
     "an origin that begins like ours": http("POST", "/graphql", QUERY, Origin=f"https://{NAME}.elsewhere", **basic()),
     "our name without TLS": http("POST", "/graphql", QUERY, Origin=f"http://{NAME}", **basic()),
-    "an image of another site": http(
-        "GET",
-        "/graphql?query=%7Bversion%7D",
-        **{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
-        **basic(),
-    ),
+    "an image of another site": http("GET", "/graphql?query=%7Bversion%7D", **FROM_ELSEWHERE, **basic()),
 }
 
 

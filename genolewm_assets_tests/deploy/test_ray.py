@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from genolewm_assets.defs.engines.op_tags import CPU_RESOURCE, accelerator_resou
 from genolewm_assets.defs.engines.ray_executor import ADDRESS_VARIABLE
 from genolewm_assets.launch import TELEMETRY_OFF
 from genolewm_assets_tests.deploy.installation import DEPLOY, UNITS, Installation, settings_of
-from genolewm_assets_tests.servers.programs import needs_extra, program
+from genolewm_assets_tests.deploy.test_units import analyze
+from genolewm_assets_tests.servers.programs import needs_extra
 
 RAY = DEPLOY / "ray"
 NODES = ("head", "cpu", "h100")
@@ -129,22 +129,12 @@ def test_systemd_accepts_the_units_and_they_are_confined(installation: Installat
     shutil.copytree(UNITS / "genolewm-.service.d", folder / "genolewm-.service.d")
     for node in NODES:
         name = f"genolewm-ray-{node}.service"
-        confined = [
-            program("systemd-analyze"),
-            "security",
-            "--offline=yes",
-            f"--root={tmp_path}",
-            "--threshold=20",
-            name,
-        ]
-        done = subprocess.run(confined, capture_output=True, text=True, check=False)
+        done = analyze(tmp_path, "security", "--offline=yes", f"--root={tmp_path}", "--threshold=20", name)
         assert done.returncode == 0, done.stdout + done.stderr
     for path in folder.rglob("*.*"):
         if path.is_file():
             # Any program that is there, so that systemd looks at the rest; the extra may not be installed.
             text = path.read_text().replace("/opt/genolewm/venv/bin/ray", "/bin/true")
             path.write_text(installation.moved(text))
-    names = [f"./genolewm-ray-{node}.service" for node in NODES]
-    verify = [program("systemd-analyze"), "verify", "--man=no", *names]
-    done = subprocess.run(verify, cwd=folder, capture_output=True, text=True, check=False)
+    done = analyze(folder, "verify", "--man=no", *(f"./genolewm-ray-{node}.service" for node in NODES))
     assert [line for line in (done.stdout + done.stderr).splitlines() if "genolewm-ray" in line] == []

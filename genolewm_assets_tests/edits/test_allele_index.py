@@ -11,12 +11,8 @@ from genolewm_assets.genome import CLASSES
 from genolewm_assets_tests.worlds.lewm.stream_world import no_alleles
 
 ROWS = [
-    ("chr2", 5, "A", "C", "B"),
-    ("chr17", 9, "AT", "A", "P"),
-    ("chr17", 1, "G", "C", None),
-    ("chr17", 9, "A", "T", "LP"),
-    ("chr17", 9, "A", "T", "LP"),
-    ("chr2", 7, "A", "C", "VUS"),
+    *(("chr2", 5, "A", "C", "B"), ("chr17", 9, "AT", "A", "P"), ("chr17", 1, "G", "C", None)),
+    *(("chr17", 9, "A", "T", "LP"), ("chr17", 9, "A", "T", "LP"), ("chr2", 7, "A", "C", "VUS")),
 ]
 
 
@@ -38,13 +34,9 @@ def test_rows_are_those_whose_first_base_lies_in_the_interval(index, contig):
 def test_every_allele_is_found_and_no_neighbour(index):
     for chrom, pos, ref, alt, _ in ROWS:
         assert index.contains(chrom, pos, ref, alt)
-        for other in (
-            (chrom, pos + 1, ref, alt),
-            (chrom, pos, alt, ref),
-            ("chr21", pos, ref, alt),
-            (chrom, pos, ref, "AA"),
-        ):
-            assert not index.contains(*other)
+        assert not index.contains("chr21", pos, ref, alt)
+        for other in ((pos + 1, ref, alt), (pos, alt, ref), (pos, ref, "AA")):
+            assert not index.contains(chrom, *other)
 
 
 def test_classes_follow_their_allele(index):
@@ -58,19 +50,10 @@ def test_classes_follow_their_allele(index):
 
 
 def test_facts_of_alleles_are_taken_and_joined():
-    table = pa.table(
-        {
-            "chrom": ["c"] * 4,
-            "pos": [4, 3, 2, 1],
-            "ref": ["A"] * 4,
-            "alt": ["C"] * 4,
-            "label": ["P", None, "OTHER", "B"],
-            "stars": pa.array([2, None, 0, 4], pa.int8()),
-            "clinvar_id": [10, None, 2**40, 7],
-            "gene_ids": [[5, 3], None, [], [9]],
-        }
-    )
-    facts = AlleleIndex.of(table).classification
+    columns = {"chrom": ["c"] * 4, "pos": [4, 3, 2, 1], "ref": ["A"] * 4, "alt": ["C"] * 4}
+    columns |= {"label": ["P", None, "OTHER", "B"], "stars": pa.array([2, None, 0, 4], pa.int8())}
+    columns |= {"clinvar_id": [10, None, 2**40, 7], "gene_ids": [[5, 3], None, [], [9]]}
+    facts = AlleleIndex.of(pa.table(columns)).classification
     taken = facts.take(np.array([3, -1, 0, 1, 3]))
     both = Classification.concatenate([taken, Classification.unknown(1), facts.take(np.zeros(0, np.int64))])
     for found, n in ((taken, 5), (both, 6)):

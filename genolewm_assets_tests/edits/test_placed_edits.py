@@ -110,9 +110,8 @@ def test_the_locus_is_the_first_base_that_differs(policy, data):
     several = data.draw(edit_lists(window.sequence))
     if abs(sum(edit.length_change for edit in several)) > 256:
         return
-    edited = apply_edits(
-        window.sequence, several, right_flank=window.right_flank, policy=policy, left_flank=window.left_flank
-    )
+    flanks = {"right_flank": window.right_flank, "left_flank": window.left_flank}
+    edited = apply_edits(window.sequence, several, policy=policy, **flanks)
     shift, first = edited.origin_shift, min(several).rel_pos
     wanted = None
     for at in range(first, WINDOW_BP):

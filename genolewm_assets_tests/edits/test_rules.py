@@ -1,42 +1,29 @@
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import hypothesis.strategies as st
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from genolewm_assets.edits.allele_index import AlleleIndex
 from genolewm_assets.edits.placed_edits import EditPlace
-from genolewm_assets.edits.rules import EditRules, EditSource, Redraw, SamplingRules
+from genolewm_assets.edits.rules import EditRules, Redraw, SamplingRules
 from genolewm_assets.edits.windows import WindowRecord
 from genolewm_assets.genome import RelEdit, apply_edits
 from genolewm_assets.states.pooling import Pooling, TupleKind
-from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
-from genolewm_assets_tests.referees.sampling.plain_tuples import build_tuples
 from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.stream_world import (
-    draw_key,
     make_window,
     no_alleles,
-    simulate_alleles,
     simulate_reference,
 )
 
 REFERENCE = simulate_reference()
 NONE_HELD = AlleleIndex.of(no_alleles())
-REAL = {EditSource.GNOMAD: AlleleIndex.of(simulate_alleles(REFERENCE, 900))}
-#: Two slots of each source.
-PLAN = [EditSource.GNOMAD, EditSource.SYNTHETIC_INDEL, EditSource.SYNTHETIC_SNV] * 2
 
-poolings = st.builds(
-    Pooling,
-    kind=st.sampled_from(TupleKind),
-    radius_tokens=st.integers(0, 300),
-    side=st.sampled_from(["both", "right"]),
-    block_tokens=st.sampled_from([1, 7, 64]),
-)
+
+_SIDES, _BLOCK_TOKENS = st.sampled_from(["both", "right"]), st.sampled_from([1, 7, 64])
+poolings = st.builds(Pooling, st.sampled_from(TupleKind), st.integers(0, 300), _SIDES, _BLOCK_TOKENS)
 
 
 def first_difference(window: WindowRecord, edit: RelEdit) -> int:
@@ -56,32 +43,6 @@ def pooled_tokens(pooling: Pooling, locus: int, n_tokens: int) -> set[int]:
     }
     blocks = {token // pooling.block_tokens for token in near}
     return {token for token in range(n_tokens) if token // pooling.block_tokens in blocks}
-
-
-@given(
-    pooling=poolings,
-    window=st.builds(
-        make_window,
-        st.just(REFERENCE),
-        st.integers(300, 20_000),
-        strand=st.sampled_from("+-"),
-        window_bp=st.sampled_from([1_536, 2_562, 3_072]),
-    ),
-    policy=st.sampled_from(["right_flank", "left_flank", "opposite"]),
-    turn=st.integers(0, 1_000),
-)
-@settings(max_examples=60, deadline=None)
-def test_every_edit_of_a_tuple_is_pooled(pooling, window, policy, turn):
-    sampler = EditSampler(REAL, NONE_HELD, SamplingRules(multi_edit_share=1, policy=policy, pooling=pooling))
-    haplotypes, _ = sampler.sample(window, PLAN, draw_key(turn))
-    tuples, _ = build_tuples(window, haplotypes, pooling, epoch=0, position=0)
-    for haplotype, one in zip(haplotypes, tuples, strict=True):
-        pooled = pooled_tokens(pooling, haplotype.locus_bp // 6, window.n_tokens)
-        assert {first_difference(window, edit) // 6 for edit in haplotype.edited.edits} <= pooled
-        if len(one.rel_edits) > 1:
-            assert max(edit.rel_pos + len(edit.ref) for edit in one.rel_edits) <= 6 * (max(pooled) + 1)
-        assert one.pooled_edits == 1.0
-        assert one.n_changed_blocks >= 1
 
 
 @given(sequence=sequences(200, 300), data=st.data())
@@ -127,21 +88,6 @@ def test_all_that_one_of_several_edits_deletes_is_pooled(block_tokens, deleted, 
     elif first_difference(place.window, deletion) < end:
         assert outcome.edited.edits == (snv, deletion)
     assert rules.apply(place, (deletion,)) is not Redraw.OUTSIDE_POOLED
-
-
-@pytest.mark.parametrize("side", ["both", "right"])
-def test_few_proposals_are_outside_of_the_pooled_span(side):
-    """Companions are drawn where they are pooled, so that only indels in repeats are drawn again."""
-    sampler = EditSampler(
-        REAL, NONE_HELD, SamplingRules(multi_edit_share=1, pooling=Pooling(radius_tokens=64, side=side))
-    )
-    redraws, sizes = Counter(), Counter()
-    for start in range(300, 20_000, 600):
-        haplotypes, redrawn = sampler.sample(make_window(REFERENCE, start), PLAN, draw_key(start))
-        redraws.update(redrawn)
-        sizes.update(len(one.edited.edits) for one in haplotypes)
-    assert sizes[2] + sizes[3] > 0.95 * sizes.total()
-    assert redraws["outside_pooled"] < 0.05 * sizes.total()
 
 
 @given(pooling=poolings, n_tokens=st.integers(1, 700), data=st.data())

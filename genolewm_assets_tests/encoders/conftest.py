@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -14,12 +15,6 @@ from genolewm_assets_tests.encoders.hybrid_model import write_hybrid_fixture
 from genolewm_assets_tests.worlds.once import built_once
 
 WINDOW_BP = 12_288
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the sample encoder; tests that change files work on a copy."""
-    return built_once(tmp_path_factory, encoders.TINY_LLAMA, encoders.write_tiny_llama)
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +33,11 @@ def model_copy(tiny_folder: Path, tmp_path: Path) -> Path:
 def encoder(tiny_folder: Path) -> encoders.CausalLMStateEncoder:
     """Return the sample encoder, float32 on the CPU."""
     return encoders.CausalLMStateEncoder(tiny_folder)
+
+
+def change_config(folder: Path, **entries: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
 def random_windows(n: int, size_bp: int = WINDOW_BP, seed: int = 0) -> list[str]:

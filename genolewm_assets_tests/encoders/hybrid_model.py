@@ -22,18 +22,8 @@ def write_hybrid_fixture(folder: Path) -> None:
     merges = [["A", "A"], ["AA", "AA"], ["AAAA", "AA"]]
     used = len(pieces) + len(TAGS) + N_KMERS
     vocab_size = -(-used // _CARBON_ALIGNMENT) * _CARBON_ALIGNMENT
-    write_model(
-        folder,
-        name="tiny-hybrid-random",
-        vocab_size=vocab_size,
-        tokenizer=wrap_vocabulary({"type": "BPE", "vocab": {p: i for i, p in enumerate(pieces)}, "merges": merges}),
-        extra={
-            "dna_config.json": {
-                "k": TOKEN_BP,
-                "dna_start_id": len(pieces),
-                "dna_vocab_size": vocab_size - len(pieces),
-                "dna_special_tokens": list(TAGS),
-                "auto_dna_tags": False,
-            }
-        },
-    )
+    tokenizer = wrap_vocabulary({"type": "BPE", "vocab": {p: i for i, p in enumerate(pieces)}, "merges": merges})
+    config = {"k": TOKEN_BP, "dna_start_id": len(pieces), "dna_vocab_size": vocab_size - len(pieces)}
+    config |= {"dna_special_tokens": list(TAGS), "auto_dna_tags": False}
+    names = {"name": "tiny-hybrid-random", "vocab_size": vocab_size}
+    write_model(folder, **names, tokenizer=tokenizer, extra={"dna_config.json": config})

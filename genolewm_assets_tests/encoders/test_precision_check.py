@@ -27,9 +27,8 @@ N_BLOCKS = 4
 
 def checked(low: Any, sequences: Sequence[str] = WINDOWS) -> Any:
     states = low.encode_windows(sequences, n_blocks=N_BLOCKS)
-    return check_states(
-        lambda rows: states[list(rows)], len(sequences), low, listed_windows(sequences), n_blocks=N_BLOCKS
-    )
+    windows = listed_windows(sequences)
+    return check_states(lambda rows: states[list(rows)], len(sequences), low, windows, n_blocks=N_BLOCKS)
 
 
 @pytest.mark.parametrize("folder", ["tiny_folder", "hybrid_folder"])
@@ -100,7 +99,11 @@ def test_states_of_another_direction_are_found(encoder: encoders.CausalLMStateEn
 def test_a_cache_without_rows_compared_nothing(encoder: encoders.CausalLMStateEncoder) -> None:
     results = check_states(lambda rows: np.zeros((0, 1, 64)), 0, Rounding(encoder), listed_windows([]), n_blocks=1)
     assert results[-1].figures == {"compared": 0, "not_compared": "the window table has no row"}
-    missing = check_states(lambda rows: np.zeros((0, 1, 64)), 0, Rounding(encoder), listed_windows(WINDOWS), n_blocks=1)
+
+
+def test_a_missing_row_fails_every_check(encoder: encoders.CausalLMStateEncoder) -> None:
+    states, windows = encoder.encode_windows(WINDOWS[:6], n_blocks=N_BLOCKS), listed_windows(WINDOWS)
+    missing = check_states(lambda rows: states[list(rows)], 6, Rounding(encoder), windows, n_blocks=N_BLOCKS)
     assert [check.name for check in missing] == [*STATE_CHECKS, PRECISION_SUFFICIENT]
     assert not any(check.passed for check in missing)
 
@@ -159,10 +162,8 @@ def test_a_cache_of_other_windows_is_found(encoder: encoders.CausalLMStateEncode
 @pytest.mark.parametrize("side", [pytest.param("both", marks=pytest.mark.slow), "right"])
 def test_the_tiny_encoder_stays_under_the_bound(dtype: str, side: Any, tiny_folder: Path) -> None:
     windows = random_windows(6)
-    ratio = null_edit_ratio(
-        encoders.CausalLMStateEncoder(tiny_folder, dtype=dtype), windows, random_snvs(windows), side=side
-    )
-    assert ratio < NULL_EDIT_BOUND
+    encoder = encoders.CausalLMStateEncoder(tiny_folder, dtype=dtype)
+    assert null_edit_ratio(encoder, windows, random_snvs(windows), side=side) < NULL_EDIT_BOUND
 
 
 def test_an_edit_of_another_window_is_refused() -> None:
@@ -171,9 +172,7 @@ def test_an_edit_of_another_window_is_refused() -> None:
 
 
 def test_a_cache_without_rows_compared_nothing_and_says_so() -> None:
-    results = check_states(
-        lambda rows: np.zeros((len(rows), 1, 1)), 0, CountingEncoder(), listed_windows([]), n_blocks=1
-    )
+    results = check_states(lambda _: np.zeros((0, 1, 1)), 0, CountingEncoder(), listed_windows([]), n_blocks=1)
     assert tuple(result.name for result in results) == STATE_CHECKS
     assert all(result.passed for result in results)
     for result in results[1:]:

@@ -34,15 +34,8 @@ N_BLOCKS = 4
 
 def write(folder: Path, encoder: StateEncoder, sequences: list[str], **options: Any) -> BuildReport:
     config = state_config(encoder.identity, windows_sha256="0" * 64, window_bp=SIZE_BP)
-    return write_states(
-        folder,
-        config,
-        encoder,
-        listed_windows(sequences),
-        window_bp=SIZE_BP,
-        sources={"windows/index[chr17]": "1" * 64},
-        **options,
-    )
+    windows, sources = listed_windows(sequences), {"windows/index[chr17]": "1" * 64}
+    return write_states(folder, config, encoder, windows, window_bp=SIZE_BP, sources=sources, **options)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -82,15 +75,6 @@ class StopsAfter:
         return self._encoder.encode_windows(sequences, n_blocks=n_blocks)
 
     encode_edited = encode_windows
-
-
-def test_an_interrupted_cache_goes_on_and_ends_the_same(encoder: encoders.CausalLMStateEncoder, tmp_path: Path) -> None:
-    sequences = random_windows(150, 768)
-    with pytest.raises(StoppedError):
-        write(tmp_path / "stopped", StopsAfter(encoder, 1), sequences)
-    fill(tmp_path / "stopped", encoder, sequences)
-    fill(tmp_path / "straight", encoder, sequences)
-    assert contents(tmp_path / "stopped") == contents(tmp_path / "straight")
 
 
 def test_rows_of_other_windows_are_not_continued(encoder: encoders.CausalLMStateEncoder, tmp_path: Path) -> None:
@@ -208,7 +192,7 @@ def poison(states: NDArray[np.float32]) -> None:
     states[1, 0, 0] = np.nan
 
 
-def inflate(states: NDArray[np.float32]) -> None:
+def swell(states: NDArray[np.float32]) -> None:
     states[2, 1] *= 1e4
 
 
@@ -218,12 +202,7 @@ def swap(states: NDArray[np.float32]) -> None:
 
 @pytest.mark.parametrize(
     ("fault", "check"),
-    [
-        (poison, "states_finite"),
-        (inflate, "norms_plausible"),
-        (swap, "states_reproducible"),
-        (swap, "null_edit_bounded"),
-    ],
+    [(poison, "states_finite"), (swell, "norms_plausible"), (swap, "states_reproducible"), (swap, "null_edit_bounded")],
 )
 def test_a_planted_fault_is_found(fault: Fault, check: str, encoder: encoders.CausalLMStateEncoder) -> None:
     sequences = random_windows(4, SIZE_BP)
@@ -251,10 +230,3 @@ def test_norms_are_those_that_numpy_finds(
     assert {name: plausible.figures[name] for name in wanted} == wanted
     assert not plausible.passed
     assert [(row["row"], row["block"]) for row in plausible.rows] == [(n_windows - 1, 1)]
-
-
-def test_a_missing_row_fails_every_check(encoder: encoders.CausalLMStateEncoder) -> None:
-    sequences = random_windows(3, SIZE_BP)
-    states = encoder.encode_windows(sequences[:2], n_blocks=N_BLOCKS)
-    results = check_states(lambda rows: states[list(rows)], 2, encoder, listed_windows(sequences), n_blocks=N_BLOCKS)
-    assert not any(result.passed for result in results)

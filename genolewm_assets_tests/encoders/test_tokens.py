@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from genolewm_assets.errors import (
     SequenceError,
 )
 from genolewm_assets_tests.encoders.conftest import random_windows
+from genolewm_assets_tests.encoders.vocabularies.other_models import write_files
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import sequences
 
@@ -29,26 +29,18 @@ TAGS = ["<dna>", "</dna>", "<oov>"]
 CARBON = {"k": 6, "dna_start_id": 151_669, "dna_vocab_size": 4_107, "dna_special_tokens": TAGS, "auto_dna_tags": False}
 
 
-def write(folder: Path, name: str, value: object) -> Path:
-    folder.mkdir(exist_ok=True, parents=True)
-    (folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
-    return folder
-
-
 def plain_ids(sequence: str, vocabulary: dict[str, int]) -> list[int]:
     """Tokenise one 6-mer after the other."""
     words = [sequence[at : at + 6].upper().replace("U", "T") for at in range(0, len(sequence) - 5, 6)]
     return [vocabulary["<dna>"], *(vocabulary.get(word, vocabulary["<oov>"]) for word in words), vocabulary["</dna>"]]
 
 
-SHUFFLED = {
-    token: int(i) for token, i in zip(TAGS + KMERS, np.random.default_rng(3).permutation(4099) + 7, strict=True)
-}
+SHUFFLED = dict(zip(TAGS + KMERS, (np.random.default_rng(3).permutation(4099) + 7).tolist(), strict=True))
 
 
 @pytest.fixture(scope="module")
 def shuffled_tokens(tmp_path_factory: pytest.TempPathFactory) -> DnaTokens:
-    return DnaTokens.from_tokenizer_files(write(tmp_path_factory.mktemp("m") / "v", "vocab.json", SHUFFLED))
+    return DnaTokens.from_tokenizer_files(write_files(tmp_path_factory.mktemp("m") / "v", {"vocab.json": SHUFFLED}))
 
 
 @given(sequence=sequences(6, 300, alphabet="ACGTACGTACGTacgtNRYnuU"))
@@ -73,7 +65,7 @@ def test_tiny_llama_agrees_with_its_own_tokenizer(tiny_folder: Path) -> None:
 
 
 def test_carbon_numbers_its_kmers_behind_the_text_pieces(tmp_path: Path) -> None:
-    tokens = DnaTokens.from_tokenizer_files(write(tmp_path, "dna_config.json", CARBON))
+    tokens = DnaTokens.from_tokenizer_files(write_files(tmp_path, {"dna_config.json": CARBON}))
     assert (tokens.leading, tokens.trailing, tokens.oov_id) == ((151_669,), (151_670,), 151_671)
     assert tokens.encode("AAAAAAATCGATNNNNNNGGGGGG").tolist() == [151_669, 151_672, 152_105, 151_671, 155_767, 151_670]
     order = {"".join(bases): rank for rank, bases in enumerate(itertools.product("ATCG", repeat=6))}
@@ -112,9 +104,7 @@ PIECES = {chr(code): code - 33 for code in range(33, 83)}
     ids=["in the model", "added", "unigram", "vocab.json", "vocab.json and added", "tokenizer.json first"],
 )
 def test_every_layout_of_a_listed_vocabulary_is_read(files: dict[str, object], tmp_path: Path) -> None:
-    for name, value in files.items():
-        write(tmp_path, name, value)
-    tokens = DnaTokens.from_tokenizer_files(tmp_path)
+    tokens = DnaTokens.from_tokenizer_files(write_files(tmp_path, files))
     assert tokens.kmer_ids.tolist() == [LISTED[kmer] for kmer in KMERS]
     assert (tokens.leading, tokens.trailing, tokens.oov_id) == ((50,), (51,), 52)
 
@@ -134,17 +124,9 @@ def without(token: str) -> dict[str, int]:
         ({"vocab.json": without("GATTAC")}, ConfigurationError, "1 of them missing, such as 'GATTAC'"),
         ({"vocab.json": without("</dna>")}, ConfigurationError, "such as '</dna>'"),
         ({"vocab.json": LISTED | {"GATTAC": 50}}, ConfigurationError, "two DNA tokens have the same id"),
-        (
-            {"vocab.json": LISTED | {"GATTAC": -1}},
-            ConfigurationError,
-            "has no unique id: expected one non-negative integer, got -1",
-        ),
+        ({"vocab.json": LISTED | {"GATTAC": -1}}, ConfigurationError, "expected one non-negative integer, got -1"),
         ({"vocab.json": LISTED | {"GATTAC": "5"}}, ConfigurationError, "'GATTAC' has no unique id"),
-        (
-            {"tokenizer.json": _bpe({"AAAAAA": 7}, ADDED)},
-            ConfigurationError,
-            "expected one non-negative integer, got 7 and 53",
-        ),
+        ({"tokenizer.json": _bpe({"AAAAAA": 7}, ADDED)}, ConfigurationError, "one non-negative integer, got 7 and 53"),
         ({"dna_config.json": CARBON | {"k": 5}}, ConfigurationError, "k 5"),
         ({"dna_config.json": CARBON | {"dna_start_id": None}}, ConfigurationError, "dna_start_id None"),
         ({"dna_config.json": CARBON | {"dna_start_id": -1}}, ConfigurationError, "dna_start_id -1"),
@@ -155,8 +137,6 @@ def without(token: str) -> dict[str, int]:
 def test_a_vocabulary_that_is_none_is_named(
     files: dict[str, object], error: type[GenoLeWMError], says: str, tmp_path: Path
 ) -> None:
-    for name, value in files.items():
-        write(tmp_path, name, value)
     with pytest.raises(error) as caught:
-        DnaTokens.from_tokenizer_files(tmp_path)
+        DnaTokens.from_tokenizer_files(write_files(tmp_path, files))
     assert says in str(caught.value)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from genolewm_assets.errors import AbifError
 from genolewm_assets.forensic import (
     HidFile,
     LadderFit,
@@ -42,12 +41,16 @@ GENOTYPE_OF_2800M = {
     "D22S1045": ("16",), "DYS391": ("10",), "FGA": ("20", "23"), "DYS576": ("18",), "DYS570": ("17",),
 }  # fmt: skip
 
-pytestmark = [
+#: Marks of modules that read these runs.
+REAL = [
     pytest.mark.real,
     pytest.mark.skipif(
         not FOLDER.is_dir(), reason="the real sample data (../shared/data beside the repository) is absent"
     ),
 ]
+
+
+pytestmark = REAL
 
 
 def path_of(run: str) -> Path:
@@ -63,17 +66,6 @@ def sized(run: str) -> tuple[HidFile, Sizing]:
 @cache
 def ladder(maker: str) -> LadderFit:
     return fit_ladder(*sized("ladder"), read_panel(*(FOLDER / name for name in PANELS[maker])))
-
-
-@each_row("run", RUNS)
-def test_every_trace_is_the_plain_one_byte_for_byte(run: str) -> None:
-    data, entries = plain_entries(path_of(run))
-    tags = sized(run)[0].tags
-    traces = [entry for entry in entries if entry.name == "DATA"]
-    assert len(entries) == len(tags) == 174
-    assert len(traces) == 16
-    for entry in traces:
-        assert tags["DATA", entry.number].astype(">i2").tobytes() == entry.stored(data)
 
 
 @each_row("run", RUNS)
@@ -101,9 +93,11 @@ def test_every_inline_scalar_is_right(run: str) -> None:
 
 
 @each_row("run", RUNS)
-def test_other_values_are_the_plain_bytes(run: str) -> None:
+def test_traces_and_other_values_are_the_plain_bytes(run: str) -> None:
     data, entries = plain_entries(path_of(run))
     tags, compared = sized(run)[0].tags, 0
+    assert len(entries) == len(tags) == 174
+    assert sum((entry.name, entry.kind) == ("DATA", 4) for entry in entries) == 16
     for entry in entries:
         value, stored = tags[entry.name, entry.number], entry.stored(data)
         if (entry.name, entry.kind) == ("CkSm", 19):  # each directory has its own
@@ -116,9 +110,8 @@ def test_other_values_are_the_plain_bytes(run: str) -> None:
             case 2 | 1024:
                 assert value == stored
             case 4 | 5 | 7 | 8:
-                assert (
-                    np.asarray(value).astype({4: ">i2", 5: ">i4", 7: ">f4", 8: ">f8"}[entry.kind]).tobytes() == stored
-                )
+                code = {4: ">i2", 5: ">i4", 7: ">f4", 8: ">f8"}[entry.kind]
+                assert np.asarray(value).astype(code).tobytes() == stored
             case _:
                 continue
         compared += 1
@@ -165,11 +158,6 @@ def test_the_control_has_its_published_genotype(maker: str) -> None:
         assert {locus.name: locus.control for locus in ladder(maker).panel.loci} == GENOTYPE_OF_2800M
 
 
-@each_row("maker", PANELS)
-def test_the_negative_control_calls_nothing(maker: str) -> None:
-    assert genotype("neg", maker) == dict.fromkeys(GENOTYPE_OF_2800M, ())
-
-
 @each_row("run", DONORS)
 def test_a_donor_is_the_same_person_with_the_bins_of_two_makers(run: str) -> None:
     calls = call_alleles(*sized(run), ladder("genemapper").panel)
@@ -180,21 +168,3 @@ def test_a_donor_is_the_same_person_with_the_bins_of_two_makers(run: str) -> Non
     assert y_loci == ({1} if alleles["AMEL"] == ("X", "Y") else {0})
     off = [peak for peak in calls.peaks if peak.is_allele and PeakFlag.OFF_LADDER not in peak.flags]
     assert all(abs(peak.distance_bp) < 0.5 for peak in off)
-
-
-def test_the_donors_are_seven_persons() -> None:
-    assert len({tuple(genotype(run, "genemapper").items()) for run in DONORS}) == len(DONORS)
-
-
-def test_a_pointer_that_pretends_to_be_a_run_is_named() -> None:
-    with pytest.raises(AbifError, match="is a Git LFS pointer"):
-        read_hid(FOLDER / "dnanet" / "1A2_A01_01.hid.lfs_pointer")
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
-def test_truncated_runs_are_named(tmp_path: Path, share: float) -> None:
-    data = path_of("neg").read_bytes()
-    path = tmp_path / "cut.hid"
-    path.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(AbifError, match=r"truncated|an empty file"):
-        read_hid(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -59,39 +60,35 @@ def test_no_base_of_the_test_is_in_validation(simulated: tuple[HoldoutInputs, Ho
 
 
 def test_blocks_take_two_percent_of_the_windows(simulated: tuple[HoldoutInputs, HoldoutTables]) -> None:
-    inputs, held = simulated
-    blocks = [row for row in held.intervals.to_pylist() if row["holdout"] == "holdout-haplotypes"]
-    removed = sum(
-        any(row["contig"] == contig and row["start"] < end and start < row["end"] for row in blocks)
-        for contig in inputs.windows
-        for start, end in footprints(inputs, contig)
-    )
-    assert removed == held.counts["windows.holdout-haplotypes"]
-    assert abs(removed / held.counts["windows"] - 0.02) <= 0.003
+    counts = simulated[1].counts
+    assert abs(counts["windows.holdout-haplotypes"] / counts["windows"] - 0.02) <= 0.003
 
 
 def test_windows_and_alleles_equal_a_quadratic_referee(simulated: tuple[HoldoutInputs, HoldoutTables]) -> None:
     inputs, held = simulated
     index, intervals = index_of(held, inputs), held.intervals.to_pylist()
 
-    def in_interval(contig: str, start: int, end: int) -> bool:
-        return any(row["contig"] == contig and row["start"] < end and start < row["end"] for row in intervals)
+    def sides_of(contig: str, start: int, end: int) -> set[str]:
+        met = [row for row in intervals if row["contig"] == contig and row["start"] < end and start < row["end"]]
+        return {name for row in met for name in (row["holdout"], f"{row['holdout']}.{row['role']}")}
 
-    out = 0
+    counts: Counter[str] = Counter()
     for contig in inputs.windows:
         spans = footprints(inputs, contig)
-        expected = [in_interval(contig, start, end) for start, end in spans]
-        assert index.window_is_held_out(contig, spans).tolist() == expected
-        out += sum(expected)
+        sides = [sides_of(contig, start, end) for start, end in spans]
+        assert index.window_is_held_out(contig, spans).tolist() == [bool(each) for each in sides]
+        for each in sides:
+            counts.update(["windows", *(f"windows.{name}" for name in (*each, *["held_out"] * bool(each)))])
         listed = keys(held.alleles)
         for table in (inputs.gnomad[contig], inputs.clinvar[contig]):
             mask = index.allele_is_held_out(table).tolist()
             for row, found in zip(table.to_pylist(), mask, strict=True):
-                inside = in_interval(contig, row["pos"] - 1, row["pos"] - 1 + len(row["ref"]))
+                inside = bool(sides_of(contig, row["pos"] - 1, row["pos"] - 1 + len(row["ref"])))
                 key = (row["chrom"], row["pos"], row["ref"], row["alt"])
                 assert found == (inside or key in listed)
                 assert not inside or key in listed
-    assert held.counts["windows.held_out"] == out
+    assert counts == {name: n for name, n in held.counts.items() if n and name.partition(".")[0] == "windows"}
+    assert held.counts.keys() >= {"windows.holdout-temporal.validation"}
 
 
 def test_temporal_equals_a_referee_of_dictionaries(simulated: tuple[HoldoutInputs, HoldoutTables]) -> None:
@@ -103,29 +100,32 @@ def test_temporal_equals_a_referee_of_dictionaries(simulated: tuple[HoldoutInput
         for table in inputs.clinvar_earlier.values()
         for row in table.to_pylist()
     }
-    expected = {
-        ((row["chrom"], row["pos"], row["ref"], row["alt"]), "new" if key not in before else "became_labelled")
+    newly = [
+        (key, "new" if key not in before else "became_labelled", row)
         for table in inputs.clinvar.values()
         for row in table.to_pylist()
         for key in [(row["chrom"], row["pos"], row["ref"], row["alt"])]
-        if row["label"] in labelled and row["stars"] >= 1 and before.get(key) not in labelled
-    }
+        if row["label"] in labelled and before.get(key) not in labelled
+    ]
+    expected = {(key, reason) for key, reason, row in newly if row["stars"] >= 1}
     rows = [row for row in held.alleles.to_pylist() if row["holdout"] == "holdout-temporal"]
     assert {((r["chrom"], r["pos"], r["ref"], r["alt"]), r["reason"]) for r in rows} == expected
     assert len(rows) == len(expected) > 20
+    classes = {"P": "pathogenic", "LP": "pathogenic"}
+    counts = Counter(f"new_labels.{reason}.{classes.get(row['label'], 'benign')}" for _, reason, row in newly)
+    assert counts == {name: n for name, n in held.counts.items() if n and name.startswith("new_labels.")}
 
 
 def test_counts_add_up(simulated: tuple[HoldoutInputs, HoldoutTables]) -> None:
     _, held = simulated
     counts = held.counts
-    for holdout in ("holdout-chr", "holdout-clinvar", "holdout-haplotypes", "holdout-temporal"):
-        rows = [row["reason"] for row in held.alleles.to_pylist() if row["holdout"] == holdout]
-        assert Counter(rows) == {
-            name.rpartition(".")[2]: n for name, n in counts.items() if n and name.startswith(f"alleles.{holdout}.")
-        }
-        assert (
-            counts[f"windows.{holdout}"] <= counts[f"windows.{holdout}.test"] + counts[f"windows.{holdout}.validation"]
-        )
+    tables = {"alleles": held.alleles, "corpus_windows": held.corpus}
+    rows = [f"{noun}.{row['holdout']}.{row['reason']}" for noun, table in tables.items() for row in table.to_pylist()]
+    units = {(row["holdout"], row["role"], row["unit"]) for row in held.intervals.to_pylist()}
+    expected = Counter([*rows, *(f"units.{holdout}.{role}" for holdout, role, _ in units)])
+    assert expected == {
+        name: n for name, n in counts.items() if n and re.match(r"(alleles|corpus_windows|units)\.holdout-", name)
+    }
     assert counts["windows.holdout-chr.validation"] == counts["windows.holdout-chr.test"] == 149
     assert counts["windows.holdout-temporal"] == 0
     assert counts["corpus_windows"] == 128 + 1
@@ -151,18 +151,9 @@ def test_no_trace_of_order_or_batches(simulated: tuple[HoldoutInputs, HoldoutTab
 
 
 def test_contig_that_the_genome_lacks_is_held_out_all_the_same(simulated: tuple[HoldoutInputs, HoldoutTables]) -> None:
-    inputs = replace(
-        simulated[0],
-        corpus=[
-            corpus(
-                [
-                    corpus_row(1, placed_contig="chr5", placed_start=9, placed_end=99),
-                    corpus_row(2, "none"),
-                    corpus_row(3, placed_contig="chr17", placed_start=399_000, placed_end=399_500),
-                ]
-            )
-        ],
-    )
+    rows = [corpus_row(1, placed_contig="chr5", placed_start=9, placed_end=99), corpus_row(2, "none")]
+    rows.append(corpus_row(3, placed_contig="chr17", placed_start=399_000, placed_end=399_500))
+    inputs = replace(simulated[0], corpus=[corpus(rows)])
     policy = HoldoutPolicy(contigs_validation=(), contigs_test=("5",), clinvar_genes=(), haplotype_fraction=0)
     held = build_holdouts(inputs, policy)
     assert held.counts["assembled_per_million.chr5"] == 0

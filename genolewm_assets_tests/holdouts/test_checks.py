@@ -47,35 +47,30 @@ def flip(table: pa.Table, row: int) -> pa.Table:
     return with_value(table, row, "role", "test" if role == "validation" else "validation")
 
 
+def put(name: str, row: int, column: str, value: object) -> Fault:
+    return lambda tables: replace(tables, **{name: with_value(getattr(tables, name), row, column, value)})
+
+
+def without(table: pa.Table, holdout: str) -> pa.Table:
+    return table.filter(pa.compute.not_equal(table["holdout"], holdout))
+
+
 FAULTS: list[tuple[str, Fault]] = [
     ("haplotypes_as_carried", lambda t: replace(t, haplotypes=t.haplotypes.slice(1))),
     ("haplotypes_as_carried", lambda t: replace(t, haplotypes=flip(t.haplotypes, 0))),
-    ("haplotypes_as_carried", lambda t: replace(t, haplotypes=with_value(t.haplotypes, 0, "n_carriers", 5))),
-    (
-        "haplotypes_as_carried",
-        lambda t: replace(
-            t, haplotypes=with_value(t.haplotypes, 0, "alleles", [{"pos": 1, "ref": "A", "alt": "C"}] * 2)
-        ),
-    ),
+    ("haplotypes_as_carried", put("haplotypes", 0, "n_carriers", 5)),
+    ("haplotypes_as_carried", put("haplotypes", 0, "alleles", [{"pos": 1, "ref": "A", "alt": "C"}] * 2)),
     ("schema_as_declared", lambda t: replace(t, alleles=t.alleles.drop_columns(["stars"]))),
     ("rows_sorted_and_unique", lambda t: replace(t, corpus=pa.concat_tables([t.corpus, t.corpus.slice(0, 1)]))),
     ("units_have_one_role", lambda t: replace(t, alleles=flip(t.alleles, row_of(t.alleles, "holdout-haplotypes")))),
-    ("contigs_held_out_whole", lambda t: replace(t, intervals=with_value(t.intervals, 0, "end", 119_999))),
-    ("contigs_held_out_whole", lambda t: replace(t, intervals=with_value(t.intervals, 1, "start", 1))),
+    ("contigs_held_out_whole", put("intervals", 0, "end", 119_999)),
+    ("contigs_held_out_whole", put("intervals", 1, "start", 1)),
     ("alleles_in_stretches_named", lambda t: replace(t, alleles=t.alleles.slice(1))),
-    (
-        "alleles_in_stretches_named",
-        lambda t: replace(
-            t, intervals=t.intervals.filter(pa.compute.not_equal(t.intervals["holdout"], "holdout-clinvar"))
-        ),
-    ),
+    ("alleles_in_stretches_named", lambda t: replace(t, intervals=without(t.intervals, "holdout-clinvar"))),
     ("corpus_windows_in_doubt_named", lambda t: replace(t, corpus=t.corpus.slice(1))),
-    ("corpus_windows_in_doubt_named", lambda t: replace(t, corpus=with_value(t.corpus, 0, "record_id", "other"))),
+    ("corpus_windows_in_doubt_named", put("corpus", 0, "record_id", "other")),
     ("corpus_windows_in_doubt_named", lambda t: replace(t, counts={**t.counts, "corpus_windows": 1})),
-    (
-        "haplotype_share_in_bounds",
-        lambda t: replace(t, intervals=with_value(t.intervals, t.intervals.num_rows - 1, "start", 0)),
-    ),
+    ("haplotype_share_in_bounds", put("intervals", -1, "start", 0)),
 ]
 
 
@@ -100,12 +95,10 @@ def test_a_window_of_which_only_the_contig_is_known_is_in_doubt() -> None:
 
 def test_too_few_windows_only_where_blocks_are_used_up(sound: tuple[HoldoutTables, HoldoutInputs]) -> None:
     held, inputs = sound
-    kept = held.intervals.filter(pa.compute.not_equal(held.intervals["holdout"], "holdout-haplotypes"))
-    alleles = held.alleles.filter(pa.compute.not_equal(held.alleles["holdout"], "holdout-haplotypes"))
-    corpus = held.corpus.filter(pa.compute.not_equal(held.corpus["holdout"], "holdout-haplotypes"))
-    without = replace(held, intervals=kept, alleles=alleles, corpus=corpus, haplotypes=held.haplotypes.slice(0, 0))
-    assert failed(without, inputs) == ["haplotype_share_in_bounds"]
-    assert failed(replace(without, counts={**held.counts, "haplotype_blocks.used_up": 1}), inputs) == []
+    kept = {name: without(getattr(held, name), "holdout-haplotypes") for name in ("intervals", "alleles", "corpus")}
+    none = replace(held, **kept, haplotypes=held.haplotypes.slice(0, 0))
+    assert failed(none, inputs) == ["haplotype_share_in_bounds"]
+    assert failed(replace(none, counts={**held.counts, "haplotype_blocks.used_up": 1}), inputs) == []
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -89,40 +88,30 @@ def test_stated_coordinates_count_beside_an_alignment_elsewhere() -> None:
     assert reasons({**aligned, "stated_contig": "chr5"}) == {}
 
 
-class StatedRecord(NamedTuple):
-    """A record whose bases are of the held-out gene, and how its window leaves training."""
-
-    record: CorpusRecord
-    how: str
-
-
 def held_gene(**more: object) -> CorpusRecord:
     return gene("chr20", 5_000, 9_000, **more)
 
 
+def prokaryote(taxonomy: str | None) -> CorpusRecord:
+    return held_gene(source=CorpusSource.PROKARYOTE_EVO2, taxonomy=taxonomy, contig=None, span=None)
+
+
 #: Held out: the gene on chr20:4,000-10,000 of the small reference, of which chr21 is N up to 10,000.
-OF_THE_GENE = {
-    **{
-        f"taxonomy {taxonomy!r}": StatedRecord(held_gene(taxonomy=taxonomy), "coordinates")
-        for taxonomy in ("human", "9606", "H. sapiens", "homo_sapiens", "Hominidae", "unknown", "Mammalia", None)
-    },
-    "prokaryote without a taxon": StatedRecord(
-        held_gene(source=CorpusSource.PROKARYOTE_EVO2, taxonomy=None, contig=None, span=None), "mappy"
-    ),
-    "prokaryote called unknown": StatedRecord(
-        held_gene(source=CorpusSource.PROKARYOTE_EVO2, taxonomy="unknown", contig=None, span=None), "mappy"
-    ),
-    "coordinates on N": StatedRecord(held_gene(contig="chr21", span=(2_000, 6_000)), "mappy"),
-    "coordinates on a contig that the genome lacks": StatedRecord(held_gene(contig="chr7"), "mappy"),
-    "coordinates of another build": StatedRecord(held_gene(span=(30_000, 34_000)), "mappy"),
-    "false coordinates on another contig": StatedRecord(held_gene(contig="chr21", span=(12_000, 16_000)), "mappy"),
-    "false coordinates beyond another contig": StatedRecord(held_gene(contig="chr21", span=(28_000, 32_000)), "mappy"),
-    "a note that only says chr13": StatedRecord(held_gene(contig="chr13", span=None), "mappy"),
-    "a note that only says chr21": StatedRecord(held_gene(contig="chr21", span=None), "mappy"),
-    "other strand": StatedRecord(
-        replace(gene("chr20", 5_000, 9_000, "-", contig="chr21", span=(12_000, 16_000)), strand="+"), "mappy"
-    ),
+#: Records with bases of it, and how their windows are placed.
+HUMANS = ("human", "9606", "H. sapiens", "homo_sapiens", "Hominidae", "unknown", "Mammalia", None)
+OF_THE_GENE = {f"taxonomy {name!r}": (held_gene(taxonomy=name), "coordinates") for name in HUMANS}
+ALIGNED = {
+    **{"prokaryote without a taxon": prokaryote(None), "prokaryote called unknown": prokaryote("unknown")},
+    "coordinates on N": held_gene(contig="chr21", span=(2_000, 6_000)),
+    "coordinates on a contig that the genome lacks": held_gene(contig="chr7"),
+    "coordinates of another build": held_gene(span=(30_000, 34_000)),
+    "false coordinates on another contig": held_gene(contig="chr21", span=(12_000, 16_000)),
+    "false coordinates beyond another contig": held_gene(contig="chr21", span=(28_000, 32_000)),
+    "a note that only says chr13": held_gene(contig="chr13", span=None),
+    "a note that only says chr21": held_gene(contig="chr21", span=None),
+    "other strand": replace(gene("chr20", 5_000, 9_000, "-", contig="chr21", span=(12_000, 16_000)), strand="+"),
 }
+OF_THE_GENE |= {name: (record, "mappy") for name, record in ALIGNED.items()}
 
 
 @pytest.mark.parametrize(("record", "how"), OF_THE_GENE.values(), ids=OF_THE_GENE)

@@ -26,15 +26,6 @@ def many_genes(n: int) -> GeneComponents:
     return genes(*((f"G{i}:{i}", "chr17", 1_000 + 5_000 * i, 2_000 + 5_000 * i) for i in range(n)))
 
 
-def test_contigs_leave_whole() -> None:
-    policy = HoldoutPolicy(contigs_validation=("chr20",), contigs_test=("chr21",))
-    found = {row.contig: (row.role, row.start, row.end, row.reason) for row in hold_contigs(policy, LENGTHS)}
-    assert found == {
-        "chr20": (Split.VALIDATION, 0, 120_000, IntervalReason.CONTIG),
-        "chr21": (Split.TEST, 0, 120_000, IntervalReason.CONTIG),
-    }
-
-
 def test_named_gene_takes_its_component_and_a_window_on_either_side() -> None:
     components = genes(("A:1", "chr17", 5_000, 6_000), ("B:2", "chr17", 6_500, 7_000), ("C:3", "chr17", 90_000, 91_000))
     (row,) = hold_genes(HoldoutPolicy(clinvar_genes=("B",)), components, LENGTHS, WINDOW_BP)

@@ -24,6 +24,7 @@ from genolewm_assets_tests.worlds.store.plans import flip
 
 TABLE = "variants/train.parquet"
 MANY = 10**18
+REFERENCE, DBSNP = "windows.reference.train", "alleles.dbsnp.train"
 
 
 def reseal(package: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -93,19 +94,10 @@ def test_a_package_that_was_sealed_again_unchanged_passes(copy: Path, package) -
         (lambda info: info["splits"]["test"].update(controls=MANY), "copy/package.json: states other figures of test"),
         (lambda info: info["splits"]["test"].update(sha256="0" * 64), "copy/package.json: states other figures of tes"),
         (lambda info: info["splits"].pop("test"), "copy/package.json: states other figures of test than its files ha"),
-        (
-            lambda info: info["counts"].update({"windows.reference.train": MANY}),
-            "copy/package.json: states another 'windows.reference.train': expected",
-        ),
-        (
-            lambda info: info["counts"].update({"alleles.dbsnp.train": MANY}),
-            f"copy/package.json: states another 'alleles.dbsnp.train': expected 0, got {MANY}",
-        ),
+        (lambda info: info["counts"].update({REFERENCE: MANY}), f"json: states another '{REFERENCE}': expected"),
+        (lambda info: info["counts"].update({DBSNP: MANY}), f"states another '{DBSNP}': expected 0, got {MANY}"),
         (lambda info: info["caches"][0].update(rows=MANY), "has another number of windows than the package states"),
-        (
-            lambda info: info["files"][-1].update(rows=MANY),
-            "states a different number of rows of 'variants/validation.parquet",
-        ),
+        (lambda info: info["files"][-1].update(rows=MANY), "different number of rows of 'variants/validation.parquet"),
     ],
 )
 def test_what_is_stated_of_the_rows(copy: Path, package, change: Callable[..., object], message: str) -> None:
@@ -228,21 +220,17 @@ def test_a_digest_in_any_record_is_compared(copy: Path) -> None:
     assert damaged(copy) == []
 
 
-def test_missing_extra_and_replaced_files_are_named(package, tmp_path):
-    target = tmp_path / "copy"
-    shutil.copytree(package.directory, target)
-    (target / "variants/train.parquet").unlink()
-    (target / "data/extra.parquet").write_bytes(b"?")
-    (target / "holdouts/alleles.parquet").unlink()
-    (target / "holdouts/alleles.parquet").symlink_to(package.directory / "holdouts/alleles.parquet")
-    (target / "README.md").unlink()
-    (target / "README.md").mkdir()
-    assert damaged(target) == ["README.md", "data/extra.parquet", "holdouts/alleles.parquet", "variants/train.parquet"]
+def test_missing_extra_and_replaced_files_are_named(package, copy):
+    for name in (TABLE, "holdouts/alleles.parquet", "README.md"):
+        (copy / name).unlink()
+    (copy / "data/extra.parquet").write_bytes(b"?")
+    (copy / "holdouts/alleles.parquet").symlink_to(package.directory / "holdouts/alleles.parquet")
+    (copy / "README.md").mkdir()
+    assert damaged(copy) == ["README.md", "data/extra.parquet", "holdouts/alleles.parquet", "variants/train.parquet"]
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "package.json"])
 def test_a_missing_record_is_named(package, tmp_path, name):
-    target = tmp_path / ".gen" / package.directory.name
-    shutil.copytree(package.directory, target)
+    target = shutil.copytree(package.directory, tmp_path / ".gen" / package.directory.name)
     (target / name).unlink()
     assert damaged(target) == [name]

@@ -64,7 +64,7 @@ def own_values(value: str | None, alts: int) -> list[str | None]:
     if value is None:
         return [None] * alts
     values = value.split(",")
-    if len(values) != alts:
+    if len(values) != alts or "" in values:
         raise BadValueError
     return [missing_as_none(each) for each in values]
 

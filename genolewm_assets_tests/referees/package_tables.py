@@ -80,3 +80,15 @@ def compare_training(before: Path, after: Path) -> tuple[Counter[str], Counter[s
         Counter(old[key] for key in old.keys() - new.keys()),
         Counter(f"{old[key]} -> {new[key]}" for key in old.keys() & new.keys() if old[key] != new[key]),
     )
+
+
+def move_figures(before: Path, after: Path) -> dict[str, int]:
+    """Return the figures of the report of a move from one package to another, but those of ClinVar's own changes."""
+    benches = compare_benches(before, after).values()
+    return {
+        **count_rows(before, after),
+        "bench_alleles_added": sum(each[1] for each in benches),
+        "bench_alleles_removed": sum(each[2] for each in benches),
+        "bench_labels_changed": sum(each[3] for each in benches),
+        "train_labels_changed": sum(compare_training(before, after)[2].values()),
+    }

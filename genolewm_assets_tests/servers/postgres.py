@@ -19,14 +19,8 @@ from genolewm_assets_tests.servers.programs import free_port, postgres_programs,
 
 _DEADLINE_S = 60.0
 #: Loopback only, no socket file; what a killed test loses needs no sync.
-_SETTINGS = {
-    "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",
-    "fsync": "off",
-    "full_page_writes": "off",
-    "max_connections": "100",
-    "shared_buffers": "64MB",
-}
+_SETTINGS = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "off", "full_page_writes": "off"}
+_SETTINGS |= {"max_connections": "100", "shared_buffers": "64MB"}
 
 
 @dataclass
@@ -51,13 +45,8 @@ class PostgresServer:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {
-            "PGHOST": self.host,
-            "PGPORT": str(self.port),
-            "PGUSER": self.user,
-            "PGPASSWORD": self.password,
-            "PGDATABASE": self.database,
-        }
+        server = {"PGHOST": self.host, "PGPORT": str(self.port)}
+        return {**server, "PGUSER": self.user, "PGPASSWORD": self.password, "PGDATABASE": self.database}
 
     def start(self) -> None:
         settings = [f"--{name}={value}" for name, value in _SETTINGS.items()]
@@ -80,10 +69,6 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait(_DEADLINE_S)
             self._process = None
-
-    def restart(self, *, how: signal.Signals = signal.SIGINT) -> None:
-        self.stop(how=how)
-        self.start()
 
     def query(self, statement: str, *, database: str | None = None) -> str:
         command = [str(postgres_programs() / "psql"), "-XqtA", "-v", "ON_ERROR_STOP=1", "-c", statement]

@@ -70,10 +70,10 @@ def is_running(pid: int) -> bool:
     return status_of(pid)[0] not in "ZX"
 
 
-def status_of(pid: int) -> tuple[str, int]:
-    """Return state and parent of a process; state ``X`` if it does not exist."""
+def status_of(pid: int) -> tuple[str, int, int]:
+    """Return state, parent and session of a process; state ``X`` if it does not exist."""
     with suppress(OSError):
-        # After the command's name in parentheses: state, parent (proc(5)).
-        state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
-        return state, int(parent)
-    return "X", 0
+        # After the command's name in parentheses: state, parent, process group, session (proc(5)).
+        state, parent, _, session = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
+        return state, int(parent), int(session)
+    return "X", 0, 0

@@ -132,10 +132,9 @@ def write_site(folder: Path, http_port: int, https_port: int, upstream_port: int
 
 
 def _make_certificate(folder: Path) -> None:
-    command = [
-        *(program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "2", "-subj", f"/CN={NAME}")
-    ]
-    command += ["-addext", f"subjectAltName=DNS:{NAME}", "-keyout", "key.pem", "-out", "certificate.pem"]
+    command = [program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-noenc", "-days", "2"]
+    command += ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]
+    command += ["-keyout", "key.pem", "-out", "certificate.pem"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
 
 

@@ -71,11 +71,8 @@ class RayCluster:
 
     @property
     def client_environment(self) -> dict[str, str]:
-        return {
-            "GENOLEWM_RAY_ADDRESS": self.jobs_url,
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN_PATH": str(self.folder / "token"),
-        }
+        token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(self.folder / "token")}
+        return {"GENOLEWM_RAY_ADDRESS": self.jobs_url, **token}
 
     def log(self, node: str) -> Path:
         return self.folder / f"{node}.log"
@@ -83,12 +80,8 @@ class RayCluster:
     def start(self, node: str) -> None:
         """Start a node as its unit does, and wait until the head knows it; the head comes first."""
         self.folder.joinpath("token").write_text(self.token)
-        environment = {
-            **self.environment,
-            **self.client_environment,
-            "GENOLEWM_RAY_NODE": self.addresses[node],
-            "GENOLEWM_RAY_HEAD": f"{self.addresses['head']}:{self.port}",
-        }
+        own = {"GENOLEWM_RAY_NODE": self.addresses[node], "GENOLEWM_RAY_HEAD": f"{self.addresses['head']}:{self.port}"}
+        environment = {**self.environment, **self.client_environment, **own}
         command = [program("setpriv"), "--pdeathsig=TERM", *self._command(node, environment)]
         with self.log(node).open("ab") as log:
             self._nodes[node] = subprocess.Popen(

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from genolewm_assets_tests.servers.processes import status_of, variables_of
 from genolewm_assets_tests.servers.programs import free_port, program
@@ -109,9 +110,8 @@ class SlurmCluster:
 
     def run(self, name: str, *arguments: str, check: bool = True) -> str:
         environment = {**os.environ, **self.environment}
-        return subprocess.run(
-            [program(name), *arguments], env=environment, check=check, capture_output=True, text=True
-        ).stdout
+        command = [program(name), *arguments]
+        return subprocess.run(command, env=environment, check=check, capture_output=True, text=True).stdout
 
     def field(self, job: int, name: str) -> str:
         """Return a field of a job as ``scontrol`` shows it; empty if there is no such job."""
@@ -146,16 +146,10 @@ class SlurmCluster:
         return next((node for above in _above(pid) if (node := self.node_of_stepd(above)) is not None), None)
 
     def _start(self, name: str, command: list[str]) -> None:
-        environment = {**os.environ, **self.environment}
+        command = [program("setpriv"), "--pdeathsig=KILL", *command]
+        own: dict[str, Any] = {"env": {**os.environ, **self.environment}, "cwd": "/", "stdin": subprocess.DEVNULL}
         with self.log(f"{name}.out").open("ab") as log:
-            self._daemons[name] = subprocess.Popen(
-                [program("setpriv"), "--pdeathsig=KILL", *command],
-                env=environment,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            self._daemons[name] = subprocess.Popen(command, stdout=log, stderr=log, **own)
 
     def _write_settings(self) -> None:
         for name in ("state", *NODES):

@@ -6,13 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from genolewm_assets.launch import prepare_environment
+from genolewm_assets_tests.live.harness import wait_until
 from genolewm_assets_tests.servers.programs import free_port
 
 _START_S, _STOP_S = 240.0, 20.0
@@ -43,15 +43,14 @@ def ui_server(root: Path, catalog: str | Path) -> Iterator[str]:
 
 def _wait_for(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
     """Wait until the server answers, which it does once the definitions are loaded."""
-    deadline = time.monotonic() + _START_S
-    while True:
+
+    def answers() -> bool:
         with suppress(OSError), urllib.request.urlopen(f"{url}/server_info", timeout=5):
-            return
-        ended = process.poll()
-        if ended is not None or time.monotonic() > deadline:
-            said = log.read_text(errors="replace")[-4_000:]
-            raise RuntimeError(f"the web server did not start (exit status {ended}):\n{said}")
-        time.sleep(0.2)
+            return True
+        assert process.poll() is None, f"the web server ended:\n{log.read_text(errors='replace')[-4_000:]}"
+        return False
+
+    wait_until(answers, "the web server to start", timeout_s=_START_S, every_s=0.2)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

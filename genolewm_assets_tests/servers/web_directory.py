@@ -10,11 +10,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from genolewm_assets_tests.servers.web_server import serving
+from genolewm_assets_tests.servers.web_server import QuietHandler, serving
 
 _HELD_S = 600.0
 
@@ -58,20 +57,10 @@ class WebDirectory:
             event.wait(_HELD_S)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(QuietHandler):
     site: WebDirectory
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        pass
-
-    def do_HEAD(self) -> None:
-        self._answer()
-
-    def do_GET(self) -> None:
-        self._answer()
-
-    def _answer(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class's name
         path = unquote(self.path.partition("?")[0])
         self.site.requests.append((self.command, path))
         self.site.wait_while_held(path)
@@ -83,6 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(200, _page(place, path), "text/html; charset=utf-8")
             else:
                 self._send_file(place)
+
+    do_HEAD = do_GET  # noqa: N815
 
     def _send_file(self, file: Path) -> None:
         content, stat = file.read_bytes(), file.stat()

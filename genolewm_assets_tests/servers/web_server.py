@@ -38,12 +38,17 @@ class WebServer:
         return f"http://127.0.0.1:{self.port}/{path}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class QuietHandler(BaseHTTPRequestHandler):
+    """Speaks HTTP/1.1, and prints nothing."""
+
     protocol_version = "HTTP/1.1"
-    site: WebServer
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         pass
+
+
+class _Handler(QuietHandler):
+    site: WebServer
 
     def do_HEAD(self) -> None:
         self.site.headed.append(self.path)

@@ -8,7 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from genolewm_assets_tests.servers.web_server import QuietHandler, serving
 
 
 @dataclass
@@ -25,27 +26,17 @@ class Webhook:
 def webhook_server() -> Iterator[Webhook]:
     site = Webhook()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
+    class Handler(QuietHandler):
+        def do_POST(self) -> None:  # noqa: N802 - the base class's name
             assert self.headers["Content-Type"] == "application/json"
             site.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self.send_response(site.statuses.pop(0) if site.statuses else site.status)
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    site.url = f"http://127.0.0.1:{server.server_port}/hook?token=secret"
-    try:
+    with serving(Handler) as port:
+        site.url = f"http://127.0.0.1:{port}/hook?token=secret"
         yield site
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @contextmanager

@@ -69,18 +69,9 @@ def test_rows_are_the_windows_with_their_mean_state(
         assert found[theirs].to_pylist() == table[ours].to_pylist()
     np.testing.assert_allclose(np.array(found["embedding"].to_pylist()), token_means(table), rtol=2e-3, atol=1e-3)
     same = found.drop_columns(["chrom", "start_bp", "end_bp", "window_hash", "embedding"]).to_pylist()
-    assert same == table.num_rows * [
-        {
-            "encoder_hash": b"\xee" * 32,
-            "state_layer": 2,
-            "pool_type": "global_mean",
-            "pool_radius": 0,
-            "dtype": "fp32",
-            "untargeted": True,
-            "created_at": 0,
-            "schema_version": "1.0.0",
-        }
-    ]
+    fixed = {"encoder_hash": b"\xee" * 32, "state_layer": 2, "pool_type": "global_mean", "pool_radius": 0}
+    fixed |= {"dtype": "fp32", "untargeted": True, "created_at": 0, "schema_version": "1.0.0"}
+    assert same == table.num_rows * [fixed]
     before = output.read_bytes()
     link = world[0].path / "embeddings" / cache.directory.name.partition(".")[0]
     export_states(link, output, form, overwrite=True)
@@ -106,9 +97,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         export_states(cache.directory, output)
     flip(cache.directory / "states.bin", 7)
     flip(windows.file("windows.parquet"), 300)
-    with pytest.raises(
-        CorruptResourceError, match=r"windows\.parquet: content differs.*Rebuild windows/index\[chr20\]"
-    ):
+    with pytest.raises(CorruptResourceError, match=r"windows\.parquet: content differs.*Rebuild windows/index\[chr20"):
         export_states(cache.directory, output)
     windows.file("windows.parquet").with_name("manifest.json").unlink()
     with pytest.raises(MissingResourceError, match="its window table is not in the root"):

@@ -114,9 +114,7 @@ def test_caches_without_a_look_up_are_named(root: Root, built: tuple[Path, Pairs
     windows, cache = built[1]["chr20"]
     # Replaced by a build of another code version: same place, another manifest.
     publish_cache(root, windows, code_version="2")
-    named = (
-        rf"{location(cache)} \(embeddings/cache\[chr20\]\): there is no look-up of window hashes\. Make it again: geno"
-    )
+    named = rf"{location(cache)} \(embeddings/cache\[chr20\]\): there is no look-up of window hashes\. Make it again"
     with pytest.raises(CorruptResourceError, match=named):
         open_cache_index(root)
     assert refresh_cache_index(root).made == (location(cache),)

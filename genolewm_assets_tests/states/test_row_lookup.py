@@ -184,9 +184,8 @@ def test_a_full_disk_keeps_the_former_file(tmp_path: Path) -> None:
         disk.leave(64 << 10)
         with pytest.raises(OSError, match="No space left"):
             write_lookup(path, table, 20_000)
-        return sorted(path.name for path in disk.folder.iterdir()), RowLookup(path, SHA256, len(HASHES)).find(
-            HASHES[60]
-        )[0][1]
+        (found,) = RowLookup(path, SHA256, len(HASHES)).find(HASHES[60])
+        return sorted(path.name for path in disk.folder.iterdir()), found[1]
 
     assert on_small_disk(tmp_path / "disk", fill) == "(['cache.rows', 'windows.parquet'], 60)"
 

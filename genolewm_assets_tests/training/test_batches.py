@@ -79,15 +79,12 @@ def test_rows_of_the_arrays_belong_to_the_tuples():
 
 def test_slots_are_counted_before_and_after_fallback():
     batch = batch_of(1_000)
-    planned, served = (
-        Counter(f"{word}_{getattr(one, name)}" for one in batch.tuples)
-        for word, name in (("planned", "planned_source"), ("served", "edit_source"))
-    )
+    planned = Counter(f"planned_{one.planned_source}" for one in batch.tuples)
+    served = Counter(f"served_{one.edit_source}" for one in batch.tuples)
     assert planned["planned_gnomad"] == 3
     assert served["served_synthetic_snv"] == 7
-    fallbacks = Counter(
-        f"fallback_{one.planned_source}" for one in batch.tuples if one.planned_source != one.edit_source
-    )
+    fell_back = [one for one in batch.tuples if one.planned_source != one.edit_source]
+    fallbacks = Counter(f"fallback_{one.planned_source}" for one in fell_back)
     assert fallbacks == {"fallback_gnomad": 3, "fallback_clinvar": 1}
     wanted = dict(planned + served + fallbacks) | {"redrawn_held_out": 2}
     wanted |= Counter("multi_edit" for one in batch.tuples if len(one.rel_edits) > 1)
@@ -97,7 +94,7 @@ def test_slots_are_counted_before_and_after_fallback():
     assert merged.counts["redrawn_held_out"] == 4
 
 
-def test_kinds_do_not_mix():
+def test_batches_that_cannot_be_merged():
     with pytest.raises(InputError, match="not of one kind"):
         merge_batches([batch_of(1_000), batch_of(1_000, kind="global")])
     for kind in ("local", "global"):
@@ -106,6 +103,8 @@ def test_kinds_do_not_mix():
             merge_batches([other, empty_batch(kind, states=False)])
     with pytest.raises(InputError, match="cannot be merged"):
         merge_batches([])
+    with pytest.raises(InputError, match="all have source states, or none"):
+        merge_batches([batch_of(1_000), batch_of(1_000, states=False)])
 
 
 def test_batches_without_a_tuple_are_merged():
@@ -139,22 +138,13 @@ def test_a_pickled_batch_is_small_and_the_same():
     assert again.tuples == batch.tuples
 
 
-def test_states_come_with_every_batch_or_none():
-    with pytest.raises(InputError, match="all have source states, or none"):
-        merge_batches([batch_of(1_000), batch_of(1_000, states=False)])
-
-
 def test_source_and_target_are_pooled_over_the_same_tokens():
     """Pool 6-mer composition, and compare with counting bases in the very tokens."""
     for kind in ("local", "global"):
         batch = merge_batches([batch_of(1_000, kind=kind), batch_of(4_000, kind=kind, window_bp=2_052)])
         pooled = encode_targets(batch, _CountingEncoder())
-        source = pool_states(
-            _CountingEncoder().encode_windows([one.source_window for one in batch.tuples]),
-            np.stack((batch.block_start, batch.block_stop), axis=1),
-            batch.n_tokens,
-            64,
-        )
+        sources = _CountingEncoder().encode_windows([one.source_window for one in batch.tuples])
+        source = pool_states(sources, np.stack((batch.block_start, batch.block_stop), axis=1), batch.n_tokens, 64)
         for row, one in enumerate(batch.tuples):
             for states, sequence in ((pooled, one.target_window), (source, one.source_window)):
                 part = sequence[one.block_start * 384 : one.block_stop * 384]

@@ -104,16 +104,11 @@ def test_ranks_of_a_training_read_as_many_batches(package: Path, world_size: int
             with pytest.raises(ConfigurationError, match="leaves no batch of an epoch"):
                 lewm.GenoLeWMDataset(package, **OPTIONS, rank=0, world_size=world_size, last_batches=last)
             continue
-        dealt = []
+        dealt, share = [], len(whole) // world_size if last == "drop" else -(-len(whole) // world_size)
         for rank in range(world_size):
             dataset = lewm.GenoLeWMDataset(package, **OPTIONS, rank=rank, world_size=world_size, last_batches=last)
-            found = places(dataset)
-            assert (
-                len(found)
-                == len(dataset)
-                == (len(whole) // world_size if last == "drop" else -(-len(whole) // world_size))
-            )
-            dealt += found
+            dealt += (found := places(dataset))
+            assert len(found) == len(dataset) == share
         dealt.sort(key=lambda place: place[1])
         assert [position for _, position, _ in dealt] == list(range(len(dealt)))
         contents = [[(one.window_id, one.rel_edits) for one in tuples] for _, _, tuples in whole]
@@ -155,11 +150,7 @@ def test_a_dataset_says_where_its_next_iterator_begins(package: Path) -> None:
 @each_row(
     "change",
     [
-        {"seed": 6},
-        {"n_edits": 4},
-        {"windows_per_batch": 8},
-        {"mix": "rotating"},
-        {"windows_per_epoch": 9},
+        *({"seed": 6}, {"n_edits": 4}, {"windows_per_batch": 8}, {"mix": "rotating"}, {"windows_per_epoch": 9}),
         {"kind": "global"},
     ],
 )
@@ -175,11 +166,8 @@ def test_a_state_of_other_batches_is_refused(package: Path, change: dict[str, An
 @each_row(
     ("fault", "named"),
     [
-        ({"version": 1}, "version"),
-        ({"epoch": -1}, "epoch"),
-        ({"position": -1}, "position"),
-        ({"taken": -1}, "taken"),
-        ({"processes": 2}, "another number of workers"),
+        *(({"version": 1}, "version"), ({"epoch": -1}, "epoch"), ({"position": -1}, "position")),
+        *(({"taken": -1}, "taken"), ({"processes": 2}, "another number of workers")),
     ],
 )
 def test_a_state_without_a_place_is_refused(package: Path, fault: dict[str, int], named: str) -> None:
@@ -213,10 +201,8 @@ def test_ranks_are_those_of_the_process_group(package: Path, tmp_path: Path) -> 
     sizes = {size: lewm.GenoLeWMDataset(package, windows_per_batch=size).n_batches for size in range(4, 9)}
     size, n_batches = next((size, number) for size, number in sizes.items() if number % 2)
     words, where = [sys.executable, "-c", RANK], [str(tmp_path / "store"), str(package), str(size)]
-    ranks = [
-        subprocess.Popen([*words, str(rank), *where], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        for rank in range(2)
-    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    ranks = [subprocess.Popen([*words, str(rank), *where], **pipes) for rank in range(2)]
     said = [rank.communicate(timeout=120) for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said
     positions = [json.loads(out) for out, _ in said]

@@ -104,13 +104,6 @@ def test_any_resume_point_and_rank_gives_the_visits_drawn(
         np.testing.assert_array_equal(batch.target_states, np.concatenate([states for _, states in own]))
 
 
-def test_two_ranks_share_an_epoch(world: FrozenWorld) -> None:
-    whole = list(world.live(windows_per_batch=4))
-    for rank in range(2):
-        found = list(world.frozen(windows_per_batch=4, rank=rank, world_size=2, last_batches="drop"))
-        assert_same(found, whole[rank : len(whole) // 2 * 2 : 2])
-
-
 def test_a_run_that_began_live_goes_on_frozen(world: FrozenWorld) -> None:
     live = world.live(windows_per_batch=4, epoch=1)
     state = live.state_dict() | {"position": 3}
@@ -174,17 +167,10 @@ def test_the_epochs_of_a_package_are_found_in_its_root(world: FrozenWorld, tmp_p
 @each_row(
     ("option", "frozen"),
     [
-        ({"seed": 4}, "3"),
-        ({"n_edits": 4}, "5"),
-        ({"mix": "exact"}, "None"),
-        ({"kind": "global"}, "'local'"),
-        ({"radius_tokens": 30}, "256"),
-        ({"side": "right"}, "'both'"),
-        ({"multi_edit_share": 0.2}, "0.1"),
-        ({"min_left_context_bp": 5}, "0"),
-        ({"length_policy": "left_flank"}, "'right_flank'"),
-        ({"windows_per_epoch": 40}, "41"),
-        ({"source_mix": {"reference": 1.0}}, "None"),
+        *(({"seed": 4}, "3"), ({"n_edits": 4}, "5"), ({"mix": "exact"}, "None"), ({"kind": "global"}, "'local'")),
+        *(({"radius_tokens": 30}, "256"), ({"side": "right"}, "'both'"), ({"multi_edit_share": 0.2}, "0.1")),
+        *(({"min_left_context_bp": 5}, "0"), ({"length_policy": "left_flank"}, "'right_flank'")),
+        *(({"windows_per_epoch": 40}, "41"), ({"source_mix": {"reference": 1.0}}, "None")),
     ],
 )
 def test_another_option_than_the_frozen_one_is_refused(world: FrozenWorld, option: dict[str, Any], frozen: str) -> None:

@@ -18,7 +18,7 @@ from genolewm_assets import encoders
 from genolewm_assets.genome import DECIDED, HARMFUL
 from genolewm_assets.lewm import GenoLeWMTestDataset, write_frozen
 from genolewm_assets_tests.places import REPOSITORY
-from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
+from genolewm_assets_tests.worlds.lewm.dataset_world import publish_encoded, publish_package
 
 pytestmark = pytest.mark.nightly
 
@@ -37,35 +37,23 @@ def example() -> ModuleType:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model") / "tiny-llama"
-    encoders.write_tiny_llama(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
+def package(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> Path:
     """Return a package with the caches of the model; not to be changed."""
-    encoder = encoders.CausalLMStateEncoder(model)
-    return publish_package(
-        tmp_path_factory.mktemp("trained"),
-        encode=lambda windows: encoder.encode_windows(windows, n_blocks=N_BLOCKS),
-        identity=encoder.identity,
-    )
+    return publish_encoded(tmp_path_factory.mktemp("trained"), encoders.CausalLMStateEncoder(tiny_folder))
 
 
-def test_frozen_epochs_train_to_the_same_losses(example, package, model, tmp_path, monkeypatch):
+def test_frozen_epochs_train_to_the_same_losses(example, package, tiny_folder, tmp_path, monkeypatch):
     words = ["--epochs", "2", "--validate-every", "0"]
     monkeypatch.setattr(example, "HOLDOUTS", ())
-    losses = example.main([str(package), str(model), *words])
-    write_frozen(tmp_path / "store", package, encoders.CausalLMStateEncoder(model), epochs=2)
+    losses = example.main([str(package), str(tiny_folder), *words])
+    write_frozen(tmp_path / "store", package, encoders.CausalLMStateEncoder(tiny_folder), epochs=2)
     monkeypatch.setattr(example, "encode_targets", None)
-    assert example.main([str(package), str(model), *words, "--frozen", str(tmp_path / "store")]) == losses
+    assert example.main([str(package), str(tiny_folder), *words, "--frozen", str(tmp_path / "store")]) == losses
 
 
-def test_the_loss_of_a_linear_predictor_falls_and_is_validated(example, package, model, capsys):
+def test_the_loss_of_a_linear_predictor_falls_and_is_validated(example, package, tiny_folder, capsys):
     words = ["--epochs", "4", "--windows-per-batch", "4", "--validate-every", "20", "--left-context-bp", "100"]
-    losses = example.main([str(package), str(model), *words])
+    losses = example.main([str(package), str(tiny_folder), *words])
     assert all(after < before for before, after in pairwise(losses))
     assert losses[-1] < 0.97
     head, *lines = capsys.readouterr().out.splitlines()
@@ -95,16 +83,16 @@ def test_the_loss_of_a_linear_predictor_falls_and_is_validated(example, package,
     assert all(0 <= float(tested[n]) <= 1 for n in (3, 4))
 
 
-def test_alleles_are_scored_on_request_and_caches_may_be_missing(example, tmp_path, model, capsys):
+def test_alleles_are_scored_on_request_and_caches_may_be_missing(example, tmp_path, tiny_folder, capsys):
     package = publish_package(tmp_path, encode=None)
     words = ["--epochs", "1", "--validate-every", "0", "--score-every", "10", "--encode-missing"]
-    example.main([str(package), str(model), *words])
+    example.main([str(package), str(tiny_folder), *words])
     lines = [_LINE.match(line).groups() for line in capsys.readouterr().out.splitlines()[1:]]
     measured = [(int(step), what.strip()) for step, what, holdout, _ in lines if holdout.strip() != "holdout-clinvar"]
     (steps,) = {step for step, _ in measured}
     assert [what for _, what in measured] == ["training loss", "test AUROC"]
     assert steps < 10
-    example.main([str(package), str(model), *words, "--windows-per-batch", "4"])
+    example.main([str(package), str(tiny_folder), *words, "--windows-per-batch", "4"])
     lines = [_LINE.match(line).groups() for line in capsys.readouterr().out.splitlines()[1:]]
     scored = [(int(step), value) for step, what, holdout, value in lines if what.strip() == "validation AUROC"]
     assert [step for step, _ in scored] == [10, 10]

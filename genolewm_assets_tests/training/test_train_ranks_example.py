@@ -15,7 +15,7 @@ import pytest
 from genolewm_assets import encoders
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.servers.programs import free_port
-from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
+from genolewm_assets_tests.worlds.lewm.dataset_world import publish_encoded
 
 pytestmark = pytest.mark.nightly
 
@@ -28,16 +28,11 @@ def training(package: Path, model: Path, checkpoint: Path) -> Iterator[subproces
     """Start two ranks as torchrun does, and yield the first; both are killed when the block is left."""
     words = [str(EXAMPLE), str(package), str(model), str(checkpoint), "--epochs", "2", "--workers", "1"]
     words += ["--save-every", str(SAVE_EVERY), "--windows-per-batch", "4"]
-    path = os.pathsep.join(map(str, (REPOSITORY, EXAMPLE.parent)))
-    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    env = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    env |= {"PYTHONPATH": os.pathsep.join(map(str, (REPOSITORY, EXAMPLE.parent))), "OMP_NUM_THREADS": "1"}
+    command, pipe = [sys.executable, *words], subprocess.PIPE
     ranks = [
-        subprocess.Popen(
-            [sys.executable, *words],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **group, "PYTHONPATH": path, "RANK": str(rank), "OMP_NUM_THREADS": "1"},
-            start_new_session=True,
-        )
+        subprocess.Popen(command, stdout=pipe, text=True, env=env | {"RANK": str(rank)}, start_new_session=True)
         for rank in range(2)
     ]
     try:
@@ -54,27 +49,20 @@ def losses(said: str) -> list[str]:
     return [line for line in said.splitlines() if line.startswith("loss ")]
 
 
-def test_a_killed_training_goes_on_with_the_same_losses(tmp_path: Path) -> None:
-    model = tmp_path / "tiny-llama"
-    encoders.write_tiny_llama(model)
-    encoder = encoders.CausalLMStateEncoder(model)
-    package = publish_package(
-        tmp_path / "root",
-        encode=lambda windows: encoder.encode_windows(windows, n_blocks=N_BLOCKS),
-        identity=encoder.identity,
-    )
-    with training(package, model, tmp_path / "whole.pt") as ranks:
+def test_a_killed_training_goes_on_with_the_same_losses(tmp_path: Path, tiny_folder: Path) -> None:
+    package = publish_encoded(tmp_path / "root", encoders.CausalLMStateEncoder(tiny_folder))
+    with training(package, tiny_folder, tmp_path / "whole.pt") as ranks:
         whole = losses(ranks.communicate(timeout=300)[0])
         assert ranks.wait() == 0
     assert len(set(whole)) > 2 * SAVE_EVERY
     checkpoint, seen = tmp_path / "killed.pt", []
-    with training(package, model, checkpoint) as ranks:
+    with training(package, tiny_folder, checkpoint) as ranks:
         assert ranks.stdout
         for line in ranks.stdout:
             seen.append(line.rstrip())
             if line == f"saved after step {2 * SAVE_EVERY}\n":
                 break
     assert losses("\n".join(seen)) == whole[: 2 * SAVE_EVERY]
-    with training(package, model, checkpoint) as ranks:
+    with training(package, tiny_folder, checkpoint) as ranks:
         assert losses(ranks.communicate(timeout=300)[0]) == whole[2 * SAVE_EVERY :]
         assert ranks.wait() == 0

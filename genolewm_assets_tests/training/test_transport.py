@@ -10,7 +10,6 @@ import pickle
 import resource
 import signal
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -21,6 +20,7 @@ from genolewm_assets import lewm
 from genolewm_assets.errors import ResourceError
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
+from genolewm_assets_tests.worlds.lewm.frozen_world import assert_same
 
 torch = Late("torch")
 torch_data = Late("torch.utils.data")
@@ -39,23 +39,6 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def dataset(package):
     return lewm.GenoLeWMDataset(package, windows_per_batch=2)
-
-
-def arrays_of(value, found):
-    """Return copies of all arrays of a batch, in order."""
-    if isinstance(value, np.ndarray):
-        found.append(value.copy())
-    elif is_dataclass(value):
-        for field in fields(value):
-            arrays_of(getattr(value, field.name), found)
-    return found
-
-
-def same(left, right) -> bool:
-    left, right = ([arrays_of(batch, []) for batch in batches] for batches in (left, right))
-    return len(left) == len(right) and all(
-        len(a) == len(b) and all(map(np.array_equal, a, b)) for a, b in zip(left, right, strict=True)
-    )
 
 
 def loader(dataset, workers=2, **options):
@@ -79,7 +62,7 @@ def test_batches_that_are_kept_keep_their_numbers(dataset, method):
     alone = list(dataset)
     assert len(alone) > 2 * transport.SLOTS
     kept = list(loader(dataset, multiprocessing_context=method))
-    assert same(kept, alone)
+    assert_same(kept, alone)
     assert in_use(dataset) == 2 * transport.SLOTS
     del kept
     assert in_use(dataset) == 0
@@ -89,7 +72,7 @@ def test_batches_that_are_dropped_leave_their_slots_to_others(dataset):
     for epoch in range(3):
         dataset.set_epoch(epoch)
         for mine, alone in zip(loader(dataset, 3), dataset, strict=True):
-            assert same([mine], [alone])
+            assert_same([mine], [alone])
             assert is_in_a_slot(dataset, mine.edits.target_tokens)
     del mine
     assert in_use(dataset) == 0
@@ -109,15 +92,15 @@ def test_part_of_a_batch_keeps_the_rest(dataset):
 def test_epochs_that_are_left_in_the_middle_take_no_slot_for_ever(dataset):
     for _ in range(2 * transport.SLOTS):
         next(iter(loader(dataset)))
-    assert same(list(loader(dataset)), list(dataset))
+    assert_same(list(loader(dataset)), list(dataset))
     assert in_use(dataset) <= 2 * transport.SLOTS
 
 
 def test_two_loaders_of_one_dataset_do_not_share_slots(dataset):
     alone = list(dataset)
     both = list(zip(loader(dataset), loader(dataset), strict=True))
-    assert same([one for one, _ in both], alone)
-    assert same([other for _, other in both], alone)
+    assert_same([one for one, _ in both], alone)
+    assert_same([other for _, other in both], alone)
 
 
 def test_a_worker_that_is_killed_leaves_its_lane_to_the_next(dataset):
@@ -129,8 +112,8 @@ def test_a_worker_that_is_killed_leaves_its_lane_to_the_next(dataset):
         list(batches)
     del batches
     alone = list(dataset)
-    assert same(list(loader(dataset, 1)), alone)
-    assert same([kept], alone[:1])
+    assert_same(list(loader(dataset, 1)), alone)
+    assert_same([kept], alone[:1])
     assert set(np.flatnonzero(dataset._blocks._states.any(axis=1))) <= {0}
 
 
@@ -296,13 +279,15 @@ def test_a_dataset_that_a_worker_makes_is_read(dataset, of_a_worker):
         def __iter__(self):
             return iter(of_a_worker(dataset))
 
-    assert same(list(loader(OfAWorker(), 1)), list(dataset))
+    assert_same(list(loader(OfAWorker(), 1)), list(dataset))
 
 
 def test_a_copy_of_a_dataset_has_blocks_of_its_own(dataset):
-    other = pickle.loads(pickle.dumps(dataset))
+    copied = pickle.dumps(dataset)
+    assert len(copied) < 100_000
+    other = pickle.loads(copied)
     assert other._blocks.name != dataset._blocks.name
-    assert same(list(loader(other)), list(dataset))
+    assert_same(list(loader(other)), list(dataset))
 
 
 def test_tensors_travel_as_batches_do(dataset):

@@ -15,33 +15,20 @@ from genolewm_assets.packages.reader import open_available, open_package, open_t
 from genolewm_assets.store.artefacts.root import enclosing_root
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
+from genolewm_assets_tests.worlds.lewm.dataset_world import publish_encoded, publish_package
 
 torch_data = Late("torch.utils.data")
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model") / "tiny-llama"
-    encoders.write_tiny_llama(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def encoder(model: Path):
-    return encoders.CausalLMStateEncoder(model)
-
-
-def publish(folder: Path, encoder) -> Path:
-    return publish_package(
-        folder, encode=lambda windows: encoder.encode_windows(windows, n_blocks=N_BLOCKS), identity=encoder.identity
-    )
+def encoder(tiny_folder: Path):
+    return encoders.CausalLMStateEncoder(tiny_folder)
 
 
 @pytest.fixture(scope="module")
 def cached(tmp_path_factory: pytest.TempPathFactory, encoder) -> Path:
     """Return a package with caches of the tiny encoder; not to be changed."""
-    return publish(tmp_path_factory.mktemp("cached"), encoder)
+    return publish_encoded(tmp_path_factory.mktemp("cached"), encoder)
 
 
 def states(dataset) -> np.ndarray:
@@ -98,13 +85,13 @@ def test_an_encoder_of_complete_caches_encodes_nothing(cached, encoder):
         ({"block_tokens": 32}, "blocks of another size: expected 64, got 32"),
     ],
 )
-def test_another_encoder_than_the_caches_is_refused(cached, model, change, message):
+def test_another_encoder_than_the_caches_is_refused(cached, tiny_folder, change, message):
     with pytest.raises(ConfigurationError, match=message):
-        lewm.GenoLeWMDataset(cached, encoder=encoders.CausalLMStateEncoder(model, **change))
+        lewm.GenoLeWMDataset(cached, encoder=encoders.CausalLMStateEncoder(tiny_folder, **change))
 
 
-def test_a_context_shorter_than_the_windows_is_refused_before_any_is_encoded(tmp_path, model):
-    short = Path(shutil.copytree(model, tmp_path / "model"))
+def test_a_context_shorter_than_the_windows_is_refused_before_any_is_encoded(tmp_path, tiny_folder):
+    short = Path(shutil.copytree(tiny_folder, tmp_path / "model"))
     config = json.loads((short / "config.json").read_text())
     (short / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 201}))
     package = publish_package(tmp_path, encode=None)
@@ -114,21 +101,19 @@ def test_a_context_shorter_than_the_windows_is_refused_before_any_is_encoded(tmp
     assert encoded(lewm.GenoLeWMDataset(package, encoder=encoders.CausalLMStateEncoder(short))) > 0
 
 
-def test_another_encoder_than_a_missing_cache_is_refused(tmp_path, cached, model, encoder):
+def test_another_encoder_than_a_missing_cache_is_refused(tmp_path, cached, tiny_folder, encoder):
     elsewhere = tmp_path / "package"
     shutil.copytree(cached, elsewhere)
-    np.testing.assert_array_equal(
-        states(lewm.GenoLeWMDataset(elsewhere, encoder=encoder, allow_unaudited=True)),
-        states(lewm.GenoLeWMDataset(cached)),
-    )
-    other = encoders.CausalLMStateEncoder(model, layer=1)
+    live = lewm.GenoLeWMDataset(elsewhere, encoder=encoder, allow_unaudited=True)
+    np.testing.assert_array_equal(states(live), states(lewm.GenoLeWMDataset(cached)))
+    other = encoders.CausalLMStateEncoder(tiny_folder, layer=1)
     with pytest.raises(ConfigurationError, match=r"the missing cache of \w+ was made with another encoder"):
         lewm.GenoLeWMDataset(elsewhere, encoder=other, allow_unaudited=True)
 
 
-def test_half_precision_states_are_equal_too(tmp_path, model):
-    half = encoders.CausalLMStateEncoder(model, dtype="float16")
-    wanted = lewm.GenoLeWMDataset(publish(tmp_path / "cached", half))
+def test_half_precision_states_are_equal_too(tmp_path, tiny_folder):
+    half = encoders.CausalLMStateEncoder(tiny_folder, dtype="float16")
+    wanted = lewm.GenoLeWMDataset(publish_encoded(tmp_path / "cached", half))
     live = lewm.GenoLeWMDataset(publish_package(tmp_path / "bare", encode=None), encoder=half)
     np.testing.assert_array_equal(states(live), states(wanted))
 

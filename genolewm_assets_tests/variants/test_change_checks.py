@@ -17,7 +17,6 @@ from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets.variants.change_checks import CHANGE_CHECKS, check_changes, check_nothing_to_compare
 from genolewm_assets.variants.changes import COMPARED, find_changes, transitions
 from genolewm_assets.variants.schema import CLINVAR_CHANGES
-from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.release_world import (
     CONTIGS,
     RELEASES,
@@ -230,23 +229,18 @@ def test_without_a_predecessor_the_table_is_empty() -> None:
 def plain_row(contig: str, allele: Allele, before: Entry | None, after: Entry | None) -> dict[str, object] | None:
     """Return the row of one allele from what each release says of it; None where both say the same."""
     both = before is not None and after is not None
-    differs = {
-        "text_changed": both and before.clnsig != after.clnsig,
-        "class_changed": both and before.label != after.label,
-        "id_changed": both and before.clinvar_id != after.clinvar_id,
-        "stars_changed": both and before.stars != after.stars,
-        "genes_changed": both and before.genes != after.genes,
-    }
+    fields = {"text": "clnsig", "class": "label", "id": "clinvar_id", "stars": "stars", "genes": "gene_ids"}
+    differs = {f"{flag}_changed": both and getattr(before, n) != getattr(after, n) for flag, n in fields.items()}
     if both and not any(differs.values()):
         return None
-    genes = (after or before or Entry()).genes
+    last = after or before or Entry()
     row: dict[str, object] = dict(zip(("chrom", "pos", "ref", "alt"), (contig, *allele), strict=True))
     for side, entry in (("from", before), ("to", after)):
         for name in ("clinvar_id", "label", "clnsig", "stars"):
             row[f"{name}_{side}"] = None if entry is None else getattr(entry, name)
-        row[f"genes_{side}"] = None if entry is None else "|".join(str(len(gene)) for gene in entry.genes)
+        row[f"genes_{side}"] = None if entry is None else "|".join(map(str, entry.gene_ids))
     change = "changed" if both else "added" if before is None else "removed"
-    return {**row, "change": change, "gene_symbols": list(genes), "gene_ids": [len(gene) for gene in genes], **differs}
+    return {**row, "change": change, "gene_symbols": list(last.genes), "gene_ids": last.gene_ids, **differs}
 
 
 def plain_changes(earlier: Release, later: Release, contig: str) -> list[dict[str, object]]:
@@ -269,11 +263,20 @@ def plain_counts(earlier: Release, later: Release, contig: str) -> Counter[str]:
     return counts
 
 
+#: Both entries of alleles of which one thing changes each, or nothing that is compared.
+EACH_FLAG = {
+    **{"A": (Entry(), Entry(clnsig="Pathogenic|risk_factor")), "AC": (Entry(), Entry(genes=("GENE4", "G")))},
+    **{"ACC": (Entry(), Entry(clnsig="Likely_pathogenic")), "C": (Entry(clnsig=None), Entry(clnsig="drug_response"))},
+    **{"CC": (Entry(), Entry(clinvar_id=7)), "G": (Entry(), Entry(stars=2)), "T": (Entry(), Entry(genes=("SIM2",)))},
+}
+
+
 @given(RELEASES, RELEASES)
 @example({}, {})
 @example({}, {"chr17": {(8, "A", "C"): Entry()}})
 @example({"chr17": {(8, "A", "C"): Entry()}}, {"chr20": {(8, "A", "C"): Entry()}})
 @example({"chr17": {(8, "A", "C"): Entry(clnsig=None)}}, {"chr17": {(8, "A", "C"): Entry(clnsig="not_provided")}})
+@example(*({"chr17": {(8, "A", alt): entry[side] for alt, entry in EACH_FLAG.items()}} for side in (0, 1)))
 def test_changes_are_those_of_a_comparison_of_dicts(earlier: Release, later: Release) -> None:
     for contig in CONTIGS:
         table, counts = find_changes(shard(earlier, contig), shard(later, contig))
@@ -285,32 +288,10 @@ def test_changes_are_those_of_a_comparison_of_dicts(earlier: Release, later: Rel
         assert {name: n for name, n in counts.items() if n} == {name: n for name, n in expected.items() if n}
 
 
-@each_row(
-    ("before", "after", "flags"),
-    [
-        (Entry(), Entry(clnsig="Pathogenic|risk_factor"), {"text_changed"}),
-        (Entry(), Entry(genes=("GENE4", "G")), {"genes_changed"}),
-        (Entry(), Entry(clnsig="Likely_pathogenic"), {"text_changed", "class_changed"}),
-        (Entry(clnsig=None), Entry(clnsig="drug_response"), {"text_changed"}),
-        (Entry(), Entry(clinvar_id=7), {"id_changed"}),
-        (Entry(), Entry(stars=2), {"stars_changed"}),
-        (Entry(), Entry(genes=("SIM2",)), set()),
-    ],
-)
-def test_each_flag_says_what_differs(before: Entry, after: Entry, flags: set[str]) -> None:
-    changes, counts = find_changes(
-        allele_table("chr17", [((8, "A", "C"), before)]), allele_table("chr17", [((8, "A", "C"), after)])
-    )
-    assert {flag for flag in COMPARED.values() if counts[flag]} == flags
-    assert changes.num_rows == bool(flags)
-
-
 def test_the_matrix_holds_every_allele_of_both_releases_once() -> None:
-    earlier = allele_table(
-        "chr17", [((8, "A", "C"), Entry()), ((9, "A", "C"), Entry()), ((10, "A", "C"), Entry(clnsig="Benign"))]
-    )
-    later = allele_table(
-        "chr17", [((8, "A", "C"), Entry()), ((9, "A", "C"), Entry(clnsig=None)), ((11, "A", "C"), Entry())]
+    earlier, later = (
+        allele_table("chr17", [((pos, "A", "C"), Entry(clnsig=text)) for pos, text in texts.items()])
+        for texts in ({8: "Pathogenic", 9: "Pathogenic", 10: "Benign"}, {8: "Pathogenic", 9: None, 11: "Pathogenic"})
     )
     matrix = transitions(find_changes(earlier, later)[1])
     p, b, other, absent = (*map(CLASSES.index, ("P", "B", "OTHER")), len(CLASSES))

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.errors import CorruptResourceError, InputError
+from genolewm_assets.errors import InputError
 from genolewm_assets.store.tables.schema import TableSchema
 from genolewm_assets.variants import ledger as allele_ledger
 from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger, FilterReason
@@ -32,28 +32,11 @@ def test_ledger_adds_up_and_lists() -> None:
     assert ledger.accounted
     ledger.note("an_unknown", 1)
     ledger.note("an_unknown", 2)
-    assert ledger.counts() == {
-        "alleles_in": 5,
-        "kept": 1,
-        "rejected": 1,
-        "filtered": 3,
-        "rejected.spanning_deletion": 1,
-        "filtered.filter": 1,
-        "filtered.low_af": 2,
-        "an_unknown": 3,
-    }
+    expected = {"alleles_in": 5, "kept": 1, "rejected": 1, "filtered": 3, "rejected.spanning_deletion": 1}
+    assert ledger.counts() == expected | {"filtered.filter": 1, "filtered.low_af": 2, "an_unknown": 3}
     (row,) = ledger.rejects().to_pylist()
-    assert row == {
-        "file": "a.vcf",
-        "line": 7,
-        "chrom": "1",
-        "pos": 3,
-        "ref": "G",
-        "alt": "*",
-        "record_id": None,
-        "reason": "spanning_deletion",
-        "detail": None,
-    }
+    stated = {"file": "a.vcf", "line": 7, "chrom": "1", "pos": 3, "ref": "G", "alt": "*", "reason": "spanning_deletion"}
+    assert row == dict.fromkeys(REJECTS.columns) | stated
 
 
 @each_row("together", [1, 3, 4_096])
@@ -77,12 +60,6 @@ def test_rejects_are_in_order_of_spelling(*, encoded: bool, together: int, monke
         (9, "1", "R", None),
     ]
     assert ledger.counts()["rejected"] == 4
-
-
-def test_no_rejects_give_an_empty_table_of_the_schema() -> None:
-    rejects = AlleleLedger("a.vcf").rejects()
-    assert rejects.num_rows == 0
-    assert rejects.schema.equals(REJECTS.arrow)
 
 
 KEYS = ["2026-02-25.3", "2026-02-26", *(f"2026-02-26.{number}" for number in range(2, 13)), "2026-03-05"]
@@ -126,22 +103,3 @@ def test_columns_are_described_keys_are_columns_and_the_empty_table_fits(table: 
     assert len(set(table.columns)) == len(table.columns)
     assert table.empty().num_rows == 0
     table.check(table.empty().schema, where="here")
-
-
-def other_schemas() -> list[tuple[pa.Schema, str]]:
-    """Return schemas that are not that of rejects, and the column at fault."""
-    right = REJECTS.arrow
-    line = right.get_field_index("line")
-    return [
-        (right.remove(line), "line"),
-        (right.append(pa.field("more", pa.int64())), "more"),
-        (right.set(line, pa.field("line", pa.int32(), nullable=False)), "line"),
-        (right.set(line, pa.field("line", pa.int64(), nullable=True)), "line"),
-    ]
-
-
-@each_row(("schema", "column"), other_schemas())
-def test_another_schema_is_refused_and_named(schema: pa.Schema, column: str) -> None:
-    with pytest.raises(CorruptResourceError, match=column) as caught:
-        REJECTS.check(schema, where="rejects.parquet")
-    assert "rejects.parquet: table does not have the schema 'rejects'" in str(caught.value)

@@ -9,13 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from genolewm_assets.genome import Contig
-from genolewm_assets.variants.kernels import MOST_TIES, NORMAL, UNDECIDED, AlleleColumns, classify_alleles, order_ties
+from genolewm_assets.variants.kernels import MOST_TIES, NORMAL, UNDECIDED, AlleleColumns, classify_alleles
 from genolewm_assets.variants.normal_form import AlleleNormaliser, Rejection, alt_problem
-from genolewm_assets.variants.order import KEY, LowMarks, columns_of, find_repeats, order_alleles, without_rows
+from genolewm_assets.variants.order import KEY, LowMarks, columns_of, order_alleles, without_rows
 from genolewm_assets.variants.schema import RejectReason
 from genolewm_assets.variants.spans import allele_keys, allele_spans, as_bools
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import gnomad
+from genolewm_assets_tests.worlds.sources.spelled_alleles import SEQUENCE, TOY
 
 Key = tuple[int, str, str]
 KEYS = st.tuples(st.integers(1, 12), st.sampled_from(["A", "AC", "C", "ACA"]), st.sampled_from(["A", "T", "TA", "TT"]))
@@ -80,16 +81,6 @@ def test_sorted_rows_are_not_moved_and_leave_at_once() -> None:
         assert addresses[0] == addresses[1]
 
 
-def test_repeats_are_grouped() -> None:
-    keys = [(1, "A", "C"), (2, "A", "C"), (2, "A", "C"), (2, "A", "G"), (3, "A", "C"), (3, "A", "C"), (3, "A", "C")]
-    rows, groups = find_repeats(batch_of(keys))
-    assert rows.tolist() == [1, 2, 4, 5, 6]
-    assert [len(set(groups[start:end].tolist())) for start, end in ((0, 2), (2, 5), (0, 5))] == [1, 1, 2]
-    for short in (keys[:1], [], keys[3:5]):
-        rows, groups = find_repeats(batch_of(short))
-        assert rows.size == groups.size == 0
-
-
 @given(
     drawn=st.sampled_from([1, 5, 200, 1_000]).flatmap(
         lambda rows: st.tuples(st.just(rows), st.sets(st.integers(0, rows - 1), max_size=30))
@@ -110,19 +101,6 @@ def columns(*alleles: tuple[int, str, str]) -> AlleleColumns:
     pos, ref, alt = zip(*alleles, strict=True)
     arrays = [pa.array(pos, pa.int64()), pa.array(ref, pa.string()), pa.array(alt, pa.string())]
     return columns_of(pa.RecordBatch.from_arrays(arrays, names=["pos", "ref", "alt"]))
-
-
-@each_row("ties", [1, 2, MOST_TIES, MOST_TIES + 1])
-def test_ties_are_ordered_up_to_a_number(ties: int) -> None:
-    alleles = [(2, "A", "C"), *((5, "A", "C" * size) for size in range(ties, 0, -1)), (6, "A", "C")]
-    order = np.arange(len(alleles))
-    assert order_ties(order, columns(*alleles)) is (ties <= MOST_TIES)
-    if ties <= MOST_TIES:
-        assert order.tolist() == [0, *range(ties, 0, -1), ties + 1]
-
-
-SEQUENCE = b"NNGATTTTTCACACACGTN"
-TOY = Contig("chr1", len(SEQUENCE), aliases=("1",))
 
 
 @each_row(

@@ -23,7 +23,6 @@ from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.store.tables import spool as batch_spool
 from genolewm_assets.variants.ledger import RAW_FIELDS, AlleleLedger
 from genolewm_assets.variants.normal_form import AlleleNormaliser
-from genolewm_assets.variants.schema import REJECTS
 from genolewm_assets.variants.settle import settle_alleles
 from genolewm_assets_tests.referees.bcftools import Allele, bcftools_norm, read_alleles
 from genolewm_assets_tests.referees.plain_alleles import Row, settle_plainly
@@ -57,11 +56,7 @@ def gathered(rows: int, memory_bytes: int) -> Iterator[None]:
 
 
 def settle(
-    spellings: Sequence[Spelling],
-    *,
-    contig: Contig = TOY,
-    reference: Callable[[Contig], Bases] | None = lambda _: SEQUENCE,
-    cuts: Sequence[int] = (),
+    spellings: Sequence[Spelling], *, contig: Contig, reference: Callable[[Contig], Bases] | None, cuts: Sequence[int]
 ) -> tuple[list[Row], AlleleLedger]:
     """Settle alleles; every table must go on where the one before it ended."""
     ledger = AlleleLedger("a.vcf")
@@ -89,29 +84,6 @@ ROWS = [
     (3, "G", "N", 5),
     (3, "T", "C", 5),
 ]
-
-
-def test_duplicates_are_one_allele_and_named() -> None:
-    rows, ledger = settle(ROWS)
-    assert [(row["pos"], row["ref"], row["alt"], row["score"]) for row in rows] == [
-        (3, "G", "C", 5),
-        (4, "A", "AT", 9),
-        (9, "TCA", "T", 2),
-    ]
-    assert ledger.counts() == {
-        "alleles_in": 9,
-        "kept": 3,
-        "rejected": 6,
-        "filtered": 0,
-        "rejected.iupac": 1,
-        "rejected.ref_mismatch": 1,
-        "rejected.duplicate": 4,
-    }
-    rejects = ledger.rejects()
-    assert rejects.schema.equals(REJECTS.arrow)
-    duplicates = [row for row in rejects.to_pylist() if row["reason"] == "duplicate"]
-    assert [row["pos"] for row in duplicates] == [9, 5, 7, 9]
-    assert duplicates[0]["detail"] == "kept is chr1:4 as 4:AT:ATT"
 
 
 def test_contig_names_may_be_dictionary_encoded(tmp_path: Path) -> None:

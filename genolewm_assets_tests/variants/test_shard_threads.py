@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,31 +30,12 @@ def alleles(seed: int) -> list[tuple[int, str, str]]:
     return sorted(found)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def build_gnomad(path: Path, **more: Any) -> None:
+    build_gnomad_shard(path, contig=None, contigs=TOY, params=GnomadParams(), **more)
 
 
-def build_gnomad(path: Path, out: Path, threads: int) -> None:
-    build_gnomad_shard(
-        path,
-        contig=None,
-        contigs=TOY,
-        reference=lambda _: SEQUENCE,
-        params=GnomadParams(),
-        out_dir=out,
-        threads=threads,
-    )
-
-
-def build_clinvar(path: Path, out: Path, threads: int) -> None:
-    build_clinvar_shard(
-        path,
-        release="2026-02-26",
-        contigs=clinvar_records.TOY,
-        reference=lambda _: SEQUENCE,
-        out_dir=out,
-        threads=threads,
-    )
+def build_clinvar(path: Path, **more: Any) -> None:
+    build_clinvar_shard(path, release="2026-02-26", contigs=clinvar_records.TOY, **more)
 
 
 def gnomad_text() -> str:
@@ -70,14 +52,15 @@ def clinvar_text() -> str:
 
 @pytest.mark.parametrize(("text", "build"), [(gnomad_text, build_gnomad), (clinvar_text, build_clinvar)])
 def test_threads_and_cuts_never_show(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: Callable[[], str], build: Callable[[Path, Path, int], None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: Callable[[], str], build: Callable[..., None]
 ) -> None:
     path = write_text(tmp_path / "in.vcf", bgzip(text().encode(), block_bytes=700))
     found = []
     for threads, batch in ((1, 1 << 22), (2, 1), (2, 2_000), (4, 1), (5, 1 << 22)):
         monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", batch)
         monkeypatch.setattr(gnomad_scan, "ENOUGH_BYTES", batch)
-        build(path, tmp_path / f"{threads} {batch}", threads)
-        found.append(contents(tmp_path / f"{threads} {batch}"))
+        out = tmp_path / f"{threads} {batch}"
+        build(path, reference=lambda _: SEQUENCE, out_dir=out, threads=threads)
+        found.append({path.name: path.read_bytes() for path in out.iterdir()})
     assert all(each == found[0] for each in found)
     assert len(found[0]["rejects.parquet"]) > 3_000

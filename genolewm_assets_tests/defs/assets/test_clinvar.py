@@ -6,7 +6,6 @@ import json
 import os
 from pathlib import Path
 
-import dagster as dg
 import pytest
 
 from genolewm_assets.defs.assets.clinvar import clinvar_release
@@ -18,48 +17,35 @@ from genolewm_assets.store.artefacts.gc import collect_garbage
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.servers.web_server import WebServer
-from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, failed_checks
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, refusal_of
 from genolewm_assets_tests.worlds.sources.release_files import directory_page
 
 OLD, NEW = RELEASES
 RELEASE = "clinvar/release"
 
 
-def vcf(world: TinyWorld, release: str) -> Path:
-    return world.folder / "clinvar" / f"clinvar_{release.replace('-', '')}.vcf.gz"
-
-
 def replace_file(world: TinyWorld, release: str) -> None:
     """Put other bytes of the same content under the name of a release: one more empty BGZF block."""
-    content = vcf(world, release).read_bytes()
-    vcf(world, release).write_bytes(content + content[-28:])
-    world.publish_md5(vcf(world, release))
+    path = world.vcf(release)
+    path.write_bytes(path.read_bytes() + path.read_bytes()[-28:])
+    world.publish_md5(path)
 
 
 def register(world: TinyWorld) -> tuple[RegisteredRelease, ...]:
     return register_releases(world.root, read_listing(str(world.folder / "clinvar")))
 
 
-def refusal(result: dg.ExecuteInProcessResult) -> str:
-    assert failed_checks(result) == {"inputs_accepted"}
-    (check,) = (check for check in result.get_asset_check_evaluations() if check.check_name == "inputs_accepted")
-    return str(check.metadata["error"].value)
-
-
-def test_a_replaced_release_keeps_what_was_published_and_names_the_new_key(world: TinyWorld) -> None:
-    assert world.materialize(RELEASE, partition=NEW).success
+def test_a_replaced_release_keeps_what_was_published_and_a_key_of_no_file_is_refused(world: TinyWorld) -> None:
+    world.make(RELEASE, NEW)
     before = world.open(RELEASE, NEW).manifest.sha256
     replace_file(world, NEW)
-    assert f"Materialise '{NEW}.2'" in refusal(world.materialize(RELEASE, partition=NEW))
+    assert f"Materialise '{NEW}.2'" in refusal_of(world.materialize(RELEASE, partition=NEW))
     assert world.open(RELEASE, NEW).manifest.sha256 == before
     world.instance.add_dynamic_partitions("clinvar_release", [f"{NEW}.2"])
-    assert world.materialize(RELEASE, partition=f"{NEW}.2").success
+    world.make(RELEASE, f"{NEW}.2")
     assert world.open(RELEASE, f"{NEW}.2").manifest.sha256 != before
-
-
-def test_a_key_that_nobody_registered_is_refused(world: TinyWorld) -> None:
     world.instance.add_dynamic_partitions("clinvar_release", ["2099-01-01"])
-    assert "no such ClinVar release" in refusal(world.materialize(RELEASE, partition="2099-01-01"))
+    assert "no such ClinVar release" in refusal_of(world.materialize(RELEASE, partition="2099-01-01"))
 
 
 def test_bytes_replaced_between_plan_and_download_are_not_taken(world: TinyWorld, tmp_path: Path) -> None:
@@ -73,7 +59,7 @@ def test_neither_are_they_where_no_checksum_is_published(world: TinyWorld, tmp_p
         checksum.unlink()
     plan = clinvar_release.build_plan(world.workspace(), NEW, NO_PROGRESS)
     assert all(check.passed for check in plan.write(tmp_path).checks)
-    os.utime(vcf(world, NEW), (1, 1))
+    os.utime(world.vcf(NEW), (1, 1))
     with pytest.raises(MissingResourceError, match="is no longer offered"):
         plan.write(tmp_path)
 
@@ -81,7 +67,7 @@ def test_neither_are_they_where_no_checksum_is_published(world: TinyWorld, tmp_p
 @pytest.mark.parametrize("lost", ["record", "entries"])
 def test_keys_of_a_lost_record_stay_with_what_was_published(world: TinyWorld, lost: str) -> None:
     known = register(world)
-    assert world.materialize(RELEASE, partition=NEW).success
+    world.make(RELEASE, NEW)
     if lost == "record":
         (world.root / LEDGER).unlink()
     else:
@@ -95,12 +81,12 @@ def test_keys_of_a_lost_record_stay_with_what_was_published(world: TinyWorld, lo
 
 
 def test_a_lost_record_of_a_place_without_checksums(world: TinyWorld, site: WebServer) -> None:
-    name = vcf(world, NEW).name
-    site.files = {"data/": directory_page([name]), f"data/{name}": vcf(world, NEW).read_bytes()}
-    world.catalog.write_text(world.catalog.read_text().replace("listing: clinvar", f"listing: {site.url('data')}"))
-    assert world.materialize(RELEASE, partition=NEW).success
+    name = world.vcf(NEW).name
+    site.files = {"data/": directory_page([name]), f"data/{name}": world.vcf(NEW).read_bytes()}
+    world.edit_catalog(clinvar={"listing": site.url("data")})
+    world.make(RELEASE, NEW)
     known = read_ledger(world.root)
-    assert known == (RegisteredRelease(NEW, name, f'{vcf(world, NEW).stat().st_size} bytes, "v1"'),)
+    assert known == (RegisteredRelease(NEW, name, f'{world.vcf(NEW).stat().st_size} bytes, "v1"'),)
     (world.root / LEDGER).unlink()
     assert read_ledger(world.root) == known
 
@@ -108,6 +94,5 @@ def test_a_lost_record_of_a_place_without_checksums(world: TinyWorld, site: WebS
 def test_verification_and_garbage_collection_know_the_record(world: TinyWorld) -> None:
     world.materialize(RELEASE, partition=NEW)
     ledger = (world.root / LEDGER).read_bytes()
-    assert verify_root(Root(world.root)) == []
-    assert collect_garbage(Root(world.root)) == []
+    assert verify_root(Root(world.root)) == collect_garbage(Root(world.root)) == []
     assert (world.root / LEDGER).read_bytes() == ledger

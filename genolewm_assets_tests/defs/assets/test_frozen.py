@@ -6,26 +6,22 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import dagster as dg
 import numpy as np
 import pytest
-import yaml
 
 from genolewm_assets import lewm
 from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.assets.packages.frozen import tuples_frozen
 from genolewm_assets.defs.runtime.partitions import BY_FROZEN_RELEASE, BY_PACKAGED_RELEASE
-from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.packages.references import read_latest
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets.training.batches import encode_targets
 from genolewm_assets.training.epoch_checks import FROZEN_CHECKS
-from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
-from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, failed_checks
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, refusal_of, shown_of
 from genolewm_assets_tests.worlds.lewm.frozen_world import assert_same
 
 FIRST, SECOND = RELEASES
@@ -34,29 +30,14 @@ DECLARED = replace(tuples_frozen, partitions=BY_PACKAGED_RELEASE)
 
 
 @pytest.fixture
-def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
-    with built.copied_to(tmp_path / "world") as copied:
-        ask_for(copied, 1)
-        yield copied
+def world(copied: BuiltWorld) -> BuiltWorld:
+    copied.edit_catalog(packages={"frozen_epochs": 1})
+    return copied
 
 
-def ask_for(world: BuiltWorld, epochs: int) -> None:
-    catalog = yaml.safe_load(world.catalog.read_text())
-    catalog["packages"]["frozen_epochs"] = epochs
-    world.catalog.write_text(yaml.safe_dump(catalog))
-
-
-def materialize(world: BuiltWorld, release: str = SECOND) -> dg.ExecuteInProcessResult:
+def materialize(world: BuiltWorld) -> dg.ExecuteInProcessResult:
     others = [asset for asset in ASSETS if asset.key != dg.AssetKey(DECLARED.path)]
-    return dg.materialize(
-        [*others, DECLARED.definition()],
-        instance=world.instance,
-        partition_key=release,
-        selection=dg.AssetSelection.assets(DECLARED.path),
-        resources={"workspace": WorkspaceResource(root=str(world.root), catalog=str(world.catalog))},
-        run_config=QUIET,
-        raise_on_error=False,
-    )
+    return world.materialize(DECLARED.key, partition=SECOND, assets=[*others, DECLARED.definition()])
 
 
 def test_the_asset_is_in_the_graph_without_partitions_unless_the_catalogue_asks() -> None:
@@ -79,24 +60,21 @@ def test_a_trainer_reads_from_the_root_what_it_would_draw(world: BuiltWorld) -> 
     assert published.manifest.counts["tuples"] == sum(map(len, drawn))
     assert [(each.asset, each.partition) for each in published.manifest.inputs] == [("packages/split", SECOND)]
     assert verify_root(world.workspace().root) == []
-    checks = {check.check_name: check for check in result.get_asset_check_evaluations()}
-    assert set(FROZEN_CHECKS) <= set(checks)
-    assert all(check.passed for check in checks.values())
-    assert {check.partition for check in checks.values()} == {SECOND}
+    checks = result.get_asset_check_evaluations()
+    assert set(FROZEN_CHECKS) <= {check.check_name for check in checks}
+    assert {(check.passed, check.partition) for check in checks} == {(True, SECOND)}
 
     # What the page says, and that every entry has a meaning.
-    (event,) = result.asset_materializations_for_node("tuples__frozen")
-    names = [name for key in tuples_frozen.entry_meanings for name in key.split(", ")]
-    assert set(names) <= set(event.metadata)
-    assert event.metadata["epochs"].value == "1"
-    assert event.metadata["dagster/partition_row_count"].value == published.manifest.counts["visits"]
-    assert event.metadata["shift_median"].value > 0
+    shown = shown_of(result, DECLARED.key).metadata
+    assert {name for key in tuples_frozen.entry_meanings for name in key.split(", ")} <= set(shown)
+    assert shown["epochs"].value == "1"
+    assert shown["dagster/partition_row_count"].value == published.manifest.counts["visits"]
+    assert shown["shift_median"].value > 0
 
     # A second run keeps it; another number of epochs or another package makes it stale.
-    (kept,) = materialize(world).asset_materializations_for_node("tuples__frozen")
-    assert kept.metadata["reused"].value is True
+    assert shown_of(materialize(world), DECLARED.key).metadata["reused"].value is True
     assert DECLARED.currency(world.workspace(), SECOND).state == "current"
-    ask_for(world, 2)
+    world.edit_catalog(packages={"frozen_epochs": 2})
     stale = DECLARED.currency(world.workspace(), SECOND)
     assert (stale.state, stale.reasons) == ("stale", ("recipe epochs: built from 1, now 2",))
     assert not lewm.GenoLeWMDataset(package, frozen=world.root).epoch
@@ -105,10 +83,8 @@ def test_a_trainer_reads_from_the_root_what_it_would_draw(world: BuiltWorld) -> 
 @pytest.mark.nightly
 def test_a_rebuilt_package_leaves_the_former_epochs_stale(world: BuiltWorld) -> None:
     assert materialize(world).success
-    catalog = yaml.safe_load(world.catalog.read_text())
-    catalog["packages"]["max_visits"] = 39
-    world.catalog.write_text(yaml.safe_dump(catalog))
-    assert world.materialize("packages/split", partition=SECOND).success
+    world.edit_catalog(packages={"max_visits": 39})
+    world.make("packages/split", SECOND)
     found = DECLARED.currency(world.workspace(), SECOND)
     assert found.state == "stale"
     assert any("packages/split" in reason for reason in found.reasons), found.line()
@@ -121,12 +97,8 @@ def test_a_rebuilt_package_leaves_the_former_epochs_stale(world: BuiltWorld) -> 
 
 
 def test_with_no_epoch_asked_for_a_run_says_what_to_do(world: BuiltWorld) -> None:
-    ask_for(world, 0)
-    result = materialize(world)
-    assert not result.success
-    assert failed_checks(result) == {"inputs_accepted"}
-    (failure,) = result.get_step_failure_events()
-    said = str(failure.step_failure_data.user_failure_data)
+    world.edit_catalog(packages={"frozen_epochs": 0})
+    said = refusal_of(materialize(world))
     assert "catalog.yaml (packages.frozen_epochs): no epoch is to be frozen: expected at least 1, got 0." in said
 
 
@@ -152,14 +124,9 @@ print(json.dumps({
 
 
 def test_a_catalogue_that_asks_has_a_partition_for_each_packaged_release(world: BuiltWorld) -> None:
-    catalog = yaml.safe_load(world.catalog.read_text())
-    catalog["clinvar"]["packaged"] = [SECOND]
-    world.catalog.write_text(yaml.safe_dump(catalog))
+    world.edit_catalog(clinvar={"packaged": [SECOND]})
     environment = {**os.environ, "GENOLEWM_CATALOG": str(world.catalog), "GENOLEWM_ROOT": str(world.root)}
-    ran = subprocess.run(
-        [sys.executable, "-c", DEFINED], env=environment, check=True, stdout=subprocess.PIPE, text=True
-    )
-    found = json.loads(ran.stdout)
+    found = json.loads(subprocess.check_output([sys.executable, "-c", DEFINED], env=environment))
     assert (found["same"], found["in_release_job"], found["partitions"]) == (True, False, "clinvar_release")
     assert found["last_stage"] == [f"tuples/frozen[{SECOND}]"]
     assert found["tags"]["genolewm/accelerator"] == "h100"

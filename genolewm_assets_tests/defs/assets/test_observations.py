@@ -9,41 +9,35 @@ from urllib.parse import urlsplit
 
 import dagster as dg
 import pytest
-import yaml
 
-from genolewm_assets.definitions import defs
 from genolewm_assets.encoders.tiny_llama import write_tiny_llama
+from genolewm_assets_tests.defs.conftest import unbuilt
 from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
-from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, LINEAR
+from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, LINEAR, failure_of
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS as SOURCES
 
-GENOME, GNOMAD = dg.AssetKey(["reference", "source"]), dg.AssetKey(["gnomad", "source"])
-MITO = dg.AssetKey(["mito", "source"])
-CORPUS, ENCODER = dg.AssetKey(["corpus", "source"]), dg.AssetKey(["encoder", "source"])
-HAPLOTYPES = dg.AssetKey(["haplotypes", "source"])
+GENOME, GNOMAD, MITO, CORPUS, ENCODER, HAPLOTYPES = (
+    dg.AssetKey([domain, "source"]) for domain in ("reference", "gnomad", "mito", "corpus", "encoder", "haplotypes")
+)
 FASTA = "genome.fa.gz"
 WITH_SOURCE = LINEAR[:2]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> BuiltWorld:
-    return BuiltWorld(tmp_path / "world")
+world = unbuilt
 
 
 @pytest.fixture
 def remote(world: BuiltWorld, site: WebServer) -> BuiltWorld:
     """Return a world whose FASTA and gnomAD files are on a web server; only the latter have a published MD5."""
-    document = yaml.safe_load(world.catalog.read_text())
-    document["genome"]["fasta"] = site.url(FASTA)
-    site.files[FASTA] = (world.folder / FASTA).read_bytes()
-    for contig in WITH_SOURCE:
-        name = f"gnomad.{contig}.vcf.bgz"
-        document["gnomad"]["sources"][contig]["url"] = site.url(name)
-        for served in (name, f"{name}.md5"):
-            site.files[served] = (world.folder / served).read_bytes()
-    world.catalog.write_text(yaml.safe_dump(document))
+    names = {contig: f"gnomad.{contig}.vcf.bgz" for contig in WITH_SOURCE}
+    for served in (FASTA, *(f"{name}{end}" for name in names.values() for end in ("", ".md5"))):
+        site.files[served] = (world.folder / served).read_bytes()
+    sources = {contig: {"url": site.url(name)} for contig, name in names.items()}
+    world.edit_catalog(genome={"fasta": site.url(FASTA)}, gnomad={"sources": sources})
     return world
+
+
+def edit_corpus(world: BuiltWorld, **keys: str) -> None:
+    world.edit_catalog(corpus={"sources": {"mrna_evo2": keys}})
 
 
 def observe(world: BuiltWorld, key: dg.AssetKey, partition: str | None = None) -> str:
@@ -54,8 +48,6 @@ def observe(world: BuiltWorld, key: dg.AssetKey, partition: str | None = None) -
 
 def version_of(world: BuiltWorld, key: dg.AssetKey, partition: str | None = None) -> str:
     record = world.instance.get_latest_data_version_record(key, partition_key=partition)
-    assert record is not None
-    assert record.asset_observation is not None
     return record.asset_observation.tags["dagster/data_version"]
 
 
@@ -91,7 +83,7 @@ def test_a_contig_without_a_file_says_so_until_the_catalogue_names_one(world: Bu
     without = observe(world, GNOMAD, "chr21")
     assert shown(world, GNOMAD, "chr21") == {"file": "none: the catalogue names no file of this contig"}
     world.write_gnomad("chr21", world.gnomad_records("chr21"))
-    edit_catalog(world, ["gnomad", "sources"], chr21={"url": "gnomad.chr21.vcf.bgz", "release": "4.1"})
+    world.edit_catalog(gnomad={"sources": {"chr21": {"url": "gnomad.chr21.vcf.bgz", "release": "4.1"}}})
     assert observe(world, GNOMAD, "chr21") != without
 
 
@@ -100,17 +92,10 @@ def test_facts_are_single_entries(remote: BuiltWorld, site: WebServer) -> None:
     contig = WITH_SOURCE[0]
     file = f"gnomad.{contig}.vcf.bgz"
     md5 = (remote.folder / f"{file}.md5").read_text().split()[0]
-    assert shown(remote, GNOMAD, contig) == {"file": file, "md5": md5[:12], "url": _as_link(site.url(file))}
-    assert shown(remote, GENOME) == {
-        "file": FASTA,
-        "size_bytes": len(site.files[FASTA]),
-        "version": site.etag,
-        "url": _as_link(site.url(FASTA)),
-    }
-
-
-def _as_link(url: str) -> str:
-    return f"[{urlsplit(url).netloc}](<{url}>)"
+    link, link_of_genome = (f"[{urlsplit(url).netloc}](<{url}>)" for url in (site.url(file), site.url(FASTA)))
+    assert shown(remote, GNOMAD, contig) == {"file": file, "md5": md5[:12], "url": link}
+    size = {"size_bytes": len(site.files[FASTA]), "version": site.etag}
+    assert shown(remote, GENOME) == {"file": FASTA, **size, "url": link_of_genome}
 
 
 def test_a_local_file_is_told_by_its_size_and_time(world: BuiltWorld) -> None:
@@ -123,15 +108,15 @@ def test_a_local_file_is_told_by_its_size_and_time(world: BuiltWorld) -> None:
 def test_the_corpus_is_told_by_its_files_and_its_revision(world: BuiltWorld) -> None:
     seen = [observe(world, CORPUS)]
     assert observe(world, CORPUS) == seen[0]
-    folder = world.folder / "corpus/mrna_evo2"
-    shutil.copyfile(folder / "part-00000.parquet", folder / "part-00001.parquet")
-    seen.append(observe(world, CORPUS))
-    (folder / "part-00000.parquet").unlink()
-    seen.append(observe(world, CORPUS))
-    os.utime(folder / "part-00001.parquet")
-    seen.append(observe(world, CORPUS))
-    edit_catalog(world, ["corpus", "sources", "mrna_evo2"], revision="v1.0")
-    seen.append(observe(world, CORPUS))
+    first, second = (world.folder / f"corpus/mrna_evo2/part-0000{number}.parquet" for number in (0, 1))
+    for change in (
+        lambda: shutil.copyfile(first, second),
+        first.unlink,
+        lambda: os.utime(second),
+        lambda: edit_corpus(world, revision="v1.0"),
+    ):
+        change()
+        seen.append(observe(world, CORPUS))
     assert len(set(seen)) == len(seen)
     stated = stated_files(world, CORPUS)
     assert set(stated) == {f"{name}/part-0000{int(name == 'mrna_evo2')}.parquet" for name in SOURCES}
@@ -150,15 +135,15 @@ def test_a_corpus_without_files_is_absent_until_they_are_there(world: BuiltWorld
 
 
 def test_a_corpus_whose_server_does_not_answer_is_not_observed(world: BuiltWorld, site: WebServer) -> None:
-    edit_catalog(world, ["corpus", "sources", "mrna_evo2"], url=site.url("gone.parquet"))
-    result = world.run_job("observe_sources")
-    assert [event.step_key for event in result.all_events if event.is_step_failure] == ["corpus__source"]
+    edit_corpus(world, url=site.url("gone.parquet"))
+    failed = world.run_job("observe_sources").get_step_failure_events()
+    assert [event.step_key for event in failed] == ["corpus__source"]
 
 
 def test_a_remote_corpus_is_asked_about_and_not_downloaded(world: BuiltWorld, site: WebServer) -> None:
     name = "part-00000.parquet"
     site.files[name] = (world.folder / "corpus/mrna_evo2" / name).read_bytes()
-    edit_catalog(world, ["corpus", "sources", "mrna_evo2"], url=site.url(name))
+    edit_corpus(world, url=site.url(name))
     before = observe(world, CORPUS)
     assert site.headed == [f"/{name}"]
     site.etag = '"v2"'
@@ -171,7 +156,7 @@ def test_the_encoder_is_told_by_the_files_of_its_identity(world: BuiltWorld, tmp
     assert not (world.root / "models").exists(), "nothing is written"
     folder = tmp_path / "model"
     write_tiny_llama(folder)
-    edit_catalog(world, ["encoder"], model=str(folder))
+    world.edit_catalog(encoder={"model": str(folder)})
     seen = [built_in, observe(world, ENCODER)]
     assert set(stated_files(world, ENCODER)) == {"config.json", "model.safetensors", "tokenizer.json"}
     (folder / "README.md").write_text("not part of the identity")
@@ -185,25 +170,15 @@ def test_the_encoder_is_told_by_the_files_of_its_identity(world: BuiltWorld, tmp
 def test_a_hub_model_is_told_by_its_commit(world: BuiltWorld) -> None:
     seen = set()
     for commit in ("a" * 40, "b" * 40):
-        edit_catalog(world, ["encoder"], model="owner/name", revision=commit)
+        world.edit_catalog(encoder={"model": "owner/name", "revision": commit})
         seen.add(observe(world, ENCODER))
         assert shown(world, ENCODER) == {"file": "owner/name", "revision": commit[:12]}
     assert len(seen) == 2
 
 
-def edit_catalog(world: BuiltWorld, path: list[str], **keys: object) -> None:
-    document = yaml.safe_load(world.catalog.read_text())
-    section = document
-    for name in path:
-        section = section[name]
-    section.update(keys)
-    world.catalog.write_text(yaml.safe_dump(document))
-
-
 def latest(world: BuiltWorld, key: dg.AssetKey, partition: str | None = None) -> dg.AssetObservation:
     wanted = dg.AssetRecordsFilter(asset_key=key, asset_partitions=None if partition is None else [partition])
     (record,) = world.instance.fetch_observations(wanted, limit=1).records
-    assert record.asset_observation is not None
     return record.asset_observation
 
 
@@ -228,10 +203,8 @@ def test_where_a_file_is_absent_the_run_fails_and_others_are_observed(remote: Bu
     known = observe(remote, GENOME)
     del site.files[FASTA]
     result = remote.run_job("observe_sources")
-    assert not result.success
-    (failure,) = [event for event in result.all_events if event.is_step_failure]
-    assert failure.step_key == "reference__source"
-    assert "does not exist" in str(failure.step_failure_data.user_failure_data.description)
+    assert [event.step_key for event in result.get_step_failure_events()] == ["reference__source"]
+    assert "does not exist" in failure_of(result)
     observed = {event.asset_key for event in result.all_events if event.event_type_value == "ASSET_OBSERVATION"}
     assert observed == {GNOMAD, HAPLOTYPES, MITO, CORPUS, ENCODER}
     assert version_of(remote, GENOME) == known
@@ -241,40 +214,9 @@ def test_a_contig_whose_file_is_not_there_is_named_and_the_others_are_observed(w
     for contig in WITH_SOURCE:
         (world.folder / f"gnomad.{contig}.vcf.bgz").rename(world.folder / f"{contig}.away")
     result = world.run_job("observe_sources")
-    (failure,) = [event for event in result.all_events if event.is_step_failure]
-    assert failure.step_key == "gnomad__source"
-    said = str(failure.step_failure_data.user_failure_data.description)
+    assert [event.step_key for event in result.get_step_failure_events()] == ["gnomad__source"]
+    said = failure_of(result)
     assert said.startswith(f"2 of {len(CONTIGS)} files were not observed:\n")
     assert all(f"gnomad.{contig}.vcf.bgz" in said for contig in WITH_SOURCE)
     seen = {event.partition for event in result.all_events if event.asset_key == GNOMAD and event.is_asset_observation}
     assert seen == set(CONTIGS) - set(WITH_SOURCE)
-
-
-def test_what_is_made_from_a_source_says_so() -> None:
-    graph = defs.resolve_asset_graph()
-    made_from = {
-        "reference/genome": GENOME,
-        "gnomad/shard": GNOMAD,
-        "mito/genomes": MITO,
-        "mito/tokens": MITO,
-        "corpus/windows": CORPUS,
-        "embeddings/cache": ENCODER,
-        "embeddings/corpus": ENCODER,
-    }
-    for key, source in made_from.items():
-        node = graph.get(dg.AssetKey(key.split("/")))
-        assert source in node.parent_keys
-        alike = dg.IdentityPartitionMapping if source == GNOMAD else dg.AllPartitionMapping
-        assert isinstance(node.partition_mappings[source], alike)
-        assert graph.get(source).is_observable
-        assert not graph.get(source).is_materializable
-
-
-def test_observed_daily_unless_somebody_stops_it() -> None:
-    (schedule,) = [each for each in defs.schedules or () if each.name == "observe_sources_schedule"]
-    assert isinstance(schedule, dg.ScheduleDefinition)
-    assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    minute, hour, *rest = str(schedule.cron_schedule).split()
-    assert minute.isdigit()
-    assert hour.isdigit()
-    assert rest == ["*", "*", "*"]

@@ -5,15 +5,11 @@ from __future__ import annotations
 import html
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import get_args
 
-import dagster as dg
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from genolewm_assets.audit.audit import audit_package
 from genolewm_assets.audit.planting.plant import plant_leaks
@@ -29,28 +25,23 @@ from genolewm_assets.packages.pointer import pin_release, read_current
 from genolewm_assets.packages.references import PackageRef, read_latest, write_latest
 from genolewm_assets.sources.catalog.training import AuditedKind
 from genolewm_assets.store.artefacts.manifest import read_manifest
+from genolewm_assets_tests.defs.conftest import copied
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld, everything_built
-from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of, failed_checks
+from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of, check_of, failed_checks, shown_of
 
 FIRST, SECOND = RELEASES
 NEW = "2025-06-01"
 
-
-@pytest.fixture
-def world(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuiltWorld]:
-    with everything_built(tmp_path_factory).copied_to(tmp_path / "world") as world:
-        yield world
+world = copied
 
 
 def plant(world: BuiltWorld, *kinds: str) -> PackageRef:
     """Publish a copy of the newest package with planted leaks as the latest of its release."""
     ref, out = read_latest(world.root, SECOND), world.folder / "planted"
-    planted, failed = plant_leaks(
-        world.root / ref.path, out, world.open("reference/genome").file("genome.fa.gz"), kinds
-    )
-    assert planted
-    assert not failed
+    fasta = world.open("reference/genome").file("genome.fa.gz")
+    planted, failed = plant_leaks(world.root / ref.path, out, fasta, kinds)
+    assert (bool(planted), bool(failed)) == (True, False)
     manifest = read_manifest(out / "package")
     folder = (world.root / ref.path).parent
     shutil.copytree(out / "package", folder / ".gen" / f"0123456789ab.{manifest.sha256[:12]}")
@@ -60,33 +51,18 @@ def plant(world: BuiltWorld, *kinds: str) -> PackageRef:
     return leaking
 
 
-def change_catalog(world: BuiltWorld, **packages: object) -> None:
-    catalog = yaml.safe_load(world.catalog.read_text())
-    catalog["packages"] |= packages
-    world.catalog.write_text(yaml.safe_dump(catalog))
-
-
-def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEvaluation]:
-    return {check.check_name: check for check in result.get_asset_check_evaluations()}
-
-
-def shown(result: dg.ExecuteInProcessResult, node: str) -> dict[str, dg.MetadataValue]:
-    (event,) = result.asset_materializations_for_node(node)
-    return dict(event.metadata)
-
-
 def test_a_clean_package_passes_and_its_page_begins_with_what_is_guaranteed(world: BuiltWorld) -> None:
     result = world.materialize("packages/audit", partition=SECOND)
     assert result.success
-    (kept, _), (name, headline), *_ = shown(result, "packages__audit").items()
+    (kept, _), (name, headline), *_ = shown_of(result, "packages/audit").metadata.items()
     assert (kept, name) == ("kept", "headline"), "the world has it already"
     report = json.loads((world.root / f"audits/{SECOND}/report.json").read_text())
-    assert headline.value == report["headline"]
     planted = [power for row in report["results"] for power in row["power"]]
     windows, tuples = (
         next(row["searched"][unit] for row in report["results"] if row["kind"] == kind)
         for kind, unit in ((LeakKind.HELD_RECORD, "windows"), (LeakKind.RECREATED_ALLELE, "tuples"))
     )
+    assert headline.value == report["headline"]
     assert headline.value == (
         f"No held-out sequence, allele or label was found in {windows:,} training windows and {tuples:,} tuples drawn "
         f"from them; planted leaks found: {sum(p['found'] for p in planted)} of {sum(p['planted'] for p in planted)}."
@@ -94,9 +70,8 @@ def test_a_clean_package_passes_and_its_page_begins_with_what_is_guaranteed(worl
     assert tuples >= 500
     assert sum(power["planted"] for power in planted) >= 30
     assert report["package"] == read_latest(world.root, SECOND).path
-    checks = evaluations(result)
-    assert {name for name, check in checks.items() if not check.passed} == set()
-    assert checks[IS_CONCLUSIVE].blocking
+    assert all(check.passed for check in result.get_asset_check_evaluations())
+    assert check_of(result, IS_CONCLUSIVE).blocking
 
 
 def test_what_is_published_names_the_package_and_has_its_tables(world: BuiltWorld) -> None:
@@ -130,7 +105,7 @@ def test_an_audit_made_again_has_the_same_bytes_and_hashes_no_file_of_the_packag
     before = bytes_of(world.root / "audits")
     shutil.rmtree(world.root / "audits")
     for release in RELEASES:
-        assert world.materialize("packages/audit", partition=release).success
+        world.make("packages/audit", release)
     assert bytes_of(world.root / "audits") == before
 
 
@@ -139,9 +114,8 @@ def test_a_leak_is_shown_and_publishes_nothing_and_the_pointer_stays(world: Buil
     automation = Automation(world)
     plant(world, "exact_copy", "padded_allele", "duplicate")
     result = world.materialize("packages/audit", partition=SECOND)
-    assert not result.success
     assert failed_checks(result) == {"no_leak_found", "no_holdout_window_in_train", "no_holdout_allele_in_train"}
-    failed = evaluations(result)["no_leak_found"]
+    failed = check_of(result, "no_leak_found")
     rows = [record.data for record in failed.metadata["offending"].records]
     assert {row["kind"] for row in rows[:3]} == {"held_sequence", "held_allele", "duplicate"}
     assert any("planted.exact_copy" in str(row["what"]) for row in rows)
@@ -153,10 +127,9 @@ def test_a_leak_is_shown_and_publishes_nothing_and_the_pointer_stays(world: Buil
 
     # The page of the pointer says why, without being asked.
     assert automation.tick() == ({"packages/current": {None}}, {})
-    moved = world.materialize("packages/current")
-    assert moved.success
+    moved = world.make("packages/current").metadata
     assert read_current(world.root) == used
-    over = html.unescape(str(shown(moved, "packages__current")["releases"].value))
+    over = html.unescape(str(moved["releases"].value))
     assert f"packages/audit[{SECOND}]: the audit of the package failed: no_holdout_allele_in_train, " in over
     with pytest.raises(RejectedResourceError, match="the audit of the package failed"):
         pin_release(world.root, SECOND)
@@ -166,8 +139,8 @@ def test_a_leak_is_shown_and_publishes_nothing_and_the_pointer_stays(world: Buil
 @pytest.mark.nightly
 def test_a_package_built_again_is_used_after_it_is_audited_again(world: BuiltWorld) -> None:
     used, automation = read_current(world.root), Automation(world)
-    change_catalog(world, max_visits=41)
-    assert world.materialize("packages/split", partition=SECOND).success
+    world.edit_catalog(packages={"max_visits": 41})
+    world.make("packages/split", SECOND)
     latest = read_latest(world.root, SECOND)
     assert latest != used
     currency = GATED["packages/audit"].currency(world.workspace(), SECOND)
@@ -175,16 +148,15 @@ def test_a_package_built_again_is_used_after_it_is_audited_again(world: BuiltWor
     assert currency.reasons[0].startswith(f"input packages/split[{SECOND}]: built from manifest ")
     with pytest.raises(MissingResourceError, match="is not audited, another build of the release is"):
         pin_release(world.root, SECOND)
-    moved = world.materialize("packages/current")
-    assert moved.success
+    moved = world.make("packages/current").metadata
     assert read_current(world.root) == used
-    assert "another build of the release is" in str(shown(moved, "packages__current")["releases"].value)
+    assert "another build of the release is" in str(moved["releases"].value)
 
     requested, _ = automation.tick()
     assert requested["packages/audit"] == {SECOND}
-    assert world.materialize("packages/audit", partition=SECOND).success
+    world.make("packages/audit", SECOND)
     assert automation.tick()[0]["packages/current"] == {None}
-    assert world.materialize("packages/current").success
+    world.make("packages/current")
     assert read_current(world.root) == latest
 
 
@@ -208,21 +180,23 @@ def test_what_is_uncertain_fails_unless_it_is_declared(world: BuiltWorld, monkey
         return replace(unknown, results=tuple(results))
 
     monkeypatch.setattr(audit_module, "audit_package", without_labels)
-    change_catalog(world, audit_tuples=3_001)
+    world.edit_catalog(packages={"audit_tuples": 3_001})
     result = world.materialize("packages/audit", partition=SECOND)
     assert failed_checks(result) == {IS_CONCLUSIVE}
-    rows = [record.data for record in evaluations(result)[IS_CONCLUSIVE].metadata["offending"].records]
+    rows = [record.data for record in check_of(result, IS_CONCLUSIVE).metadata["offending"].records]
     gap = f"the VCF of release {SECOND} was not given"
     assert rows == [{"kind": kind, "gap": gap} for kind in ("wrong_label", "unshown_allele")]
     with pytest.raises(RejectedResourceError, match="the audit of the package failed: audit_is_conclusive"):
         pin_release(world.root, SECOND)
 
-    change_catalog(world, audit_may_lack=["wrong_label", "unshown_allele"])
+    world.edit_catalog(packages={"audit_may_lack": ["wrong_label", "unshown_allele"]})
     result = world.materialize("packages/audit", partition=SECOND)
     assert result.success
-    assert evaluations(result)[IS_CONCLUSIVE].metadata["declared"].value == "wrong_label, unshown_allele"
-    assert "; not certain: wrong label, unshown allele; " in str(shown(result, "packages__audit")["headline"].value)
-    assert world.materialize("packages/current").success
+    assert check_of(result, IS_CONCLUSIVE).metadata["declared"].value == "wrong_label, unshown_allele"
+    assert "; not certain: wrong label, unshown allele; " in str(
+        shown_of(result, "packages/audit").metadata["headline"].value
+    )
+    world.make("packages/current")
     assert read_current(world.root).release == SECOND
 
 
@@ -249,9 +223,8 @@ def test_rows_of_leaks_are_of_every_kind_in_turn() -> None:
     check = check_no_leak(report_of(held_sequence=12, held_record=2))
     assert not check.passed
     assert check.figures["leaks"] == 14
-    assert [row["kind"] for row in check.rows[:5]] == [
-        *("held_record", "held_sequence", "held_record", "held_sequence", "held_sequence")
-    ]
+    kinds = [row["kind"] for row in check.rows[:5]]
+    assert kinds == [*["held_record", "held_sequence"] * 2, "held_sequence"]
     assert check_no_leak(report_of()).passed
     nothing = replace(report_of(), results=())
     assert check_no_leak(nothing).figures["not_compared"] == "the package has no training window"

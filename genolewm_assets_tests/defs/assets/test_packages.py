@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,17 +21,14 @@ from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
-from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, blocking_checks
+from genolewm_assets_tests.defs.conftest import copied
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, check_of
 from genolewm_assets_tests.worlds.lewm.holdout_world import simulated_inputs
 
 PACKAGE = "packages/split"
 
-
-@pytest.fixture
-def world(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[BuiltWorld]:
-    with everything_built(tmp_path_factory).copied_to(tmp_path / "world") as world:
-        yield world
+world = copied
 
 
 def planting(check: Callable[..., tuple[CheckResult, ...]]) -> Callable[..., tuple[CheckResult, ...]]:
@@ -57,12 +53,10 @@ def planting(check: Callable[..., tuple[CheckResult, ...]]) -> Callable[..., tup
 
 
 def rows_of(result: dg.ExecuteInProcessResult, name: str) -> list[dict[str, object]]:
-    (check,) = (check for check in blocking_checks(result) if check.check_name == name)
-    assert not check.passed
-    table = check.metadata["offending"]
-    assert isinstance(table, dg.TableMetadataValue)
+    check = check_of(result, name)
+    assert (check.passed, check.blocking) == (False, True)
     assert "materialise holdouts/manifest" in check.metadata["remedy"].value.lower()
-    return [dict(record.data) for record in table.records]
+    return [dict(record.data) for record in check.metadata["offending"].records]
 
 
 def test_splits_that_share_rows_are_shown(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,10 +84,9 @@ def test_holdouts_foretell_the_windows_that_a_mix_lacks(world: BuiltWorld) -> No
     counts = {f"training_windows.{name}": n for name, n in Counter(origins).items()}
     assert counts == {name: n for name, n in published.manifest.counts.items() if name in counts}
     for most, passed in ((40, True), (2, False)):
-        catalog = world.catalog.read_text()
-        world.catalog.write_text(re.sub("max_visits: [0-9]+", f"max_visits: {most}", catalog))
+        world.edit_catalog(packages={"max_visits": most})
         result = world.materialize("holdouts/manifest", partition=RELEASES[-1])
-        (check,) = (each for each in result.get_asset_check_evaluations() if each.check_name == WINDOWS_SUFFICE)
+        check = check_of(result, WINDOWS_SUFFICE)
         assert result.success
         assert (check.passed, check.severity) == (passed, dg.AssetCheckSeverity.WARN)
     assert "set packages.max_visits: " in str(check.metadata["offending"].records[0].data["remedy"])

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from genolewm_assets.holdouts.temporal import KEPT_FILE
+from genolewm_assets_tests.defs.conftest import copied
 from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
-from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of, failure_of, shown_of
 
 T0, BETWEEN = RELEASES
 NEW, NEWER = "2025-06-01", "2026-01-11"
 PRODUCTS = ("holdouts/manifest", "packages/split")
 
-
-@pytest.fixture
-def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
-    with built.copied_to(tmp_path / "world") as copied:
-        yield copied
-
-
-def set_catalog(world: BuiltWorld, section: str, **values: object) -> None:
-    data = yaml.safe_load(world.catalog.read_text())
-    data[section] |= values
-    world.catalog.write_text(yaml.safe_dump(data))
+world = copied
 
 
 def shards_read(world: BuiltWorld, asset: str, release: str) -> list[str | None]:
@@ -61,12 +48,8 @@ def test_t0_is_an_input_that_the_manifests_name_and_the_ui_shows(world: BuiltWor
     for asset in PRODUCTS:
         # The holdouts keep the sides of the package before, and so read its alleles.
         assert shards_read(world, asset, NEW) == ([T0, BETWEEN, NEW] if asset == "holdouts/manifest" else [T0, NEW])
-        shown = [
-            event.step_materialization_data.materialization.metadata["temporal"].value
-            for event in result.get_asset_materialization_events()
-            if event.asset_key is not None and event.asset_key.to_user_string() == asset
-        ]
-        assert shown == [f"T0 {T0}, T1 {NEW}: the catalogue names T0"]
+        shown = shown_of(result, asset).metadata["temporal"].value
+        assert shown == f"T0 {T0}, T1 {NEW}: the catalogue names T0"
     assert temporal(world, NEW) == [T0, NEW]
     assert world.open("holdouts/manifest", NEW).manifest.recipe["keeps"] == BETWEEN
     assert temporal(world, T0) is None
@@ -86,7 +69,7 @@ def test_t0_is_an_input_that_the_manifests_name_and_the_ui_shows(world: BuiltWor
 @pytest.mark.nightly
 def test_the_same_root_whatever_was_built_first(world: BuiltWorld) -> None:
     """Months instead of a name: T0 is that of the newest release, also if an older one is built first."""
-    set_catalog(world, "holdouts", temporal={"months": 12})
+    world.edit_catalog(holdouts={"temporal": {"months": 12}})
     for release in (NEW, NEWER):
         world.register_release(release)
         assert world.materialize("clinvar/release", "clinvar/shard", partition=release).success
@@ -101,33 +84,26 @@ def test_the_same_root_whatever_was_built_first(world: BuiltWorld) -> None:
 
 
 def test_a_shard_of_t0_that_is_missing_is_named(world: BuiltWorld) -> None:
-    set_catalog(world, "holdouts", temporal="2023-01-01")
-    result = world.materialize("holdouts/manifest", partition=BETWEEN)
-    assert not result.success
-    (failure,) = (event for event in result.all_events if event.is_step_failure)
-    message = str(failure.step_failure_data.user_failure_data.description)
-    assert message.startswith(
-        f"temporal holdout of {BETWEEN}: T0 is 2023-01-01, but its clinvar/shard is not published"
-    )
+    world.edit_catalog(holdouts={"temporal": "2023-01-01"})
+    message = failure_of(world.materialize("holdouts/manifest", partition=BETWEEN))
+    said = f"temporal holdout of {BETWEEN}: T0 is 2023-01-01, but its clinvar/shard is not published"
+    assert message.startswith(said)
 
 
 @pytest.mark.nightly
 def test_releases_of_two_genomes_are_not_compared(world: BuiltWorld) -> None:
-    lines = [f">{name}\n{bases.decode().lower()}\n" for name, bases in world.sequences.items()]
-    world._bgzip("genome.fa.gz", "".join(lines))
-    assert world.materialize("reference/genome").success
-    assert world.materialize("clinvar/shard", partition=BETWEEN).success
-    result = world.materialize("holdouts/manifest", partition=BETWEEN)
-    (failure,) = (event for event in result.all_events if event.is_step_failure)
-    message = str(failure.step_failure_data.user_failure_data.description)
+    world.write_fasta({name: bases.lower() for name, bases in world.sequences.items()})
+    world.make("reference/genome")
+    world.make("clinvar/shard", BETWEEN)
+    message = failure_of(world.materialize("holdouts/manifest", partition=BETWEEN))
     assert f"clinvar/shard[{T0}] and clinvar/shard[{BETWEEN}] were built from different genomes" in message
     assert world.materialize("clinvar/shard", partition=T0).success
-    assert world.materialize("holdouts/manifest", partition=BETWEEN).success
+    world.make("holdouts/manifest", BETWEEN)
 
 
 @pytest.mark.nightly
 def test_training_at_t0_reads_t0(world: BuiltWorld) -> None:
-    set_catalog(world, "packages", knowledge="T0")
+    world.edit_catalog(packages={"knowledge": "T0"})
     world.register_release(NEW)
     world.write_clinvar(NEW, header_date=NEW, records=changed_records(world))
     assert world.run_job("refresh_release", partition_key=NEW).success
@@ -143,7 +119,7 @@ def test_training_at_t0_reads_t0(world: BuiltWorld) -> None:
 @pytest.mark.nightly
 def test_a_new_release_builds_no_older_package(world: BuiltWorld) -> None:
     """Not even one after whose T0 it would come: T0 stays where it is, and no package depends on every release."""
-    set_catalog(world, "holdouts", temporal={"months": 3})
+    world.edit_catalog(holdouts={"temporal": {"months": 3}})
     for asset in PRODUCTS:
         assert world.materialize(asset, partition=BETWEEN).success
     automation = Automation(world)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
-import dagster as dg
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,17 +40,13 @@ COLUMN_SOURCES = {key: asset.sources for key, asset in GATED.items() if asset.so
 
 #: Read as a FASTA, as files outside the graph, or followed as a pointer: no column is taken over.
 NOT_READ_AS_TABLES = {
-    "reference/genome",
-    "packages/split",
-    "packages/audit",
+    *("reference/genome", "packages/split", "packages/audit"),
     *(key for key in SPECS if key.endswith("/source")),
 }
 
 
 def columns_of(asset: str) -> list[str]:
-    schema = SPECS[asset].metadata["dagster/column_schema"]
-    assert isinstance(schema, dg.TableSchema)
-    return [column.name for column in schema.columns]
+    return [column.name for column in SPECS[asset].metadata["dagster/column_schema"].columns]
 
 
 @each_row("asset", COLUMN_SOURCES)
@@ -65,11 +61,8 @@ def test_every_column_is_listed_and_every_source_is_a_column_of_a_dependency(ass
 
 
 def test_every_asset_that_reads_tables_has_a_lineage() -> None:
-    readers = {
-        asset
-        for asset, spec in SPECS.items()
-        if {dep.asset_key.to_user_string() for dep in spec.deps} - NOT_READ_AS_TABLES
-    }
+    read = {asset: {dep.asset_key.to_user_string() for dep in spec.deps} for asset, spec in SPECS.items()}
+    readers = {asset for asset, upstream in read.items() if upstream - NOT_READ_AS_TABLES}
     # Frozen epochs are made of what a package holds; the pointer to one takes no column over.
     assert readers | {"tuples/frozen"} == set(COLUMN_SOURCES)
 
@@ -78,7 +71,6 @@ def test_every_asset_that_reads_tables_has_a_lineage() -> None:
 def test_the_definition_carries_the_lineage_and_the_descriptions_tell_it(asset: str) -> None:
     lineage = SPECS[asset].metadata["dagster/column_lineage"]
     assert lineage == column_lineage(COLUMN_SOURCES[asset])
-    assert isinstance(lineage, dg.TableColumnLineage)
     for column in SPECS[asset].metadata["dagster/column_schema"].columns:
         for dep in lineage.deps_by_column.get(column.name, ()):
             assert f"`{dep.asset_key.to_user_string()}.{dep.column_name}`" in str(column.description)
@@ -102,9 +94,8 @@ def another(values: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_floating(kind):
         return pa.array([(value or 0.0) + 0.125 for value in given], kind)
     if pa.types.is_list(kind):
-        return pa.array(
-            [[*another(pa.chunked_array([pa.array(value or [], kind.value_type)])), *[None]] for value in given]
-        )
+        values_of = [another(pa.chunked_array([pa.array(value or [], kind.value_type)])) for value in given]
+        return pa.array([[*value, None] for value in values_of])
     if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.array([bytes(255 - byte for byte in value) for value in given], kind)
     return pa.array([f"{value or ''}A" for value in given], kind)
@@ -140,24 +131,15 @@ def from_corpus(windows: pa.Table) -> pa.Table:
     return corpus_rows(windows, np.arange(windows.num_rows, dtype=np.int64), member=TRAIN, cache=CACHE)
 
 
+from_gnomad, from_clinvar = (partial(variant_rows, source, member=TRAIN) for source in VariantSource)
 WINDOWS = build_window_table(CONTIG, BASES, package_world.PROFILE, {}).slice(2, 20)
 CORPUS = package_world.corpora()["mrna_evo2"]
 MADE: Mapping[str, tuple[Callable[[pa.Table], pa.Table], pa.Table, str, str]] = {
     "reference windows": (from_windows, WINDOWS, "windows/index", ""),
     "corpus windows": (from_corpus, CORPUS, "corpus/windows", ""),
     "controls": (lambda windows: control_rows(from_windows(windows)), WINDOWS, "windows/index", "controls."),
-    "gnomAD alleles": (
-        lambda table: variant_rows(VariantSource.GNOMAD, table, TRAIN),
-        package_world.gnomad("chr17"),
-        "gnomad/shard",
-        "variants.",
-    ),
-    "ClinVar alleles": (
-        lambda table: variant_rows(VariantSource.CLINVAR, table, TRAIN),
-        package_world.clinvar("chr17"),
-        "clinvar/shard",
-        "variants.",
-    ),
+    "gnomAD alleles": (from_gnomad, package_world.gnomad("chr17"), "gnomad/shard", "variants."),
+    "ClinVar alleles": (from_clinvar, package_world.clinvar("chr17"), "clinvar/shard", "variants."),
 }
 
 
@@ -189,18 +171,17 @@ def test_scoring_comes_from_the_columns_that_are_named() -> None:
         assert moved_by(make, given, column) == said, column
 
 
-@pytest.mark.parametrize(("origin", "upstream"), [("gnomad", "gnomad/shard"), ("clinvar", "clinvar/shard")])
-def test_held_out_alleles_come_from_the_columns_that_are_named(origin: str, upstream: str) -> None:
+@each_row("origin", ["gnomad", "clinvar"])
+def test_held_out_alleles_come_from_the_columns_that_are_named(origin: str) -> None:
     held = HeldIntervals([HeldInterval(Holdout.CHR, Split.TEST, "chr17", 0, 99_999, "u", "u", IntervalReason.CONTIG)])
-    source = VariantOrigin(origin)
     whole = package_world.gnomad("chr17") if origin == "gnomad" else package_world.clinvar("chr17")
     given = whole.select(list(ALLELE_KEY if origin == "gnomad" else CLINVAR_COLUMNS))
 
     def make(table: pa.Table) -> pa.Table:
-        return list_in_intervals(table, source, "chr17", Holdout.CHR, held)
+        return list_in_intervals(table, VariantOrigin(origin), "chr17", Holdout.CHR, held)
 
     for column in given.column_names:
-        said = said_of("holdouts/manifest", f"{upstream}.{column}", noun="alleles.", among=make(given))
+        said = said_of("holdouts/manifest", f"{origin}/shard.{column}", noun="alleles.", among=make(given))
         # Which unit an allele belongs to, and whether it is measured, is decided by interval in this holdout.
         assert moved_by(make, given, column) == said - {"unit", "reason"}, column
 
@@ -250,36 +231,15 @@ def test_mitochondrial_variants_come_from_the_columns_that_are_named(upstream: s
 
 
 RECORD = {
-    "CHROM": "17",
-    "POS": "101",
-    "ID": "7",
-    "REF": "CAA",
-    "ALT": "CA",
-    "INFO/ALLELEID": "8",
-    "INFO/CLNSIG": "Pathogenic",
-    "INFO/CLNSIGCONF": "Benign(1)",
-    "INFO/CLNSIGINCL": "9:Benign",
-    "INFO/CLNREVSTAT": "criteria_provided,_single_submitter",
-    "INFO/ONC": "Oncogenic",
-    "INFO/SCI": "Tier_I",
-    "INFO/GENEINFO": "SIM1:1",
-    "INFO/CLNVC": "Deletion",
-    "INFO/MC": "SO:0001583|missense_variant",
-    "INFO/CLNDN": "not_provided",
-    "INFO/CLNHGVS": "NC_000017.11:g.101del",
-    "INFO/RS": "10",
+    **{"CHROM": "17", "POS": "101", "ID": "7", "REF": "CAA", "ALT": "CA", "INFO/ALLELEID": "8"},
+    **{"INFO/CLNSIG": "Pathogenic", "INFO/CLNSIGCONF": "Benign(1)", "INFO/CLNSIGINCL": "9:Benign"},
+    **{"INFO/CLNREVSTAT": "criteria_provided,_single_submitter", "INFO/ONC": "Oncogenic", "INFO/SCI": "Tier_I"},
+    **{"INFO/GENEINFO": "SIM1:1", "INFO/CLNVC": "Deletion", "INFO/MC": "SO:0001583|missense_variant"},
+    **{"INFO/CLNDN": "not_provided", "INFO/CLNHGVS": "NC_000017.11:g.101del", "INFO/RS": "10"},
 }
 OTHERWISE = {
-    "CHROM": "20",
-    "POS": "105",
-    "REF": "CAAA",
-    "ALT": "CAAAA",
-    "ID": "70",
-    "INFO/CLNSIG": "Likely_benign",
-    "INFO/CLNREVSTAT": "reviewed_by_expert_panel",
-    "INFO/GENEINFO": "SIM2:2",
-    "INFO/ALLELEID": "80",
-    "INFO/RS": "11",
+    **{"CHROM": "20", "POS": "105", "REF": "CAAA", "ALT": "CAAAA", "ID": "70", "INFO/ALLELEID": "80", "INFO/RS": "11"},
+    **{"INFO/CLNSIG": "Likely_benign", "INFO/CLNREVSTAT": "reviewed_by_expert_panel", "INFO/GENEINFO": "SIM2:2"},
 }
 
 

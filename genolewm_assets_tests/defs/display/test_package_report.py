@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,7 +22,6 @@ from genolewm_assets.variants.changes import find_changes
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets_tests.pictures import PICTURE
 from genolewm_assets_tests.referees import package_tables as referee
-from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.package_world import (
     LENGTHS,
     clinvar,
@@ -100,61 +99,39 @@ def text(facts: MoveFacts) -> str:
 def table(text: str, section: str, first: str) -> list[list[str]]:
     """Return the cells of the table of a section whose header begins with a word."""
     within = text.split(f"## {section}")[1].split("\n## ", maxsplit=1)[0]
-    return list(_rows(within, first))
-
-
-def _rows(section: str, first: str) -> Iterator[list[str]]:
-    inside = False
-    for line in section.splitlines():
-        inside = (inside or line.startswith(f"| {first} |")) and line.startswith("|")
-        if inside and not line.startswith(("| ---", f"| {first} |")):
-            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+    _, _, *rows = within[within.index(f"\n| {first} |") + 1 :].partition("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
 
 
 def test_the_figures_are_those_of_a_recount(pair: Pair, facts: MoveFacts) -> None:
-    benches = referee.compare_benches(pair.before, pair.after).values()
-    gained, _, relabelled = referee.compare_training(pair.before, pair.after)
-    found = move_figures(facts)
+    found, of_clinvar = move_figures(facts), {"clinvar_added": 1, "clinvar_removed": 1, "clinvar_reclassified": 4}
     assert tuple(found) == FIGURES
-    assert found == {
-        **referee.count_rows(pair.before, pair.after),
-        "bench_alleles_added": sum(each[1] for each in benches),
-        "bench_alleles_removed": sum(each[2] for each in benches),
-        "bench_labels_changed": sum(each[3] for each in benches),
-        "train_labels_changed": sum(relabelled.values()),
-        "clinvar_added": 1,
-        "clinvar_removed": 1,
-        "clinvar_reclassified": 4,
-    }
+    assert found == referee.move_figures(pair.before, pair.after) | of_clinvar
     # What was planted is there.
-    assert found["bench_labels_changed"] == 1
-    assert found["train_labels_changed"] == 2
-    assert found["bench_alleles_removed"] == 1
-    assert gained["B"] == 1
+    planted = {"bench_labels_changed": 1, "train_labels_changed": 2, "bench_alleles_removed": 1}
+    assert planted.items() <= found.items()
+    assert referee.compare_training(pair.before, pair.after)[0]["B"] == 1
     assert found["train_windows_removed"] > found["test_windows_added"] > 0
     assert found["train_alleles_removed"] > found["train_alleles_added"] > 0
 
 
 def test_the_classes_of_clinvar_add_up(pair: Pair, text: str) -> None:
-    before, after = (
-        {
-            (row["chrom"], row["pos"], row["ref"], row["alt"]): row["label"]
-            for t in tables.values()
-            for row in t.to_pylist()
-        }
-        for tables in pair.clinvar
-    )
+    def labels(tables: dict[str, pa.Table]) -> dict[tuple[object, ...], str]:
+        rows = [row for each in tables.values() for row in each.to_pylist()]
+        return {(row["chrom"], row["pos"], row["ref"], row["alt"]): row["label"] for row in rows}
+
+    before, after = map(labels, pair.clinvar)
     stated = {row[0]: [int(cell) for cell in row[1:]] for row in table(text, f"ClinVar {OLD} to {NEW}", "class")}
     assert set(stated) == set(CLASSES)
     both = [(before[key], after[key]) for key in before.keys() & after.keys()]
     for name in CLASSES:
         assert stated[name] == [
-            sum(label == name for label in before.values()),
+            list(before.values()).count(name),
             sum(after[key] == name for key in after.keys() - before.keys()),
             sum(before[key] == name for key in before.keys() - after.keys()),
             sum(old != name == new for old, new in both),
             sum(old == name != new for old, new in both),
-            sum(label == name for label in after.values()),
+            list(after.values()).count(name),
         ]
         was, new, gone, came, left, now = stated[name]
         assert was + new - gone + came - left == now
@@ -177,11 +154,9 @@ def test_training_is_that_of_a_recount(pair: Pair, text: str) -> None:
     stated_labels = {row[0]: int(row[1]) for row in table(text, "Training", "other label in training")}
     assert stated_labels == relabelled == {"VUS -> P": 2}
     shares = table(text, "Training", "of")
-    for what in ("windows", "edits"):
-        for column in (2, 3):
-            assert sum(float(row[column].rstrip("%")) for row in shares if row[0] == what) == pytest.approx(
-                100, abs=0.5
-            )
+    for what, column in product(("windows", "edits"), (2, 3)):
+        total = sum(float(row[column].rstrip("%")) for row in shares if row[0] == what)
+        assert total == pytest.approx(100, abs=0.5)
 
 
 def test_every_split_has_as_many_rows_as_its_files(pair: Pair, text: str) -> None:
@@ -204,12 +179,11 @@ def test_what_moved_and_what_was_set_otherwise(text: str) -> None:
 
 def test_three_small_pictures_state_their_figures(text: str) -> None:
     pictures = PICTURE.findall(text)
-    assert len(pictures) == 3
     assert all(len(data) < 40_000 for _, data in pictures)
-    assert pictures[0][0] == f"{OLD} to {NEW}: 1 allele added, 1 removed, 4 reclassified"
-    assert "holdout-chr, test" in pictures[1][0]
-    assert "1 relabelled" in pictures[1][0]
-    assert "B 1 added" in pictures[2][0]
+    (of_clinvar, _), (of_benches, _), (of_training, _) = pictures
+    assert of_clinvar == f"{OLD} to {NEW}: 1 allele added, 1 removed, 4 reclassified"
+    assert all(said in of_benches for said in ("holdout-chr, test", "1 relabelled"))
+    assert "B 1 added" in of_training
 
 
 def test_equal_facts_give_equal_bytes(pair: Pair, text: str) -> None:
@@ -231,11 +205,14 @@ def test_a_new_build_of_one_release(pair: Pair) -> None:
     old = Package(pair.before, read_package_info(pair.before), {})
     move = Move(ref(OLD, "a"), ref(OLD, "c"))
     text = write_report(MoveFacts(move, old.info, old.info, compare_packages(old, old), None, {}))
-    assert text.startswith(f"# A new build of the package of ClinVar {OLD} is in use\n")
-    assert f"Both packages are of ClinVar {OLD}." in text
     total = sum(len(rows) for rows in referee.bench(pair.before).values())
-    assert f"All benches are equal: **{total:,}** alleles" in text
-    assert "Training gained **0** windows and lost **0**" in text
+    for said in (
+        f"# A new build of the package of ClinVar {OLD} is in use\n",
+        f"Both packages are of ClinVar {OLD}.",
+        f"All benches are equal: **{total:,}** alleles",
+        "Training gained **0** windows and lost **0**",
+    ):
+        assert said in text
     assert "## Settings" not in text
     assert not PICTURE.search(text)
 
@@ -253,13 +230,6 @@ def test_a_package_that_is_gone_and_a_release_that_is_not_compared(facts: MoveFa
     assert "**4** got another class" in write_report(half)
 
 
-@each_row(
-    ("before", "after", "title"),
-    [
-        (OLD, NEW, f"The package of ClinVar {NEW} is in use, after {OLD}"),
-        (NEW, OLD, f"The package of ClinVar {OLD} is in use, which is older than {NEW} before it"),
-        (f"{OLD}.9", f"{OLD}.10", f"The package of ClinVar {OLD}.10 is in use, after {OLD}.9"),
-    ],
-)
-def test_titles(before: str, after: str, title: str) -> None:
-    assert write_title(Move(ref(before, "a"), ref(after, "b"))) == title
+def test_the_tenth_file_of_a_day_is_no_older_one() -> None:
+    title = write_title(Move(ref(f"{OLD}.9", "a"), ref(f"{OLD}.10", "b")))
+    assert title == f"The package of ClinVar {OLD}.10 is in use, after {OLD}.9"

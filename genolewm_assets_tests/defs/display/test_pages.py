@@ -7,26 +7,16 @@ from pathlib import Path
 
 import dagster as dg
 import pyarrow.parquet as pq
-import pytest
 
 from genolewm_assets.defs.assets.graph import GATED
-from genolewm_assets_tests.defs.display.test_metadata import BUILT, Materialised, recorded
+from genolewm_assets_tests.defs.display import test_metadata as entries
+from genolewm_assets_tests.defs.display.test_metadata import Page, Pages
 from genolewm_assets_tests.pictures import PICTURES
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.graph.built_world import everything_built
+from genolewm_assets_tests.worlds.graph.built_world import BUILT
 
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return everything_built(tmp_path_factory).root
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str | None], Materialised]:
-    """Return what the built world recorded of each partition."""
-    instance = everything_built(tmp_path_factory).instance
-    return {(asset, partition): recorded(instance, asset, partition) for asset, partition in BUILT}
-
+#: Fixtures with scope="module".
+instance, root, built = entries.instance, entries.root, entries.built
 
 #: Counts that are rows of some asset under another name.
 REPEATING = {"kept", "windows", "genomes", "alleles", "visits", "changed", "fate: stored", "contigs"}
@@ -48,11 +38,9 @@ def shown_at_once(value: dg.MetadataValue) -> str:
             return ""
 
 
-@each_row(("asset", "partition"), BUILT)
-def test_nothing_that_is_shown_at_once_leaves_its_box(
-    built: dict[tuple[str, str | None], Materialised], root: Path, asset: str, partition: str | None
-) -> None:
-    for name, value in built[asset, partition].metadata["_"].items():
+@each_row("page", BUILT)
+def test_nothing_that_is_shown_at_once_leaves_its_box(built: Pages, root: Path, page: Page) -> None:
+    for name, value in built[page].metadata["_"].items():
         text = shown_at_once(value)
         assert max(map(len, re.split(r"[\s/-]", text))) <= BOX, (name, text)
         assert not [line for line in str(value.value).splitlines() if text and line.startswith("|") and len(line) > 60]
@@ -64,11 +52,9 @@ def test_nothing_that_is_shown_at_once_leaves_its_box(
             assert sum(widths) + 2.5 * len(widths) <= 38, name
 
 
-@each_row(("asset", "partition"), BUILT)
-def test_digests_have_twelve_digits_and_paths_begin_at_the_root(
-    built: dict[tuple[str, str | None], Materialised], root: Path, asset: str, partition: str | None
-) -> None:
-    for name, value in built[asset, partition].metadata["_"].items():
+@each_row("page", BUILT)
+def test_digests_have_twelve_digits_and_paths_begin_at_the_root(built: Pages, root: Path, page: Page) -> None:
+    for name, value in built[page].metadata["_"].items():
         text = repr(value)
         if name == "open" or text.startswith("MarkdownMetadataValue(md_str='!["):
             continue  # code to be copied, and pictures
@@ -76,11 +62,9 @@ def test_digests_have_twelve_digits_and_paths_begin_at_the_root(
         assert str(root) not in text, name
 
 
-@each_row(("asset", "partition"), [key for key in BUILT if key[0] in GATED])
-def test_the_counts_repeat_no_row_and_no_figure(
-    built: dict[tuple[str, str | None], Materialised], asset: str, partition: str | None
-) -> None:
-    metadata = built[asset, partition].metadata
+@each_row("page", [page for page in BUILT if page[0] in GATED])
+def test_the_counts_repeat_no_row_and_no_figure(built: Pages, page: Page) -> None:
+    metadata = built[page].metadata
     rows = next(metadata[name] for name in ("dagster/row_count", "dagster/partition_row_count") if name in metadata)
     cells = [line.split("|")[1:3] for line in str(metadata.get("counts", "")).splitlines()[2:]]
     listed = {name.strip(): int(n.replace(",", "")) for name, n in cells}
@@ -89,26 +73,22 @@ def test_the_counts_repeat_no_row_and_no_figure(
     assert rows < 10 or [name for name, n in listed.items() if n == rows and name in REPEATING] == []
 
 
-@each_row(("asset", "partition"), BUILT)
-def test_five_rows_of_each_table_are_shown_unless_they_are_personal(
-    built: dict[tuple[str, str | None], Materialised], root: Path, asset: str, partition: str | None
-) -> None:
-    metadata = built[asset, partition].metadata
+@each_row("page", BUILT)
+def test_five_rows_of_each_table_are_shown_unless_they_are_personal(built: Pages, root: Path, page: Page) -> None:
+    metadata = built[page].metadata
     shown = str(metadata.get("sample_rows", ""))
     tables = [path for path in (root / metadata["path"]).rglob("*.parquet") if pq.read_metadata(path).num_rows]
-    if asset in {"packages/current", "forensic/profiles"} or not tables:
+    if page[0] in {"packages/current", "forensic/profiles"} or not tables:
         assert shown == ""
         return
     assert len(shown) >= AT_ONCE, "after a click, because it is wide"
     columns = {column for path in tables for column in pq.read_schema(path).names}
-    assert {line.split("|")[1].strip() for line in shown.splitlines() if line.startswith("| ")} - {
-        "column",
-        "---",
-    } == columns
+    named = {line.split("|")[1].strip() for line in shown.splitlines() if line.startswith("| ")}
+    assert named - {"column", "---"} == columns
 
 
 @each_row("asset", PICTURES)
-def test_the_page_shows_its_pictures_at_once(built: dict[tuple[str, str | None], Materialised], asset: str) -> None:
+def test_the_page_shows_its_pictures_at_once(built: Pages, asset: str) -> None:
     made = next(built[key] for key in reversed(BUILT) if key[0] == asset)
     shown = str(made.metadata["pictures"])
     assert len(shown) < AT_ONCE

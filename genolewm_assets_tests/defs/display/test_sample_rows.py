@@ -35,9 +35,8 @@ def test_rows_are_from_the_whole_table(tmp_path: Path) -> None:
 
 def test_files_with_the_same_columns_are_one_table(tmp_path: Path) -> None:
     files = {f"chr{n}.parquet": pa.table({"contig": [f"chr{n}"] * 3}) for n in (1, 2)}
-    found = published(
-        tmp_path, {**files, "rejects.parquet": pa.table({"reason": ["x"]}), "no.parquet": pa.table({"a": []})}
-    )
+    files |= {"rejects.parquet": pa.table({"reason": ["x"]}), "no.parquet": pa.table({"a": []})}
+    found = published(tmp_path, files)
     text = str(sample_rows(found)["sample_rows"].value)
     assert "**chr1.parquet** and 1 more file\n" in text
     assert "**rejects.parquet**\n" in text

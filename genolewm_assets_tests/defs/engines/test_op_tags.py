@@ -42,21 +42,15 @@ def test_tag_pool_and_engine_configuration_go_together(asset: dg.AssetsDefinitio
 
 def test_every_op_of_every_job_is_placed() -> None:
     observed = {asset.op.name for asset in ASSETS if asset.is_observable}
-    placed: dict[str, object] = {}
-    for job in defs.get_repository_def().get_all_jobs():
-        for node in job.nodes:
-            tags = node.definition.tags
-            placed[node.definition.name] = {
-                key: json.loads(tags[key]) for key in ("dagster-ray/config", "dagster-k8s/config") if key in tags
-            }
-    assert observed | ON_THE_HEAD <= placed.keys()
-    for name, config in placed.items():
-        if name in observed | ON_THE_HEAD:
-            assert config == {}, name
-        elif name.startswith(("embeddings__", "tuples__")):
-            assert config == h100_op_tags(), name
-        else:
-            assert config == cpu_op_tags(), name
+    nodes = [node for job in defs.get_repository_def().get_all_jobs() for node in job.nodes]
+    ops = {node.definition.name: node.definition for node in nodes}
+    assert observed | ON_THE_HEAD <= ops.keys()
+    for name, op in ops.items():
+        placed = {
+            key: json.loads(text) for key, text in op.tags.items() if key.startswith(("dagster-ray/", "dagster-k8s/"))
+        }
+        on_gpu = name.startswith(("embeddings__", "tuples__"))
+        assert placed == ({} if name in observed | ON_THE_HEAD else h100_op_tags() if on_gpu else cpu_op_tags()), name
 
 
 def test_no_node_fits_both_kinds_of_steps() -> None:
@@ -66,23 +60,18 @@ def test_no_node_fits_both_kinds_of_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("product", "resource"),
+    ("product", "card"),
     [
-        (None, "accelerator_type:H100"),
-        ("", "accelerator_type:H100"),
-        ("NVIDIA-H100-PCIe", "accelerator_type:H100"),
-        ("NVIDIA-H100-NVL", "accelerator_type:H100"),
-        ("NVIDIA-H200", "accelerator_type:H200"),
-        ("NVIDIA-A100-SXM4-80GB", "accelerator_type:A100"),
+        *((product, "H100") for product in (None, "", "NVIDIA-H100-PCIe", "NVIDIA-H100-NVL")),
+        *(("NVIDIA-H200", "H200"), ("NVIDIA-A100-SXM4-80GB", "A100")),
     ],
 )
-def test_the_nodes_label_is_a_setting(product: str | None, resource: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_nodes_label_is_a_setting(product: str | None, card: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GENOLEWM_GPU_PRODUCT", raising=False)
     if product is not None:
         monkeypatch.setenv("GENOLEWM_GPU_PRODUCT", product)
-    assert accelerator_resource() == resource
     tags = h100_op_tags()
-    assert set(tags["dagster-ray/config"]["resources"]) == {resource}
+    assert {accelerator_resource()} == set(tags["dagster-ray/config"]["resources"]) == {f"accelerator_type:{card}"}
     selector = tags["dagster-k8s/config"]["pod_spec_config"]["node_selector"]
     assert selector == {"nvidia.com/gpu.product": product or "NVIDIA-H100-80GB-HBM3"}
 
@@ -125,12 +114,7 @@ def test_what_pods_ask_for_and_their_deadline_are_settings(monkeypatch: pytest.M
     monkeypatch.setenv("GENOLEWM_H100_POD", "cpu=12,memory=96Gi")
     monkeypatch.setenv("GENOLEWM_STEP_DEADLINE_S", "3600")
     cpu, gpu = cpu_op_tags()["dagster-k8s/config"], h100_op_tags()["dagster-k8s/config"]
-    assert cpu["container_config"]["resources"] == {
-        "requests": {"cpu": "500m", "memory": "2Gi"},
-        "limits": {"memory": "2Gi"},
-    }
-    assert gpu["container_config"]["resources"] == {
-        "requests": {"cpu": "12", "memory": "96Gi", "nvidia.com/gpu": "1"},
-        "limits": {"memory": "96Gi", "nvidia.com/gpu": "1"},
-    }
+    of_cpu, of_gpu = {"memory": "2Gi"}, {"memory": "96Gi", "nvidia.com/gpu": "1"}
+    assert cpu["container_config"]["resources"] == {"requests": {"cpu": "500m", **of_cpu}, "limits": of_cpu}
+    assert gpu["container_config"]["resources"] == {"requests": {"cpu": "12", **of_gpu}, "limits": of_gpu}
     assert {config["job_spec_config"]["active_deadline_seconds"] for config in (cpu, gpu)} == {3_600}

@@ -68,9 +68,8 @@ def test_each_reason_to_wait_is_said_once(kube: Kube) -> None:
     kube.create("unplaced", ["true"], nodeSelector={"nowhere": "true"})
     step = Step(kube, "unplaced")
     (first,) = eventually(step.look)
-    assert first.startswith(
-        "The pod of step embeddings__cache waits. Unschedulable: 0/3 nodes are available: 1 node(s)"
-    )
+    said = "The pod of step embeddings__cache waits. Unschedulable: 0/3 nodes are available: 1 node(s)"
+    assert first.startswith(said)
     assert step.look() == [first]
     kube.cluster.nodes[0].cordoned = True
     try:

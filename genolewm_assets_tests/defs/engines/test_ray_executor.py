@@ -22,25 +22,15 @@ ADDRESS = "http://head.example.org:8265"
 def _deployment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in FORWARDED:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("GENOLEWM_RAY_ADDRESS", ADDRESS)
-    monkeypatch.setenv("GENOLEWM_ROOT", "/srv/genolewm")
-    monkeypatch.setenv("GENOLEWM_CATALOG", "sample")
+    given = {"GENOLEWM_ROOT": "/srv/genolewm", "GENOLEWM_CATALOG": "sample", "GENOLEWM_RAY_ADDRESS": ADDRESS}
+    secrets = {"GENOLEWM_WEBHOOK_URL": "https://hooks.example.org/secret", "PGPASSWORD": "secret"}
+    for name, value in {**given, **secrets}.items():
+        monkeypatch.setenv(name, value)
 
 
-def test_the_executor_has_no_resources_and_forwards_the_settings() -> None:
-    config = executor_config({})
-    assert config == {
-        "ray": {
-            "address": ADDRESS,
-            "env_vars": ["GENOLEWM_ROOT=/srv/genolewm", "GENOLEWM_CATALOG=sample", f"GENOLEWM_RAY_ADDRESS={ADDRESS}"],
-        }
-    }
-
-
-def test_no_secret_is_forwarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GENOLEWM_WEBHOOK_URL", "https://hooks.example.org/secret")
-    monkeypatch.setenv("PGPASSWORD", "secret")
-    assert "secret" not in str(executor_config({}))
+def test_the_executor_has_no_resources_and_forwards_the_settings_and_no_secret() -> None:
+    forwarded = ["GENOLEWM_ROOT=/srv/genolewm", "GENOLEWM_CATALOG=sample", f"GENOLEWM_RAY_ADDRESS={ADDRESS}"]
+    assert executor_config({}) == {"ray": {"address": ADDRESS, "env_vars": forwarded}}
     assert not {"GENOLEWM_WEBHOOK_URL", "GENOLEWM_DEVICE", "GENOLEWM_CACHE"} & set(FORWARDED)
 
 

@@ -94,7 +94,7 @@ def pod_of(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kubernetes_takes_the_job_and_the_pod_is_confined(kind: str, tmp_path: Path) -> None:
+def test_kubernetes_takes_the_job_and_the_pod_is_confined_and_fits_its_nodes_alone(kind: str, tmp_path: Path) -> None:
     job = rendered(kind, tmp_path)
     for version in VERSIONS:
         assert schema_fault(job, version) is None
@@ -104,6 +104,7 @@ def test_kubernetes_takes_the_job_and_the_pod_is_confined(kind: str, tmp_path: P
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert pod["automountServiceAccountToken"] is (kind == "run")
     assert pod["restartPolicy"] == "Never"
+    assert [node.name for node in some_nodes() if not node.refusal(pod)] == [KINDS[kind][1]]
     annotations = job["spec"]["template"]["metadata"]["annotations"]
     assert annotations == {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
@@ -115,21 +116,13 @@ def test_kubernetes_takes_the_job_and_the_pod_is_confined(kind: str, tmp_path: P
     assert given.get("GENOLEWM_ROOT") == (None if kind == "run" else "/srv/genolewm")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_pod_fits_the_nodes_of_its_kind_alone(kind: str, tmp_path: Path) -> None:
-    pod = pod_of(rendered(kind, tmp_path))
-    assert [node.name for node in some_nodes() if not node.refusal(pod)] == [KINDS[kind][1]]
-
-
-def test_a_step_is_given_up_before_its_run_is(tmp_path: Path) -> None:
+def test_a_step_is_given_up_before_its_run_is_and_one_that_waits_is_as_small(tmp_path: Path) -> None:
     longest_s = yaml.safe_load((FOLDER / "dagster.yaml").read_text())["run_monitoring"]["max_runtime_seconds"]
-    deadlines = {kind: rendered(kind, tmp_path)["spec"].get("activeDeadlineSeconds") for kind in KINDS}
+    jobs = {kind: rendered(kind, tmp_path) for kind in KINDS}
+    deadlines = {kind: job["spec"].get("activeDeadlineSeconds") for kind, job in jobs.items()}
     assert deadlines["cpu"] == deadlines["h100"] < longest_s
     assert (deadlines["waiting"], deadlines["run"]) == (longest_s, None)
-
-
-def test_steps_that_wait_are_as_small_as_runs(tmp_path: Path) -> None:
-    asked = {kind: pod_of(rendered(kind, tmp_path))["containers"][0]["resources"] for kind in KINDS}
+    asked = {kind: pod_of(job)["containers"][0]["resources"] for kind, job in jobs.items()}
     assert asked["waiting"] == asked["run"]
     assert asked["run"] not in (asked["cpu"], asked["h100"])
 

@@ -24,17 +24,13 @@ from genolewm_assets.defs.operations.build_everything import (
 from genolewm_assets.defs.operations.release_job import RELEASE_ASSETS, register_offered
 from genolewm_assets.defs.operations.run_queue import cancel_stranded, latest_try, may_be_repeated
 from genolewm_assets.defs.runtime.failures import HELD_TAG, NEVER_BEGAN, failure_of
+from genolewm_assets_tests.defs.conftest import copied
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.sensor_world import NEW, OLD, unregistered_world
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR
 
-
-@pytest.fixture
-def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
-    """Return a copy of it."""
-    with built.copied_to(tmp_path / "world") as copied:
-        yield copied
+world = copied
 
 
 @pytest.fixture
@@ -42,8 +38,21 @@ def empty(tmp_path: Path) -> BuiltWorld:
     """Return a world in which nothing is built."""
     world = unregistered_world(tmp_path / "empty")
     world.__class__ = BuiltWorld
-    assert isinstance(world, BuiltWorld)
     return world
+
+
+def add_run(
+    instance: dg.DagsterInstance, status: str, job: str = "job", tags: dict[str, str] | None = None
+) -> dg.DagsterRun:
+    return instance.add_run(dg.DagsterRun(job_name=job, status=dg.DagsterRunStatus[status], tags=tags or {}))
+
+
+@pytest.fixture
+def repeating(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """Return an instance that launches a failed run again."""
+    settings = {"run_retries": {"enabled": True, "max_retries": 3}, "telemetry": {"enabled": False}}
+    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=settings) as instance:
+        yield instance
 
 
 class Queue:
@@ -57,21 +66,14 @@ class Queue:
 
         def queue(task: Task) -> dg.DagsterRun:
             tasks[str(task)] = task
-            run = dg.DagsterRun(
-                job_name=task.job,
-                status=dg.DagsterRunStatus.NOT_STARTED,
-                tags={BUILDS_TAG: str(task), HELD_TAG: "true"},
-            )
-            return world.instance.add_run(run)
+            return add_run(world.instance, "NOT_STARTED", task.job, {BUILDS_TAG: str(task), HELD_TAG: "true"})
 
         def release(run: dg.DagsterRun) -> dg.DagsterRun:
             world.instance.delete_run(run.run_id)
             task = tasks[run.tags[BUILDS_TAG]]
             self.asked.append(str(task))
             result = world.materialize(*(asset.key for asset in task.assets), partition=task.partition)
-            made = world.instance.get_run_by_id(result.run_id)
-            assert made is not None
-            return made
+            return world.instance.get_run_by_id(result.run_id)
 
         self.builder = Builder(workspace, world.instance, queue, release, self.said.append, pause=lambda: None)
 
@@ -85,22 +87,19 @@ def test_every_partition_of_every_asset_is_planned_once_after_what_it_reads(empt
     releases = register_offered(empty.workspace(), empty.instance)
     assert releases == [OLD, NEW]
     stages = plan_stages(empty.workspace(), empty.instance, releases)
-    planned = [
-        (asset.key, task.partition) for stage in stages for lane in stage for task in lane for asset in task.assets
-    ]
+    tasks = [[task for lane in stage for task in lane] for stage in stages]
+    planned = [(asset.key, task.partition) for stage in tasks for task in stage for asset in task.assets]
     wanted = [(asset.key, key) for asset in PUBLISHING.values() for key in asset.partitions.keys(empty.instance)]
     assert sorted(planned, key=str) == sorted(wanted, key=str)
-    assert [sorted(str(task) for lane in stage for task in lane) for stage in stages] == [
-        ["reference/genome, mito/genomes, mito/tokens"],
-        sorted(
-            [
-                *(f"gnomad/shard[{name}]" for name in CONTIGS),
-                *(f"windows/index, embeddings/cache[{name}]" for name in LINEAR),
-                *(f"corpus/windows, embeddings/corpus[{name}]" for name in CORPUS),
-            ]
-        ),
-        [f"refresh_release[{key}]" for key in releases],
-        ["packages/current"],
+    assert [{str(task) for task in stage} for stage in tasks] == [
+        {"reference/genome, mito/genomes, mito/tokens"},
+        {
+            *(f"gnomad/shard[{name}]" for name in CONTIGS),
+            *(f"windows/index, embeddings/cache[{name}]" for name in LINEAR),
+            *(f"corpus/windows, embeddings/corpus[{name}]" for name in CORPUS),
+        },
+        {f"refresh_release[{key}]" for key in releases},
+        {"packages/current"},
     ]
     # A release after the one before it.
     assert [len(lane) for lane in stages[2]] == [2]
@@ -126,7 +125,7 @@ def test_what_fails_is_named_and_holds_up_only_what_reads_it(empty: BuiltWorld) 
     queue.builder.run_stage([gnomad], "stage 1 of 2")
     assert queue.asked == []
     assert queue.builder.failures == [f"{task}: waits for reference/genome" for task in gnomad]
-    assert empty.materialize("reference/genome").success
+    empty.make("reference/genome")
     queue.builder.failures.clear()
     queue.builder.run_stage([gnomad], "stage 1 of 2")
     assert queue.asked == [str(task) for task in gnomad]
@@ -153,7 +152,7 @@ def test_a_release_that_the_sensor_requested_is_neither_queued_again_nor_cancell
     queue, instance = Queue(empty), empty.instance
     task = Task("refresh_release", tuple(PUBLISHING[key] for key in RELEASE_ASSETS), NEW)
     tags = {"dagster/partition": NEW, "dagster/sensor_name": "clinvar_release_sensor"}
-    asked = instance.add_run(dg.DagsterRun(job_name=task.job, status=dg.DagsterRunStatus.NOT_STARTED, tags=tags))
+    asked = add_run(instance, "NOT_STARTED", task.job, tags)
     queue.builder.prepare([task])
     assert queue.waiting() == []
     assert instance.get_runs_count() == 1
@@ -162,48 +161,35 @@ def test_a_release_that_the_sensor_requested_is_neither_queued_again_nor_cancell
     assert (found.run_id, found.status) == (asked.run_id, dg.DagsterRunStatus.NOT_STARTED)
 
 
-def test_a_run_that_dagster_repeats_is_followed(tmp_path: Path) -> None:
-    settings = {"run_retries": {"enabled": True, "max_retries": 3}, "telemetry": {"enabled": False}}
-    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=settings) as instance:
-        failed = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.FAILURE)
-        instance.add_run(failed)
-        assert may_be_repeated(instance, failed)
-        instance.add_run_tags(failed.run_id, {"dagster/will_retry": "true"})
-        failed = instance.get_run_by_id(failed.run_id)
-        assert failed is not None
-        assert (latest_try(instance, failed), may_be_repeated(instance, failed)) == (failed, True)
-        tags = {"dagster/parent_run_id": failed.run_id}
-        repeated = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.STARTED, tags=tags)
-        instance.add_run(repeated)
-        assert latest_try(instance, failed) == repeated
-        # The repeat fails too, and is about to be repeated: the chain ends there, and not at its first run.
-        instance.report_run_failed(repeated)
-        assert latest_try(instance, failed).run_id == repeated.run_id
-        assert may_be_repeated(instance, latest_try(instance, failed))
-        final = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.FAILURE, tags={"dagster/will_retry": "false"})
-        instance.add_run(final)
-        assert (latest_try(instance, final), may_be_repeated(instance, final)) == (final, False)
-        assert failure_of(instance, final).line == "the run ended as failure"
+def test_a_run_that_dagster_repeats_is_followed(repeating: dg.DagsterInstance) -> None:
+    failed = add_run(repeating, "FAILURE")
+    assert may_be_repeated(repeating, failed)
+    repeating.add_run_tags(failed.run_id, {"dagster/will_retry": "true"})
+    failed = repeating.get_run_by_id(failed.run_id)
+    assert (latest_try(repeating, failed), may_be_repeated(repeating, failed)) == (failed, True)
+    repeated = add_run(repeating, "STARTED", tags={"dagster/parent_run_id": failed.run_id})
+    assert latest_try(repeating, failed) == repeated
+    # The repeat fails too, and is about to be repeated: the chain ends there, and not at its first run.
+    repeating.report_run_failed(repeated)
+    assert latest_try(repeating, failed).run_id == repeated.run_id
+    assert may_be_repeated(repeating, latest_try(repeating, failed))
+    final = add_run(repeating, "FAILURE", tags={"dagster/will_retry": "false"})
+    assert (latest_try(repeating, final), may_be_repeated(repeating, final)) == (final, False)
+    assert failure_of(repeating, final).line == "the run ended as failure"
 
 
-def test_held_runs_that_nothing_can_release_are_cancelled(tmp_path: Path) -> None:
-    settings = {"run_retries": {"enabled": True, "max_retries": 3}, "telemetry": {"enabled": False}}
-    with dg.DagsterInstance.local_temp(str(tmp_path), overrides=settings) as instance:
-        everything = dg.DagsterRun(job_name="build_everything", status=dg.DagsterRunStatus.STARTED)
-        held = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.NOT_STARTED, tags={HELD_TAG: "true"})
-        other = dg.DagsterRun(job_name="job", status=dg.DagsterRunStatus.NOT_STARTED)
-        for run in (everything, held, other):
-            instance.add_run(run)
-        assert cancel_stranded(instance, "build_everything") == 0
-        instance.report_run_failed(everything)
-        assert cancel_stranded(instance, "build_everything") == 0  # it may be repeated, and then goes on with them
-        instance.add_run_tags(everything.run_id, {"dagster/will_retry": "false"})
-        assert cancel_stranded(instance, "build_everything") == 1
-        ended = instance.get_run_by_id(held.run_id)
-        assert ended is not None
-        assert (ended.status, ended.tags[HELD_TAG]) == (dg.DagsterRunStatus.CANCELED, NEVER_BEGAN)
-        assert cancel_stranded(instance, "build_everything") == 0
-        assert instance.get_runs_count(dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED])) == 1
+def test_held_runs_that_nothing_can_release_are_cancelled(repeating: dg.DagsterInstance) -> None:
+    everything = add_run(repeating, "STARTED", "build_everything")
+    held, _ = add_run(repeating, "NOT_STARTED", tags={HELD_TAG: "true"}), add_run(repeating, "NOT_STARTED")
+    assert cancel_stranded(repeating, "build_everything") == 0
+    repeating.report_run_failed(everything)
+    assert cancel_stranded(repeating, "build_everything") == 0  # it may be repeated, and then goes on with them
+    repeating.add_run_tags(everything.run_id, {"dagster/will_retry": "false"})
+    assert cancel_stranded(repeating, "build_everything") == 1
+    ended = repeating.get_run_by_id(held.run_id)
+    assert (ended.status, ended.tags[HELD_TAG]) == (dg.DagsterRunStatus.CANCELED, NEVER_BEGAN)
+    assert cancel_stranded(repeating, "build_everything") == 0
+    assert repeating.get_runs_count(dg.RunsFilter(statuses=[dg.DagsterRunStatus.NOT_STARTED])) == 1
 
 
 def test_one_run_that_waits_for_others_leaves_a_place_in_the_queue() -> None:
@@ -224,10 +210,5 @@ def test_a_queue_of_one_place_is_refused(empty: BuiltWorld, tmp_path: Path) -> N
     }
     (tmp_path / "history").mkdir()
     with dg.DagsterInstance.local_temp(str(tmp_path / "history"), overrides=settings) as instance:
-        result = empty.graph.resolve_job_def("build_everything").execute_in_process(
-            instance=instance, raise_on_error=False
-        )
-        assert not result.success
-        run = instance.get_run_by_id(result.run_id)
-        assert run is not None
-        assert "expected at least 2, got 1" in failure_of(instance, run).line
+        result = empty.run_job("build_everything", instance=instance)
+        assert "expected at least 2, got 1" in failure_of(instance, instance.get_run_by_id(result.run_id)).line

@@ -13,48 +13,47 @@ from dagster._core.workspace.load_target import ModuleTarget
 from dagster._daemon.backfill import execute_backfill_iteration
 
 from genolewm_assets.definitions import defs
+from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_sensor
 from genolewm_assets.defs.operations.release_job import RELEASE_ASSETS
 from genolewm_assets.defs.runtime.automation import REFRESH_TAG
 from genolewm_assets.defs.runtime.gates import BUILD_AGAIN_TAG
+from genolewm_assets.sources.catalog import load_catalog
 from genolewm_assets_tests.worlds.graph.built_world import QUIET, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, LINEAR, RELEASES
 
-NAMES = {
-    "report_status",
-    "build_everything",
-    "refresh_release",
-    "rebuild_embeddings",
-    "verify_all",
-    "check_current",
-    "purge_old_runs",
-    "observe_sources",
-    "dismiss_release",
+#: Jobs that schedules run, daily or weekly; others wait for a person or a sensor.
+SCHEDULED = {
+    **dict.fromkeys(("report_status", "check_current", "observe_sources"), "* * *"),
+    **{"verify_all": "* * 0", "purge_old_runs": "* * 0", "refresh_release": "* * 2"},
 }
+STATES = {*(("cache", name) for name in LINEAR), *(("corpus", name) for name in CORPUS)}
+OTHERS = {"build_everything", "rebuild_embeddings", "dismiss_release"}
 
 
-def keys(*names: str) -> set[dg.AssetKey]:
-    return {dg.AssetKey(name.split("/")) for name in names}
-
-
-def test_the_jobs_are_these_and_say_what_they_do() -> None:
-    jobs = {job.name: job for job in defs.resolve_all_job_defs() if not job.name.startswith("__")}
-    assert set(jobs) == NAMES
-    assert all(job.description for job in jobs.values())
+def test_the_jobs_are_these_and_by_itself_runs_what_costs_nothing_dear() -> None:
+    jobs = {job.name for job in defs.resolve_all_job_defs() if not job.name.startswith("__")}
+    assert jobs == SCHEDULED.keys() | OTHERS
+    repository = defs.get_repository_def()
+    times = {each.job_name: str(each.cron_schedule).split() for each in repository.schedule_defs}
+    assert {job: " ".join(days) for job, (min_, hour, *days) in times.items() if (min_ + hour).isdigit()} == SCHEDULED
+    assert {each.default_status for each in repository.schedule_defs} == {dg.DefaultScheduleStatus.RUNNING}
+    running = {each.name for each in repository.sensor_defs if each.default_status is dg.DefaultSensorStatus.RUNNING}
+    assert {each.name for each in repository.sensor_defs} - running == {"gpu_automation_sensor"}
+    assert clinvar_release_sensor.minimum_interval_seconds == load_catalog("sample").clinvar.listing_interval_s == 30
 
 
 def test_refresh_release_makes_one_release_and_no_states() -> None:
     job = defs.resolve_job_def("refresh_release")
-    assert job.asset_layer.selected_asset_keys == keys(*RELEASE_ASSETS)
-    assert isinstance(job.partitions_def, dg.DynamicPartitionsDefinition)
+    assert {key.to_user_string() for key in job.asset_layer.selected_asset_keys} == set(RELEASE_ASSETS)
     assert job.partitions_def.name == "clinvar_release"
     assert REFRESH_TAG in job.tags
 
 
-def test_refresh_release_hands_the_predecessor_over(tmp_path: Path) -> None:
+def test_refresh_release_hands_the_predecessor_over(unbuilt: BuiltWorld) -> None:
     """As the sensor asks for it: by configuration of one op."""
-    world, new = BuiltWorld(tmp_path / "world"), "2025-06-01"
+    world, new = unbuilt, "2025-06-01"
     world.register_release(new)
-    assert world.materialize("reference/genome").success
+    world.make("reference/genome")
     for release in RELEASES:
         assert world.materialize("clinvar/release", "clinvar/shard", partition=release).success
     ops = {"clinvar__changes": {"config": {"predecessor": RELEASES[0]}}}
@@ -77,19 +76,17 @@ def test_rebuild_embeddings_asks_for_every_partition_that_needs_an_h100() -> Non
     with dg.DagsterInstance.ephemeral() as instance:
         request_backfill(instance)
         (backfill,) = instance.get_backfills()
-        assert backfill.status is BulkActionStatus.REQUESTED
-        assert backfill.title == "rebuild_embeddings"
+        assert (backfill.status, backfill.title) == (BulkActionStatus.REQUESTED, "rebuild_embeddings")
         target = backfill.get_asset_backfill_data(defs.resolve_asset_graph()).target_subset
         found = {(pair.asset_key.path[1], pair.partition_key) for pair in target.iterate_asset_partitions()}
-        assert found == {*(("cache", name) for name in LINEAR), *(("corpus", name) for name in CORPUS)}
+        assert (found, backfill.tags) == (STATES, {})
 
 
-@pytest.mark.parametrize(("config", "tags"), [({}, {}), ({"force": True}, {BUILD_AGAIN_TAG: "true"})])
-def test_force_asks_for_a_second_build_of_what_is_kept(config: dict[str, bool], tags: dict[str, str]) -> None:
+def test_force_asks_for_a_second_build_of_what_is_kept() -> None:
     with dg.DagsterInstance.ephemeral() as instance:
-        request_backfill(instance, **config)
+        request_backfill(instance, force=True)
         (backfill,) = instance.get_backfills()
-        assert backfill.tags == tags
+        assert backfill.tags == {BUILD_AGAIN_TAG: "true"}
 
 
 @pytest.mark.nightly
@@ -109,5 +106,4 @@ def test_the_daemon_launches_one_run_per_partition(tmp_path: Path, monkeypatch: 
         runs = instance.get_runs(dg.RunsFilter(tags={"dagster/backfill": backfill_id}))
         assert all(run.status is dg.DagsterRunStatus.QUEUED for run in runs)
         found = {(key.path[1], run.tags["dagster/partition"]) for run in runs for key in run.asset_selection or ()}
-        assert found == {*(("cache", name) for name in LINEAR), *(("corpus", name) for name in CORPUS)}
-        assert len(runs) == len(found)
+        assert (found, len(runs)) == (STATES, len(STATES))

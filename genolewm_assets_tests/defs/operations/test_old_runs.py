@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -21,10 +22,12 @@ from dagster._core.storage.runs.schema import RunsTable
 from dagster._core.storage.schedules.schema import AssetDaemonAssetEvaluationsTable
 
 from genolewm_assets.defs.operations import old_runs
-from genolewm_assets.defs.operations.old_runs import purge_old_runs_job, purge_old_runs_schedule
-from genolewm_assets_tests.worlds.graph.built_world import QUIET, Automation, BuiltWorld, everything_built, instance_in
+from genolewm_assets.defs.operations.old_runs import purge_old_runs_job
+from genolewm_assets_tests.defs.conftest import copied
+from genolewm_assets_tests.worlds.graph.built_world import QUIET, Automation, BuiltWorld, instance_in
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, RELEASES
 
+world = copied
 PARTS = dg.StaticPartitionsDefinition(["a", "b"])
 
 with warnings.catch_warnings():
@@ -83,9 +86,7 @@ class History:
         self._assets = [checked, derived, outside]
         self._graph = dg.Definitions(assets=self._assets, jobs=[chore, survey, purge_old_runs_job])
 
-    def make(
-        self, *keys: str, partition: str | None = "a", works: bool = True, tags: dict[str, str] | None = None
-    ) -> str:
+    def make(self, *keys: str, partition: str | None = "a", works: bool = True, **options: Any) -> str:
         """Run assets as the UI would; returns the run's id."""
         self.works = works
         job = self._graph.resolve_implicit_global_asset_job_def()
@@ -93,9 +94,7 @@ class History:
             instance=self.instance,
             partition_key=partition,
             asset_selection=[dg.AssetKey(key) for key in keys],
-            run_config=QUIET,
-            tags=tags,
-            raise_on_error=False,
+            **{"run_config": QUIET, "raise_on_error": False, **options},
         )
         assert result.success is works
         return result.run_id
@@ -107,21 +106,25 @@ class History:
 
     def chore(self, name: str = "chore", *, works: bool = True) -> str:
         self.works = works
-        job = self._graph.resolve_job_def(name)
-        result = job.execute_in_process(instance=self.instance, run_config=QUIET, raise_on_error=False)
-        assert result.success is works
-        return result.run_id
+        return self._run(name, works=works).run_id
 
     def purge(self, **config: object) -> dg.ExecuteInProcessResult:
-        config = {"older_than_days": 0.0, **config}
-        result = self._graph.resolve_job_def("purge_old_runs").execute_in_process(
-            instance=self.instance, run_config={**QUIET, "ops": {"delete_superseded_runs": {"config": config}}}
-        )
-        assert result.success
+        ops = {"delete_superseded_runs": {"config": {"older_than_days": 0.0, **config}}}
+        return self._run("purge_old_runs", ops=ops)
+
+    def _run(self, name: str, *, works: bool = True, **config: object) -> dg.ExecuteInProcessResult:
+        job = self._graph.resolve_job_def(name)
+        result = job.execute_in_process(instance=self.instance, run_config={**QUIET, **config}, raise_on_error=False)
+        assert result.success is works
         return result
 
     def left(self, *run_ids: str) -> list[bool]:
         return [self.instance.has_run(run_id) for run_id in run_ids]
+
+    def kept(self, *run_ids: str, **config: object) -> list[bool]:
+        """Purge, and tell which runs are left."""
+        self.purge(**config)
+        return self.left(*run_ids)
 
 
 @pytest.fixture
@@ -140,73 +143,54 @@ def history_on_disk(tmp_path: Path) -> Iterator[History]:
 def test_a_run_goes_when_another_made_the_same_later(history_on_disk: History) -> None:
     history = history_on_disk
     first, other, second = history.make("checked"), history.make("checked", partition="b"), history.make("checked")
-    history.purge()
-    assert history.left(first, other, second) == [False, True, True]
+    assert history.kept(first, other, second) == [False, True, True]
     assert history.instance.all_logs(first) == []
 
 
 def test_a_run_stays_for_any_one_thing_that_only_it_made(history: History) -> None:
     both, one = history.make("checked", "derived"), history.make("checked")
-    history.purge()
-    assert history.left(both, one) == [True, True]
+    assert history.kept(both, one) == [True, True]
     history.make("derived")
-    history.purge()
-    assert history.left(both, one) == [False, True]
-
-
-def test_a_failed_run_goes_when_a_success_followed(history: History) -> None:
-    failed, good = history.make("checked", works=False), history.make("checked")
-    history.purge()
-    assert history.left(failed, good) == [False, True]
+    assert history.kept(both, one) == [False, True]
 
 
 def test_a_failed_run_stays_while_it_is_the_last_word(history: History) -> None:
-    good, failed = history.make("checked"), history.make("checked", works=False)
-    history.purge()
-    assert history.left(good, failed) == [True, True]
+    failed, good = history.make("checked", works=False), history.make("checked")
+    assert history.kept(failed, good) == [False, True]
+    failed = history.make("checked", works=False)
+    assert history.kept(good, failed) == [True, True]
     history.make("checked")
-    history.purge()
-    assert history.left(good, failed) == [False, False]
+    assert history.kept(good, failed) == [False, False]
 
 
 def test_a_run_that_failed_before_it_said_anything(history: History) -> None:
     failed = history.make("derived", works=False)
-    history.purge()
-    assert history.left(failed) == [True]
-    history.make("derived", partition="b")
-    history.purge()
-    assert history.left(failed) == [True]
-    history.make("derived")
-    history.purge()
-    assert history.left(failed) == [False]
+    assert history.kept(failed) == [True]
+    for partition in ("b", "a"):
+        history.make("derived", partition=partition)
+        assert history.kept(failed) == [partition == "b"]
 
 
 def test_observations(history: History) -> None:
     first = history.make("outside", partition=None)
     failed = history.make("outside", partition=None, works=False)
-    history.purge()
-    assert history.left(first, failed) == [True, True]
+    assert history.kept(first, failed) == [True, True]
     second = history.make("outside", partition=None)
-    history.purge()
-    assert history.left(first, failed, second) == [False, False, True]
+    assert history.kept(first, failed, second) == [False, False, True]
 
 
 def test_a_job_without_assets_goes_when_it_succeeded_again(history: History) -> None:
     good, failed = history.chore(), history.chore(works=False)
-    history.purge()
-    assert history.left(good, failed) == [True, True]
+    assert history.kept(good, failed) == [True, True]
     again = history.chore()
-    history.purge()
-    assert history.left(good, failed, again) == [False, False, True]
+    assert history.kept(good, failed, again) == [False, False, True]
 
 
 def test_a_run_stays_for_a_check_that_only_it_evaluated(history: History) -> None:
     both, one = history.survey("ab"), history.survey("a")
-    history.purge()
-    assert history.left(both, one) == [True, True]
+    assert history.kept(both, one) == [True, True]
     other = history.survey("b")
-    history.purge()
-    assert history.left(both, one, other) == [False, True, True]
+    assert history.kept(both, one, other) == [False, True, True]
 
 
 def test_a_dry_run_counts_and_deletes_nothing(history: History) -> None:
@@ -237,14 +221,7 @@ def test_only_runs_that_ended_long_enough_ago_go(history: History, monkeypatch: 
     runs = [history.make("checked") for _ in range(5)]
     for run_id, days in zip(runs, (40, 29.9, 30.1, 29.9, 0), strict=True):
         make_older(history, run_id, days, took_days=20 if run_id == runs[3] else 0)
-    history.purge(older_than_days=30.0)
-    assert history.left(*runs) == [False, True, False, True, True]
-
-
-def test_thirty_days_are_the_default(history: History) -> None:
-    config = purge_old_runs_job.get_node_named("delete_superseded_runs").definition.config_schema
-    fields = config.as_field().config_type.fields
-    assert (fields["older_than_days"].default_value, fields["dry_run"].default_value) == (30, False)
+    assert history.kept(*runs, older_than_days=30.0) == [False, True, False, True, True]
 
 
 @pytest.mark.parametrize("status", [BulkActionStatus.REQUESTED, BulkActionStatus.COMPLETED_SUCCESS])
@@ -255,8 +232,7 @@ def test_a_run_that_a_backfill_still_counts_stays(history: History, status: Bulk
     history.instance.add_backfill(backfill)
     first = history.make("checked", tags={"dagster/backfill": "one"})
     history.make("checked")
-    history.purge()
-    assert history.left(first) == [status is BulkActionStatus.REQUESTED]
+    assert history.kept(first) == [status is BulkActionStatus.REQUESTED]
 
 
 def test_captured_output_goes_with_the_run(history_on_disk: History) -> None:
@@ -264,7 +240,6 @@ def test_captured_output_goes_with_the_run(history_on_disk: History) -> None:
     first = history.make("checked")
     manager = history.instance.compute_log_manager
     with manager.open_log_stream([first, "compute_logs", "checked"], ComputeIOType.STDOUT) as stream:
-        assert stream is not None
         stream.write("said\n")
     kept = Path(manager.get_captured_local_path([first, "compute_logs", "checked"], "out")).parents[1]
     assert kept.is_dir()
@@ -275,7 +250,6 @@ def test_captured_output_goes_with_the_run(history_on_disk: History) -> None:
 
 def test_evaluations_of_over_a_week_ago_go(history_on_disk: History) -> None:
     storage = history_on_disk.instance.schedule_storage
-    assert storage is not None
     for number in (1, 2):
         node = AutomationConditionNodeSnapshot("Condition", "", "an id")
         subset = SerializableEntitySubset(key=dg.AssetKey("checked"), value=False)
@@ -298,11 +272,6 @@ def test_evaluations_of_over_a_week_ago_go(history_on_disk: History) -> None:
     assert kept() == []
 
 
-def test_weekly_and_on_by_default() -> None:
-    assert purge_old_runs_schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-    assert str(purge_old_runs_schedule.cron_schedule).split()[2:] == ["*", "*", "0"]
-
-
 def latest_of_everything(world: BuiltWorld) -> dict[object, object]:
     """Return what the UI, freshness and automation go by."""
     graph, instance = world.graph.resolve_asset_graph(), world.instance
@@ -318,13 +287,8 @@ def latest_of_everything(world: BuiltWorld) -> dict[object, object]:
 
 
 @pytest.mark.nightly
-def test_nothing_that_anybody_asks_for_changes(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
+def test_nothing_that_anybody_asks_for_changes(world: BuiltWorld) -> None:
     """On the whole graph, with partitions built twice, one that failed since, observations and verifications."""
-    with everything_built(tmp_path_factory).copied_to(tmp_path / "world") as world:
-        check_a_long_history(world)
-
-
-def check_a_long_history(world: BuiltWorld) -> None:
     for contig in CONTIGS:
         world.materialize("gnomad/shard", partition=contig)
     world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))

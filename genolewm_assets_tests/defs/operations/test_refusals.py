@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -16,11 +15,12 @@ from genolewm_assets.defs.operations import refusals
 from genolewm_assets.defs.runtime.partitions import clinvar_release_partitions
 from genolewm_assets.defs.runtime.release_age import NEWEST_RELEASE_BUILT
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
-from genolewm_assets.defs.status.release_table import read_release_table
+from genolewm_assets.defs.status.release_table import ReleaseRow, read_release_table
 from genolewm_assets.defs.status.report import read_status
 from genolewm_assets.errors import MissingResourceError
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import register_releases
+from genolewm_assets_tests.defs.conftest import copied
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 
@@ -28,11 +28,7 @@ BAD, GOOD = "2025-06-01", "2025-06-08"
 OF_RELEASES = {key: each for key, each in GATED.items() if each.partitions.definition is clinvar_release_partitions}
 CAUSE = "release_key_equals_header_date"
 
-
-@pytest.fixture
-def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
-    with built.copied_to(tmp_path / "world") as copied:
-        yield copied
+world = copied
 
 
 def offer(world: BuiltWorld, release: str, *, header_date: str | None = None) -> dg.ExecuteInProcessResult:
@@ -67,7 +63,6 @@ def red(world: BuiltWorld) -> dict[str, set[str]]:
 def refused_sensor(world: BuiltWorld, run_id: str) -> object:
     """Let the sensor see a failed run."""
     run = world.instance.get_run_by_id(run_id)
-    assert run is not None
     events = (entry.dagster_event for entry in world.instance.all_logs(run_id))
     event = next(each for each in events if each and each.event_type is dg.DagsterEventType.RUN_FAILURE)
     context = dg.build_run_status_sensor_context(
@@ -80,12 +75,14 @@ def refused_sensor(world: BuiltWorld, run_id: str) -> object:
     return refusals.refused_release_sensor(context.for_run_failure())
 
 
+def table(world: BuiltWorld) -> dict[str, ReleaseRow]:
+    return {row.release: row for row in read_release_table(world.workspace(), world.instance)}
+
+
 def age_on(world: BuiltWorld, asset: str) -> Mapping[str, object]:
     """Return the latest evaluation of the age of an asset, as the UI shows it."""
     key = dg.AssetCheckKey(dg.AssetKey(asset.split("/")), NEWEST_RELEASE_BUILT)
     (record,) = world.instance.event_log_storage.get_asset_check_execution_history(key, limit=1)
-    assert record.event
-    assert record.event.dagster_event
     evaluation = record.event.dagster_event.asset_check_evaluation_data
     return {"passed": evaluation.passed, **{name: each.value for name, each in evaluation.metadata.items()}}
 
@@ -99,40 +96,30 @@ def test_a_refused_release_says_why_and_its_failures_end(world: BuiltWorld, monk
     refused_sensor(world, refused.run_id)
     for asset in ("packages/current", "clinvar/shard"):
         age = age_on(world, asset)
-        assert not age["passed"]
-        assert f"{BAD} was refused: clinvar/release[{BAD}]" in str(age["reason"])
-        assert CAUSE in str(age["reason"])
+        assert (age["passed"], age["run"]) == (False, refused.run_id)
+        assert all(said in str(age["reason"]) for said in (f"{BAD} was refused: clinvar/release[{BAD}]", CAUSE))
         assert "Open the run" in str(age["remedy"])
-        assert age["run"] == refused.run_id
-    rows = {row.release: row for row in read_release_table(world.workspace(), world.instance)}
-    assert {key: row.state for key, row in rows.items()} == {
-        BAD: "refused",
-        RELEASES[1]: "served",
-        RELEASES[0]: "built",
-    }
-    assert rows[BAD].run_id == refused.run_id
-    assert CAUSE in rows[BAD].why
-    checks = "/assets/clinvar/release?view=checks"
-    assert rows[BAD].pages == {"run": f"/runs/{refused.run_id}", "failed checks and rows": checks}
+    others = {RELEASES[1]: "served", RELEASES[0]: "built"}
+    assert {release: row.state for release, row in table(world).items()} == {BAD: "refused", **others}
+    row, checks = table(world)[BAD], "/assets/clinvar/release?view=checks"
+    assert (row.run_id, CAUSE in row.why) == (refused.run_id, True)
+    assert row.pages == {"run": f"/runs/{refused.run_id}", "failed checks and rows": checks}
     world.instance.add_run_tags(refused.run_id, {"dagster/will_retry": "true"})
-    retried = {row.release: row.state for row in read_release_table(world.workspace(), world.instance)}
-    assert retried == {BAD: "waiting", RELEASES[1]: "served", RELEASES[0]: "built"}
+    assert {release: row.state for release, row in table(world).items()} == {BAD: "waiting", **others}
     world.instance.add_run_tags(refused.run_id, {"dagster/will_retry": "false"})
 
     monkeypatch.setattr(refusals, "open_instance", lambda: nullcontext(world.instance))
     assert f"clinvar/release[{BAD}]" in refusals.run_dismissal(world.graph, BAD)
     assert red(world) == {}
     # It is not forgotten, and the release in use is still late.
-    (row,) = (row for row in read_release_table(world.workspace(), world.instance) if row.release == BAD)
-    assert row.state == "refused"
+    assert table(world)[BAD].state == "refused"
     troubles = read_status(world.workspace(), world.instance, PUBLISHING).troubles
     assert {trouble.kind for trouble in troubles} == {"late", "missing"}
     with pytest.raises(MissingResourceError, match="no build of it has failed"):
         refusals.run_dismissal(world.graph, BAD)
     # Without the run, the root still knows why.
     world.instance.delete_run(refused.run_id)
-    (row,) = (row for row in read_release_table(world.workspace(), world.instance) if row.release == BAD)
-    assert (row.state, CAUSE in row.why) == ("refused", True)
+    assert (table(world)[BAD].state, CAUSE in table(world)[BAD].why) == ("refused", True)
 
 
 @pytest.mark.nightly
@@ -140,11 +127,10 @@ def test_a_newer_release_ends_the_failures_of_older_ones(world: BuiltWorld) -> N
     assert not offer(world, BAD, header_date=GOOD).success
     assert offer(world, GOOD).success
     assert red(world)["clinvar/release"] == {BAD, CAUSE}
-    assert world.materialize("packages/current").success
+    world.make("packages/current")
     assert red(world) == {}
     assert read_status(world.workspace(), world.instance, PUBLISHING).is_well
-    rows = read_release_table(world.workspace(), world.instance)
-    assert [(row.release, row.state) for row in rows][:2] == [(GOOD, "served"), (BAD, "refused")]
+    assert [(key, row.state) for key, row in table(world).items()][:2] == [(GOOD, "served"), (BAD, "refused")]
     assert age_on(world, "packages/current")["passed"]
 
 

@@ -23,6 +23,11 @@ def world(tmp_path: Path) -> Iterator[ForensicWorld]:
     world.instance.dispose()
 
 
+@pytest.fixture
+def ticks(world: ForensicWorld) -> FolderTicks:
+    return FolderTicks(world)
+
+
 def versions(world: ForensicWorld) -> list[str]:
     """Return the data versions of all observations of the run folder, newest first."""
     wanted = dg.AssetRecordsFilter(dg.AssetKey(["forensic", "source"]), asset_partitions=[NAME])
@@ -30,8 +35,7 @@ def versions(world: ForensicWorld) -> list[str]:
     return [str(record.asset_observation.tags["dagster/data_version"]) for record in records]
 
 
-def test_a_new_complete_folder_is_registered_and_observed_once(world: ForensicWorld) -> None:
-    ticks = FolderTicks(world)
+def test_a_new_complete_folder_is_registered_and_observed_once(world: ForensicWorld, ticks: FolderTicks) -> None:
     assert ticks.tick() == ([NAME], [NAME])
     assert world.instance.get_dynamic_partitions(PARTITIONS) == [NAME]
     assert ticks.tick() == ([], [])
@@ -39,9 +43,8 @@ def test_a_new_complete_folder_is_registered_and_observed_once(world: ForensicWo
     assert len(versions(world)) == 1
 
 
-def test_a_folder_that_is_being_written_waits_until_it_is_complete(world: ForensicWorld) -> None:
+def test_a_folder_that_is_being_written_waits_until_it_is_complete(world: ForensicWorld, ticks: FolderTicks) -> None:
     (world.run / COMPLETE).unlink()
-    ticks = FolderTicks(world)
     assert ticks.tick() == ([], [])
     assert ticks.said.startswith(f"waits for 1: {NAME} changed ")
     cut = world.run / "A06_S2.hid"
@@ -54,10 +57,9 @@ def test_a_folder_that_is_being_written_waits_until_it_is_complete(world: Forens
     assert ticks.tick() == ([NAME], [NAME])
 
 
-def test_an_edited_folder_or_panel_is_observed_again_when_it_is_complete(world: ForensicWorld) -> None:
+def test_an_edited_folder_or_panel_is_observed_again_when_complete(world: ForensicWorld, ticks: FolderTicks) -> None:
     (world.run / COMPLETE).unlink()
     world.age(3_600)
-    ticks = FolderTicks(world)
     assert ticks.tick() == ([NAME], [NAME])
     (world.run / "annotations.csv").write_bytes(b"Sample Name,Marker,Allele 1\nS2,SIM01,12\n")
     assert ticks.tick() == ([], []), "the edit may go on"
@@ -69,19 +71,17 @@ def test_an_edited_folder_or_panel_is_observed_again_when_it_is_complete(world: 
     assert ticks.tick() == ([], [])
 
 
-def test_a_lost_cursor_registers_nothing_twice_and_changes_no_version(world: ForensicWorld) -> None:
-    ticks = FolderTicks(world)
+def test_a_lost_cursor_registers_nothing_twice_and_changes_no_version(world: ForensicWorld, ticks: FolderTicks) -> None:
     ticks.tick()
     ticks.cursor = "not JSON"
     assert ticks.tick() == ([], [NAME])
     assert len(set(versions(world))) == 1
 
 
-def test_several_folders_wait_side_by_side(world: ForensicWorld) -> None:
+def test_several_folders_wait_side_by_side(world: ForensicWorld, ticks: FolderTicks) -> None:
     for name in ("2024-02-01", "2024-02-02", "2024-02-03", "2024-02-04"):
         (world.runs / name).mkdir()
     shutil.copytree(world.run, world.runs / "Lauf 7")
-    ticks = FolderTicks(world)
     added, observed = ticks.tick()
     assert added == observed
     assert [key.partition(".")[0] for key in added] == ["Lauf-7", NAME]
@@ -90,12 +90,11 @@ def test_several_folders_wait_side_by_side(world: ForensicWorld) -> None:
     assert ticks.said.endswith(" and 1 more")
 
 
-def test_what_is_not_there_is_said(world: ForensicWorld) -> None:
-    ticks = FolderTicks(world)
+def test_what_is_not_there_is_said(world: ForensicWorld, ticks: FolderTicks) -> None:
     shutil.rmtree(world.runs)
     assert ticks.tick() == ([], [])
     assert "is no folder" in ticks.said
-    world.edit_catalog(runs=None)
+    world.edit_catalog(forensic={"runs": None})
     assert ticks.tick() == ([], [])
     assert ticks.said == "the catalogue names no folder of runs (forensic.runs)"
     assert find_complete(world.workspace()) == ([], {})
@@ -103,20 +102,13 @@ def test_what_is_not_there_is_said(world: ForensicWorld) -> None:
 
 
 @pytest.mark.nightly
-def test_automation_builds_a_new_run_and_rebuilds_an_edited_one(tmp_path: Path) -> None:
-    world = ForensicWorld(tmp_path / "world")
+def test_automation_builds_a_new_run_and_rebuilds_an_edited_one(world: ForensicWorld, ticks: FolderTicks) -> None:
     world.keep_history()
-    automation, ticks = Automation(world), FolderTicks(world)
-    assert automation.tick() == ({}, {})
+    automation = Automation(world)
+    automation.follow({})
     ticks.tick()
-    requested = {PROFILES: {NAME}}
-    assert automation.tick() == (requested, {})
-    assert automation.run(requested) == [(PROFILES, NAME, True)]
-    assert automation.tick() == ({}, {})
+    automation.follow({PROFILES: {NAME}}, {})
     report = world.run / "annotations.csv"
     report.write_bytes(report.read_bytes().replace(b"S2,", b"S1,"))
     ticks.tick()
-    assert automation.tick() == (requested, {})
-    assert automation.run(requested) == [(PROFILES, NAME, True)]
-    assert automation.tick() == ({}, {})
-    world.instance.dispose()
+    automation.follow({PROFILES: {NAME}}, {})

@@ -8,41 +8,18 @@ import dagster as dg
 import pytest
 
 from genolewm_assets.defs.operations.clinvar_sensor import UNPACKAGED_ASSETS, clinvar_release_schedule
-from genolewm_assets_tests.worlds.graph.sensor_world import (
-    LATER,
-    LATEST,
-    NEW,
-    OLD,
-    RELEASE,
-    SHARD,
-    Ticks,
-    assume_inputs,
-    change_catalog,
-    resource,
-    run_of,
-    set_t0,
-    unregistered_world,
-)
+from genolewm_assets_tests.worlds.graph.sensor_world import LATER, LATEST, NEW, OLD, Ticks, resource, run_of
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
-
-@pytest.fixture(autouse=True)
-def _inputs_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    assume_inputs(monkeypatch)
+pytestmark = pytest.mark.usefixtures("inputs_are_there")
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> TinyWorld:
+def world(unregistered: TinyWorld) -> TinyWorld:
     """Return a world of three releases, of which the first is T0 of the last."""
-    world = unregistered_world(tmp_path / "world")
-    world.write_clinvar(LATER, header_date=LATER)
-    set_t0(world, temporal={"months": 12})
-    return world
-
-
-@pytest.fixture
-def ticks(world: TinyWorld) -> Ticks:
-    return Ticks(world)
+    unregistered.write_clinvar(LATER, header_date=LATER)
+    unregistered.edit_catalog(holdouts={"temporal": {"months": 12}})
+    return unregistered
 
 
 def only_the_shard(request: dg.RunRequest) -> bool:
@@ -75,17 +52,17 @@ def test_a_lost_cursor_or_a_crash_loses_no_release(world: TinyWorld, ticks: Tick
 def test_a_published_t0_is_not_requested(world: TinyWorld, ticks: Ticks) -> None:
     world.materialize("reference/genome")
     world.instance.add_dynamic_partitions("clinvar_release", [OLD])
-    assert world.materialize(RELEASE, SHARD, partition=OLD).success
+    assert world.materialize("clinvar/release", "clinvar/shard", partition=OLD).success
     assert ticks.tick() == [LATER]
 
 
 def test_a_release_that_gets_no_package_needs_no_t0(world: TinyWorld, ticks: Ticks) -> None:
-    change_catalog(world, packaged=[NEW])
+    world.edit_catalog(clinvar={"packaged": [NEW]})
     assert ticks.tick() == [LATER]
 
 
 def test_a_t0_that_the_listing_does_not_offer_holds_nothing_up(world: TinyWorld, ticks: Ticks) -> None:
-    set_t0(world, temporal="2020-01-05")
+    world.edit_catalog(holdouts={"temporal": "2020-01-05"})
     assert ticks.tick() == [LATER]
 
 
@@ -96,6 +73,5 @@ def test_the_schedule_requests_both(world: TinyWorld, tmp_path: Path) -> None:
         dg.build_schedule_context(instance=instance, resources={"workspace": resource(world)}) as context,
     ):
         requests = clinvar_release_schedule(context)
-    assert isinstance(requests, list)
     assert [request.partition_key for request in requests] == [OLD, LATER]
     assert [only_the_shard(request) for request in requests] == [True, False]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import dagster as dg
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets_tests.defs.conftest import copied
 from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, LINEAR, RELEASES
 
 NEW = "2025-06-01"
 FIRST, SECOND = RELEASES
+#: What follows a change of alleles, and states of everything.
+PACKAGING = [{asset: {FIRST, SECOND}} for asset in ("holdouts/manifest", "packages/split", "packages/audit")]
+STATES = {"embeddings/cache": set(LINEAR), "embeddings/corpus": set(CORPUS)}
 
-
-@pytest.fixture
-def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
-    with built.copied_to(tmp_path / "world") as copied:
-        yield copied
+world = copied
 
 
 @pytest.fixture
@@ -28,8 +25,7 @@ def automation(world: BuiltWorld) -> Automation:
 
 
 def test_nothing_is_requested_where_nothing_happened(automation: Automation) -> None:
-    assert automation.tick() == ({}, {})
-    assert automation.tick() == ({}, {})
+    automation.follow({}, {})
 
 
 @pytest.mark.nightly
@@ -37,9 +33,7 @@ def test_a_new_release_moves_the_pointer_and_nothing_else(world: BuiltWorld, aut
     world.register_release(NEW)
     assert automation.tick() == ({}, {})
     assert world.run_job("refresh_release", partition_key=NEW).success
-    assert automation.tick() == ({"packages/current": {None}}, {})
-    assert automation.run({"packages/current": {None}}) == [("packages/current", None, True)]
-    assert automation.tick() == ({}, {})
+    automation.follow({"packages/current": {None}}, {})
 
 
 @pytest.mark.nightly
@@ -47,45 +41,27 @@ def test_a_tick_in_the_middle_of_a_refresh_changes_nothing(world: BuiltWorld, au
     """The assets of a release one after the other, with a tick after each."""
     world.register_release(NEW)
     automation.tick()
-    assert world.materialize("clinvar/release", partition=NEW).success
+    world.make("clinvar/release", NEW)
     # Nobody builds the rest here, so automation does, as far as the packages: those are asked for by a person.
-    assert automation.tick() == ({"clinvar/shard": {NEW}}, {})
-    assert automation.run({"clinvar/shard": {NEW}}) == [("clinvar/shard", NEW, True)]
-    from_shard = {"clinvar/changes": {NEW}, "mito/variants": {NEW}}
-    assert automation.tick() == (from_shard, {})
-    assert automation.run(from_shard) == [("clinvar/changes", NEW, True), ("mito/variants", NEW, True)]
-    assert automation.tick() == ({}, {})
+    automation.follow({"clinvar/shard": {NEW}}, {"clinvar/changes": {NEW}, "mito/variants": {NEW}}, {})
 
 
 @pytest.mark.nightly
 def test_a_bad_release_requests_nothing_and_blocks_nothing(world: BuiltWorld, automation: Automation) -> None:
     world.register_release(NEW, header_date="2025-06-08")
     assert not world.run_job("refresh_release", partition_key=NEW).success
-    assert automation.tick() == ({}, {})
-    assert automation.tick() == ({}, {})
+    automation.follow({}, {})
     # Another release's package changes while this one has failed and has no package.
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
-    assert world.materialize("gnomad/shard", partition="chr17").success
-    for asset in ("holdouts/manifest", "packages/split", "packages/audit"):
-        requested = {asset: {FIRST, SECOND}}
-        assert automation.tick() == (requested, {})
-        assert all(success for *_, success in automation.run(requested))
+    world.make("gnomad/shard", "chr17")
+    automation.follow(*PACKAGING)
     assert automation.tick() == ({"packages/current": {None}}, {})
 
 
 def test_gnomad_rebuilt_with_the_same_bytes_requests_nothing(world: BuiltWorld, automation: Automation) -> None:
     for contig in CONTIGS:
-        assert world.materialize("gnomad/shard", partition=contig).success
+        world.make("gnomad/shard", contig)
     assert automation.tick() == ({}, {})
-
-
-def rewrap_genome(world: BuiltWorld, width: int) -> None:
-    """Write the same bases in lines of another length: another file, from which everything is made again."""
-    lines = []
-    for name, bases in world.sequences.items():
-        text = bases.decode()
-        lines += [f">{name}", *(text[at : at + width] for at in range(0, len(text), width))]
-    world._bgzip("genome.fa.gz", "\n".join(lines) + "\n")
 
 
 FROM_GENOME = {
@@ -115,21 +91,20 @@ def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorl
         automation.run(cpu)
         automation.run(gpu)
 
-    rewrap_genome(world, 60)
+    world.write_fasta(world.sequences, width=60)  # the same bases in another file
     assert world.run_job("observe_sources").success
-    on_gpu = {"embeddings/cache": set(LINEAR), "embeddings/corpus": set(CORPUS)}
     both = set(RELEASES)
     steps = [
         ({"reference/genome": {None}}, {}),
         (FROM_GENOME, {}),
-        ({"clinvar/changes": both, "mito/tokens": {None}, "mito/variants": both, "holdouts/manifest": both}, on_gpu),
+        ({"clinvar/changes": both, "mito/tokens": {None}, "mito/variants": both, "holdouts/manifest": both}, STATES),
         # Packages wait for the states, which nobody computes while the sensor for it is stopped.
         ({}, {}),
     ]
     for cpu, gpu in steps:
         assert automation.tick() == (cpu, gpu)
         assert all(success for *_, success in automation.run(cpu))
-    assert all(success for *_, success in automation.run(on_gpu))
+    assert all(success for *_, success in automation.run(STATES))
     for asset in ("packages/split", "packages/audit", "packages/current"):
         requested, nothing = automation.tick()
         assert (set(requested), nothing) == ({asset}, {})
@@ -141,8 +116,8 @@ def test_a_changed_genome_passes_through_the_graph_step_by_step(world: BuiltWorl
 def test_one_failed_contig_holds_back_what_reads_it_and_nothing_else(world: BuiltWorld, automation: Automation) -> None:
     good = world.gnomad_records("chr20")
     world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))
-    rewrap_genome(world, 60)
-    assert world.materialize("reference/genome").success
+    world.write_fasta(world.sequences, width=60)  # the same bases in another file
+    world.make("reference/genome")
     assert automation.tick() == (FROM_GENOME, {})
     failed = [(asset, key) for asset, key, success in automation.run(FROM_GENOME) if not success]
     assert failed == [("gnomad/shard", "chr20")]
@@ -153,7 +128,7 @@ def test_one_failed_contig_holds_back_what_reads_it_and_nothing_else(world: Buil
     assert automation.tick() == ({}, {})
 
     world.write_gnomad("chr20", good)
-    assert world.materialize("gnomad/shard", partition="chr20").success
+    world.make("gnomad/shard", "chr20")
     assert automation.tick() == ({"holdouts/manifest": set(RELEASES)}, {})
 
 
@@ -163,10 +138,10 @@ def test_a_failed_rebuild_shuts_the_gate_for_what_changed_beside_it(world: Built
     world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))
     assert not world.materialize("gnomad/shard", partition="chr20").success
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
-    assert world.materialize("gnomad/shard", partition="chr17").success
+    world.make("gnomad/shard", "chr17")
     assert automation.tick() == ({}, {})
     world.write_gnomad("chr20", good)
-    assert world.materialize("gnomad/shard", partition="chr20").success
+    world.make("gnomad/shard", "chr20")
     assert automation.tick() == ({"holdouts/manifest": set(RELEASES)}, {})
 
 
@@ -178,7 +153,7 @@ def test_a_package_that_changes_while_the_pointer_moves_moves_it(world: BuiltWor
     requested, _ = automation.tick()
     assert requested["packages/current"] == {None}
     # Between two ticks: the pointer moved, and then the other package was finished.
-    assert world.materialize("packages/current").success
+    world.make("packages/current")
     assert world.materialize("holdouts/manifest", "packages/split", "packages/audit", partition=FIRST).success
     assert automation.tick() == ({"packages/current": {None}}, {})
 
@@ -194,9 +169,7 @@ def test_a_changed_corpus_file_rebuilds_its_windows_and_states(world: BuiltWorld
     file = world.folder / "corpus/mrna_evo2/part-00000.parquet"
     pq.write_table(pq.read_table(file), file, compression="zstd")
     observe(world, "corpus", "v2")
-    cpu, gpu = automation.tick()
-    assert (cpu, gpu) == ({"corpus/windows": set(CORPUS)}, {})
-    assert all(success for *_, success in automation.run(cpu))
+    automation.follow({"corpus/windows": set(CORPUS)})
     # The windows of one source have another manifest; those of the others were kept.
     assert automation.tick()[1] == {"embeddings/corpus": {"mrna_evo2"}}
 
@@ -212,8 +185,7 @@ def test_one_changed_gnomad_file_requests_one_contigs_shard_alone(world: BuiltWo
 
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
     assert world.run_job("observe_sources").success
-    assert automation.tick() == ({"gnomad/shard": {"chr17"}}, {})
-    assert automation.run({"gnomad/shard": {"chr17"}}) == [("gnomad/shard", "chr17", True)]
+    automation.follow({"gnomad/shard": {"chr17"}})
     assert automation.tick() == ({"holdouts/manifest": set(RELEASES)}, {})
     assert world.run_job("observe_sources").success
     assert "gnomad/shard" not in automation.tick()[0]
@@ -221,10 +193,9 @@ def test_one_changed_gnomad_file_requests_one_contigs_shard_alone(world: BuiltWo
 
 @pytest.mark.nightly
 def test_changed_weights_are_a_matter_of_the_gpu_sensor(world: BuiltWorld, automation: Automation) -> None:
-    states = {"embeddings/cache": set(LINEAR), "embeddings/corpus": set(CORPUS)}
     for version in ("v1", "v2"):
         observe(world, "encoder", version)
-        assert automation.tick() == ({}, states)
+        assert automation.tick() == ({}, STATES)
         assert automation.tick() == ({}, {})
     observe(world, "encoder", "v2")
     assert automation.tick() == ({}, {})
@@ -234,38 +205,33 @@ def test_changed_weights_are_a_matter_of_the_gpu_sensor(world: BuiltWorld, autom
 def test_packages_do_not_wait_for_states_of_a_changed_encoder(world: BuiltWorld, automation: Automation) -> None:
     """The sensor that would compute them is stopped."""
     observe(world, "encoder", "v1")
-    states = {"embeddings/cache": set(LINEAR), "embeddings/corpus": set(CORPUS)}
-    assert automation.tick() == ({}, states)
+    assert automation.tick() == ({}, STATES)
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
-    assert world.materialize("gnomad/shard", partition="chr17").success
-    for asset in ("holdouts/manifest", "packages/split", "packages/audit"):
-        requested = {asset: set(RELEASES)}
-        assert automation.tick() == (requested, {})
-        assert all(success for *_, success in automation.run(requested))
+    world.make("gnomad/shard", "chr17")
+    automation.follow(*PACKAGING)
     assert automation.tick() == ({"packages/current": {None}}, {})
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("observed", [False, True])
-def test_a_fresh_instance_starts_with_the_genome_and_not_with_an_observation(tmp_path: Path, observed: bool) -> None:
+def test_a_fresh_instance_starts_with_the_genome_and_not_with_an_observation(
+    unbuilt: BuiltWorld, observed: bool
+) -> None:
     """And sources that were never observed hold nothing up."""
-    world = BuiltWorld(tmp_path / "world")
-    automation = Automation(world)
+    automation = Automation(unbuilt)
     if observed:
-        assert world.run_job("observe_sources").success
+        assert unbuilt.run_job("observe_sources").success
     assert automation.tick() == ({}, {})
-    assert world.materialize("reference/genome").success
+    unbuilt.make("reference/genome")
     without_releases = {asset: keys for asset, keys in FROM_GENOME.items() if asset != "clinvar/shard"}
     assert automation.tick() == (without_releases, {})
 
 
 @pytest.mark.nightly
-def test_a_source_seen_for_the_first_time_is_no_reason_for_a_first_build(tmp_path: Path) -> None:
-    world = BuiltWorld(tmp_path / "world")
-    assert world.materialize("reference/genome").success
-    assert world.materialize("gnomad/shard", partition="chr17").success
-    automation = Automation(world)
-    assert world.run_job("observe_sources").success
-    assert automation.tick() == ({"reference/genome": {None}}, {})
-    assert automation.run({"reference/genome": {None}}) == [("reference/genome", None, True)]
+def test_a_source_seen_for_the_first_time_is_no_reason_for_a_first_build(unbuilt: BuiltWorld) -> None:
+    unbuilt.make("reference/genome")
+    unbuilt.make("gnomad/shard", "chr17")
+    automation = Automation(unbuilt)
+    assert unbuilt.run_job("observe_sources").success
+    automation.follow({"reference/genome": {None}})
     assert automation.tick() == ({"gnomad/shard": {"chr17"}}, {})

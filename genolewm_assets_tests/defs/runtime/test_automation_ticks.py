@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import dagster as dg
 import pytest
@@ -23,6 +23,19 @@ GRAPH = defs.resolve_asset_graph()
 CONDITIONED = sorted(key for key in GRAPH.get_all_asset_keys() if GRAPH.get(key).automation_condition is not None)
 
 
+def ticks(assets: list[dg.AssetsDefinition], instance: dg.DagsterInstance) -> Callable[[], int]:
+    """Return what evaluates the next tick on a graph, and tells how many partitions it asks for."""
+    graph, cursors = dg.Definitions(assets), [None]
+
+    def tick() -> int:
+        options = {"asset_selection": dg.AssetSelection.all(), "cursor": cursors[-1]}
+        result = dg.evaluate_automation_conditions(graph, instance, **options)
+        cursors.append(result.cursor)
+        return result.total_requested
+
+    return tick
+
+
 class Pair:
     """``downstream`` is built from ``upstream``, of which each change has a new data version."""
 
@@ -33,8 +46,7 @@ class Pair:
         self.may_end.set()
         self._instance = instance
         self._assets = self._define()
-        self._graph = dg.Definitions(assets=self._assets)
-        self._cursor = None
+        self._ticks = ticks(self._assets, instance)
         self.change()
         self.tick()
         self.build()
@@ -60,7 +72,7 @@ class Pair:
 
     def change(self) -> None:
         self.version += 1
-        assert self._make(self._assets[0])
+        self.touch()
 
     def touch(self) -> None:
         assert self._make(self._assets[0])
@@ -74,17 +86,12 @@ class Pair:
         self.works = True
 
     def _make(self, asset: dg.AssetsDefinition) -> bool:
-        return dg.materialize(
-            self._assets, selection=[asset], instance=self._instance, run_config=QUIET, raise_on_error=False
-        ).success
+        options = {"instance": self._instance, "run_config": QUIET, "raise_on_error": False}
+        return dg.materialize(self._assets, selection=[asset], **options).success
 
     def tick(self) -> bool:
         """Tell whether the next tick asks for ``downstream``."""
-        result = dg.evaluate_automation_conditions(
-            self._graph, self._instance, asset_selection=dg.AssetSelection.all(), cursor=self._cursor
-        )
-        self._cursor = result.cursor
-        return result.total_requested == 1
+        return self._ticks() == 1
 
 
 @pytest.fixture
@@ -121,12 +128,9 @@ def test_what_happens_between_two_ticks(pair: Pair, before: list[str], between: 
 
 
 def test_what_failed_is_requested_again_when_its_input_changes(pair: Pair) -> None:
-    pair.change()
-    assert pair.tick()
-    pair.fail()
-    assert not pair.tick()
-    pair.change()
-    assert pair.tick()
+    for action, requested in ((pair.change, True), (pair.fail, False), (pair.change, True)):
+        action()
+        assert pair.tick() is requested
 
 
 def test_a_change_while_something_is_built_from_the_former_version_is_not_lost(pair: Pair) -> None:
@@ -146,9 +150,7 @@ def test_a_change_while_something_is_built_from_the_former_version_is_not_lost(p
 
 
 @pytest.mark.parametrize(("tags", "requested"), [({REFRESH_TAG: "true"}, False), ({}, True)])
-def test_partitions_that_runs_in_order_build_between_two_ticks_are_read_by_the_runs_behind(
-    tags: dict[str, str], requested: bool
-) -> None:
+def test_what_runs_in_order_build_between_ticks_is_read_by_those_behind(tags: dict[str, str], requested: bool) -> None:
     """The queue keeps the later runs of ``build_everything`` in progress from its start."""
     keys, versions = dg.StaticPartitionsDefinition(["a", "b"]), itertools.count()
     begun, may_end = threading.Event(), threading.Event()
@@ -164,18 +166,10 @@ def test_partitions_that_runs_in_order_build_between_two_ticks_are_read_by_the_r
 
     assets: list[dg.AssetsDefinition] = [upstream, downstream]
     with dg.DagsterInstance.ephemeral() as instance:
-        cursor = None
+        tick = ticks(assets, instance)
 
         def make(asset: dg.AssetsDefinition, key: str | None = None) -> None:
             dg.materialize(assets, selection=[asset], instance=instance, partition_key=key, run_config=QUIET, tags=tags)
-
-        def tick() -> int:
-            nonlocal cursor
-            result = dg.evaluate_automation_conditions(
-                dg.Definitions(assets), instance, asset_selection=dg.AssetSelection.all(), cursor=cursor
-            )
-            cursor = result.cursor
-            return result.total_requested
 
         may_end.set()
         for asset, key in ((upstream, "a"), (upstream, "b"), (downstream, None)):
@@ -206,17 +200,10 @@ def test_each_conditioned_asset_is_watched_by_one_sensor() -> None:
     assert set(CONDITIONED) == GRAPH.materializable_asset_keys - requested
 
 
-def test_only_what_costs_nothing_dear_runs_by_itself() -> None:
-    statuses = {sensor.name: sensor.default_status for sensor in defs.sensors or ()}
-    assert statuses["cpu_automation_sensor"] is dg.DefaultSensorStatus.RUNNING
-    assert statuses["gpu_automation_sensor"] is dg.DefaultSensorStatus.STOPPED
-
-
 @pytest.mark.parametrize("key", CONDITIONED, ids=lambda key: key.to_user_string())
 def test_no_two_conditions_of_an_asset_share_what_they_remember(key: dg.AssetKey) -> None:
     """Dagster files what ``since`` and ``newly_true`` remember under their names and those of their parts only."""
     condition = GRAPH.get(key).automation_condition
-    assert condition is not None
     assert isinstance(condition, Watched)
     known: dict[tuple[bool, str], str] = {}
     # What a condition asks of other assets is remembered for each of these.

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from genolewm_assets.defs.assets.graph import GATED, PUBLISHING
 from genolewm_assets.defs.runtime.currency import Currency
-from genolewm_assets.defs.runtime.gates import GatedAsset, Plan
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts.build import build
 from genolewm_assets_tests.servers.web_server import WebServer
@@ -41,6 +39,13 @@ def currency(world: BuiltWorld, key: str, partition: str | None) -> Currency:
     return PUBLISHING[key].currency(world.workspace(), partition)
 
 
+def seen(world: BuiltWorld, key: str, partition: str | None, state: str, *reasons: str) -> None:
+    """Check the state of a partition, and that the reasons stand in its line."""
+    found = currency(world, key, partition)
+    assert found.state == state, found.line()
+    assert all(reason in found.line() for reason in reasons), found.line()
+
+
 def publish(world: BuiltWorld, key: str, partition: str | None = None) -> None:
     workspace = world.workspace()
     build(workspace.root, GATED[key].build_plan(workspace, partition, NO_PROGRESS))
@@ -48,17 +53,6 @@ def publish(world: BuiltWorld, key: str, partition: str | None = None) -> None:
 
 def append(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\n")
-
-
-def edit_catalog(world: BuiltWorld, **sections: Mapping[str, Any]) -> None:
-    document = yaml.safe_load(world.catalog.read_text())
-    for name, keys in sections.items():
-        document[name] = {**document.get(name, {}), **keys}
-    world.catalog.write_text(yaml.safe_dump(document))
-
-
-def catalog(**sections: Mapping[str, Any]) -> Callable[[BuiltWorld], None]:
-    return lambda world: edit_catalog(world, **sections)
 
 
 def change_genome(world: BuiltWorld) -> None:
@@ -73,7 +67,7 @@ def change_shard(world: BuiltWorld) -> None:
 
 
 def change_corpus(world: BuiltWorld) -> None:
-    edit_catalog(world, corpus={"seed": 5})
+    world.edit_catalog(corpus={"seed": 5})
     publish(world, "corpus/windows", "mrna_evo2")
 
 
@@ -90,14 +84,14 @@ def name_another_listing(world: BuiltWorld) -> None:
     here.rename(world.folder / "swapped")
     there.rename(here)
     (world.folder / "swapped").rename(there)
-    edit_catalog(world, clinvar={"listing": "elsewhere"})
+    world.edit_catalog(clinvar={"listing": "elsewhere"})
 
 
 def name_another_predecessor(world: BuiltWorld) -> None:
     world.write_clinvar(EARLIEST, header_date=EARLIEST)
     publish(world, "clinvar/release", EARLIEST)
     publish(world, "clinvar/shard", EARLIEST)
-    edit_catalog(world, clinvar={"predecessors": {SECOND: EARLIEST}})
+    world.edit_catalog(clinvar={"predecessors": {SECOND: EARLIEST}})
 
 
 def withdraw_newest_package(world: BuiltWorld) -> None:
@@ -109,106 +103,77 @@ def pin_by_hand(world: BuiltWorld) -> None:
     path.write_text(json.dumps({**json.loads(path.read_bytes()), "pin": FIRST}))
 
 
-def no_parameter(_world: BuiltWorld) -> None:
-    """An asset without parameters of the catalogue: the test changes the recipe itself."""
+Change = Callable[[BuiltWorld], object]
+GENOME, MD5 = "input reference/genome: built from manifest ", "0" * 32
 
 
 @dataclass(frozen=True)
 class Case:
-    """A partition, and the changes after which a build would read something else; each with a part of the reason."""
+    """A partition, and the changes after which a build would read something else; each with a part of the reason.
+
+    Where ``recipe`` is None, no parameter is in the catalogue, and the test changes the recipe itself.
+    """
 
     partition: str | None
-    source: Callable[[BuiltWorld], None]
-    source_reason: str
-    recipe: Callable[[BuiltWorld], None]
+    recipe: Mapping[str, Mapping[str, Any]] | Change | None
     recipe_reason: str
+    source: Change = change_genome
+    source_reason: str = GENOME
 
 
-GENOME = "input reference/genome: built from manifest "
+def appending(*path: str) -> Change:
+    return lambda world: append(world.folder.joinpath(*path))
+
+
+def fewer_alleles(world: BuiltWorld) -> None:
+    world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
+
 
 CASES = {
     "reference/genome": Case(
-        None,
-        lambda world: append(world.folder / "genome.fa.gz"),
-        "recipe source md5: built from ",
-        catalog(genome={"md5": "0" * 32}),
-        f'recipe source expected_md5: built from nothing, now "{"0" * 32}"',
+        *(None, {"genome": {"md5": MD5}}, f'recipe source expected_md5: built from nothing, now "{MD5}"'),
+        *(appending("genome.fa.gz"), "recipe source md5: built from "),
     ),
-    "windows/index": Case(
-        "chr17", change_genome, GENOME, catalog(windows={"stride_bp": 600}), "stride_bp: built from 800, now 600"
-    ),
+    "windows/index": Case("chr17", {"windows": {"stride_bp": 600}}, "stride_bp: built from 800, now 600"),
     "corpus/windows": Case(
-        "mrna_evo2",
-        lambda world: append(world.folder / "corpus/mrna_evo2/part-00000.parquet"),
-        "recipe sources 0 md5: built from ",
-        catalog(corpus={"seed": 5}),
-        "now 5",
+        *("mrna_evo2", {"corpus": {"seed": 5}}, "now 5"),
+        *(appending("corpus/mrna_evo2/part-00000.parquet"), "recipe sources 0 md5: built from "),
     ),
     "gnomad/shard": Case(
-        "chr17",
-        lambda world: world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1]),
-        "recipe source md5: built from ",
-        catalog(gnomad={"min_af": 0.02}),
-        "recipe params min_af: built from 0.01, now 0.02",
+        *("chr17", {"gnomad": {"min_af": 0.02}}, "recipe params min_af: built from 0.01, now 0.02"),
+        *(fewer_alleles, "recipe source md5: built from "),
     ),
     "clinvar/release": Case(
-        SECOND, replace_release, "recipe source md5: built from ", name_another_listing, "recipe source md5: built"
+        *(SECOND, name_another_listing, "recipe source md5: built"),
+        *(replace_release, "recipe source md5: built from "),
     ),
     "clinvar/shard": Case(
-        SECOND,
-        change_genome,
-        GENOME,
-        catalog(clinvar={"max_ref_mismatch_fraction": 0.5}),
-        "recipe max_ref_mismatch_fraction: built from ",
+        SECOND, {"clinvar": {"max_ref_mismatch_fraction": 0.5}}, "recipe max_ref_mismatch_fraction: built from "
     ),
     "clinvar/changes": Case(
-        SECOND,
-        change_shard,
-        f"input clinvar/shard[{SECOND}]: built from manifest ",
-        name_another_predecessor,
-        f'recipe predecessor: built from "{FIRST}", now "{EARLIEST}"',
+        *(SECOND, name_another_predecessor, f'recipe predecessor: built from "{FIRST}", now "{EARLIEST}"'),
+        *(change_shard, f"input clinvar/shard[{SECOND}]: built from manifest "),
     ),
     "embeddings/cache": Case(
-        "chr17",
-        lambda world: append(world.root / "models/tiny-llama-random/config.json"),
-        "settings_sha256: built from ",
-        catalog(encoder={"layer": 1}),
-        "layer: built from 2, now 1",
+        *("chr17", {"encoder": {"layer": 1}}, "layer: built from 2, now 1"),
+        *(appending("root/models/tiny-llama-random/config.json"), "settings_sha256: built from "),
     ),
     "embeddings/corpus": Case(
-        "mrna_evo2",
-        change_corpus,
-        "input corpus/windows[mrna_evo2]: built from manifest ",
-        catalog(encoder={"block_tokens": 32}),
-        "block_tokens: built from 64, now 32",
+        *("mrna_evo2", {"encoder": {"block_tokens": 32}}, "block_tokens: built from 64, now 32"),
+        *(change_corpus, "input corpus/windows[mrna_evo2]: built from manifest "),
     ),
-    "holdouts/manifest": Case(
-        SECOND, change_genome, GENOME, catalog(holdouts={"haplotype_fraction": 0.5}), "haplotype_fraction: built from "
-    ),
-    "packages/split": Case(
-        SECOND, change_genome, GENOME, catalog(packages={"max_visits": 41}), "max_visits: built from 40, now 41"
-    ),
-    "packages/audit": Case(
-        SECOND,
-        change_genome,
-        GENOME,
-        catalog(packages={"audit_tuples": 501}),
-        "recipe tuples: built from 3000, now 501",
-    ),
+    "holdouts/manifest": Case(SECOND, {"holdouts": {"haplotype_fraction": 0.5}}, "haplotype_fraction: built from "),
+    "packages/split": Case(SECOND, {"packages": {"max_visits": 41}}, "max_visits: built from 40, now 41"),
+    "packages/audit": Case(SECOND, {"packages": {"audit_tuples": 501}}, "recipe tuples: built from 3000, now 501"),
     "packages/current": Case(
-        None, withdraw_newest_package, "input: packages/2025-01-05/", pin_by_hand, f"(pinned: {FIRST})"
+        *(None, pin_by_hand, f"(pinned: {FIRST})", withdraw_newest_package, "input: packages/2025-01-05/")
     ),
-    "mito/genomes": Case(
-        None, change_genome, GENOME, catalog(mito={"split": {"seed": 5}}), "recipe split seed: built from "
-    ),
-    "mito/tokens": Case(None, change_genome, GENOME, catalog(mito={"k": 5}), "built from 6, now 5"),
-    "mito/variants": Case(SECOND, change_genome, GENOME, no_parameter, "recipe another: built from nothing, now 1"),
+    "mito/genomes": Case(None, {"mito": {"split": {"seed": 5}}}, "recipe split seed: built from "),
+    "mito/tokens": Case(None, {"mito": {"k": 5}}, "built from 6, now 5"),
+    "mito/variants": Case(SECOND, None, "recipe another: built from nothing, now 1"),
     "forensic/profiles": Case(
-        NAME,
-        lambda world: append(world.folder / "runs" / NAME / "annotations.csv"),
-        "recipe files annotations.csv: built from ",
-        catalog(forensic={"analytical_rfu": 200.0}),
-        "analytical_rfu: built from 175.0, now 200.0",
+        *(NAME, {"forensic": {"analytical_rfu": 200.0}}, "analytical_rfu: built from 175.0, now 200.0"),
+        *(appending("runs", NAME, "annotations.csv"), "recipe files annotations.csv: built from "),
     ),
 }
 
@@ -216,21 +181,25 @@ CASES = {
 def test_every_publishing_asset_has_a_case() -> None:
     # The catalogue of these tests freezes no epochs: see defs/assets/test_frozen.
     assert {*CASES, "tuples/frozen"} == set(PUBLISHING)
-    assert len(CASES) == 17
 
 
 @pytest.mark.parametrize("key", CASES)
 def test_changes_are_seen_and_named(world: BuiltWorld, key: str) -> None:
     case, asset = CASES[key], PUBLISHING[key]
-    assert currency(world, key, case.partition) == Currency(currency(world, key, case.partition).artefact, "current")
+    found = currency(world, key, case.partition)
+    assert found == Currency(found.artefact, "current")
 
     newer = replace(asset, code_version="99").currency(world.workspace(), case.partition)
     assert newer.state == "stale"
     assert newer.reasons == (f"code version: built by {asset.code_version}, now 99",)
 
-    if case.recipe is no_parameter:
-        asset = with_another_parameter(asset)
-    case.recipe(world)
+    if case.recipe is None:
+        plan = asset.plan
+        asset = replace(asset, plan=lambda *given: replace(made := plan(*given), recipe={**made.recipe, "another": 1}))
+    elif isinstance(case.recipe, Mapping):
+        world.edit_catalog(**case.recipe)
+    else:
+        case.recipe(world)
     after_recipe = asset.currency(world.workspace(), case.partition)
     assert after_recipe.state == "stale", after_recipe.line()
     assert case.recipe_reason in after_recipe.line()
@@ -240,30 +209,16 @@ def test_changes_are_seen_and_named(world: BuiltWorld, key: str) -> None:
 def test_a_changed_source_or_input_is_seen_and_named(world: BuiltWorld, key: str) -> None:
     case = CASES[key]
     case.source(world)
-    after = currency(world, key, case.partition)
-    assert after.state == "stale", after.line()
-    assert case.source_reason in after.line()
-
-
-def with_another_parameter(asset: object) -> GatedAsset:
-    assert isinstance(asset, GatedAsset)
-    plan = asset.plan
-
-    def planned(*given: Any) -> Plan:
-        made = plan(*given)
-        return replace(made, recipe={**made.recipe, "another": 1})
-
-    return replace(asset, plan=planned)
+    seen(world, key, case.partition, "stale", case.source_reason)
 
 
 def test_a_build_makes_it_current_again(world: BuiltWorld) -> None:
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
-    assert currency(world, "gnomad/shard", "chr17").state == "stale"
+    seen(world, "gnomad/shard", "chr17", "stale")
     publish(world, "gnomad/shard", "chr17")
-    assert currency(world, "gnomad/shard", "chr17").state == "current"
-    assert currency(world, "gnomad/shard", "chr20").state == "current"
-    reason = "input gnomad/shard[chr17]: built from manifest "
-    assert reason in currency(world, "holdouts/manifest", FIRST).line()
+    for contig in ("chr17", "chr20"):
+        seen(world, "gnomad/shard", contig, "current")
+    seen(world, "holdouts/manifest", FIRST, "stale", "input gnomad/shard[chr17]: built from manifest ")
 
 
 def test_a_file_that_was_touched_or_has_no_record_is_settled_by_its_content(world: BuiltWorld) -> None:
@@ -277,23 +232,16 @@ def test_a_file_that_was_touched_or_has_no_record_is_settled_by_its_content(worl
 
 def test_an_older_cache_is_found_where_the_newest_one_would_lie_elsewhere(world: BuiltWorld) -> None:
     append(world.root / "models/tiny-llama-random/model.safetensors")
-    found = currency(world, "embeddings/cache", "chr20")
-    assert found.state == "stale"
-    assert "weights_sha256: built from " in found.line()
-    assert "model.safetensors unread: " in found.line()
+    seen(world, "embeddings/cache", "chr20", "stale", "weights_sha256: built from ", "model.safetensors unread: ")
     shutil.rmtree(world.root / "embeddings")
     assert currency(world, "embeddings/cache", "chr20").state == "not built"
 
 
 def test_what_cannot_be_looked_at_is_not_compared(world: BuiltWorld, site: WebServer) -> None:
-    edit_catalog(world, genome={"fasta": site.url("absent.fa.gz")})
-    assert currency(world, "reference/genome", None).state == "not compared"
-    assert "does not exist" in currency(world, "reference/genome", None).line()
-
+    world.edit_catalog(genome={"fasta": site.url("absent.fa.gz")})
+    seen(world, "reference/genome", None, "not compared", "does not exist")
     world.workspace().root.link_of("windows/tiny/chr17").unlink()
-    unpublished = currency(world, "holdouts/manifest", FIRST)
-    assert unpublished.state == "not compared"
-    assert "windows/index[chr17]" in unpublished.line()
+    seen(world, "holdouts/manifest", FIRST, "not compared", "windows/index[chr17]")
     assert currency(world, "windows/index", "chr17").state == "not built"
 
 
@@ -301,11 +249,8 @@ def test_an_input_whose_latest_build_failed_is_not_compared_and_is_itself_stale(
     world.write_gnomad("chr20", world.gnomad_records("chr20", wrong_ref=5))
     with pytest.raises(Exception, match="failed its checks"):
         publish(world, "gnomad/shard", "chr20")
-    assert "the latest build failed" in currency(world, "gnomad/shard", "chr20").line()
-    assert currency(world, "gnomad/shard", "chr20").state == "stale"
-    reader = currency(world, "holdouts/manifest", FIRST)
-    assert reader.state == "not compared"
-    assert "gnomad/shard[chr20]" in reader.line()
+    seen(world, "gnomad/shard", "chr20", "stale", "the latest build failed")
+    seen(world, "holdouts/manifest", FIRST, "not compared", "gnomad/shard[chr20]")
 
 
 def test_a_release_that_is_no_longer_offered_keeps_its_meaning(world: BuiltWorld) -> None:
@@ -315,19 +260,14 @@ def test_a_release_that_is_no_longer_offered_keeps_its_meaning(world: BuiltWorld
 
 
 def test_another_policy_of_the_holdouts_is_a_reason_for_the_package(world: BuiltWorld) -> None:
-    edit_catalog(world, holdouts={"haplotype_fraction": 0.5})
-    found = currency(world, "packages/split", SECOND)
-    assert found.state == "stale"
-    assert "recipe policy haplotype_fraction: built from " in found.line()
+    world.edit_catalog(holdouts={"haplotype_fraction": 0.5})
+    seen(world, "packages/split", SECOND, "stale", "recipe policy haplotype_fraction: built from ")
 
 
 def test_no_file_is_hashed_and_none_is_written(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     def listing() -> dict[str, tuple[int, int]]:
-        return {
-            str(path): (path.lstat().st_size, path.lstat().st_mtime_ns)
-            for path in world.folder.rglob("*")
-            if not path.is_dir()
-        }
+        files = {str(path): path.lstat() for path in world.folder.rglob("*") if not path.is_dir()}
+        return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in files.items()}
 
     def refused(*_: object) -> str:
         raise AssertionError("a file is hashed")

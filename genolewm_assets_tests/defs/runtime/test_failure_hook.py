@@ -10,7 +10,10 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.asset_check_execution_record import (
+    AssetCheckExecutionRecord,
+    AssetCheckExecutionRecordStatus,
+)
 
 from genolewm_assets.defs.assets.graph import ASSETS, GATED
 from genolewm_assets.defs.operations.jobs import JOBS
@@ -20,7 +23,6 @@ from genolewm_assets.defs.runtime.failure_hook import FINAL
 from genolewm_assets.defs.runtime.failures import failure_of, reason_of
 from genolewm_assets.defs.runtime.webhook import UI_VARIABLE, WEBHOOK_VARIABLE
 from genolewm_assets.errors import InputError
-from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.webhook import (
     Webhook,
     another_scheme,
@@ -36,11 +38,10 @@ RELEASE = "2025-01-05"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> BuiltWorld:
+def world(unbuilt: BuiltWorld) -> BuiltWorld:
     """Return a world in which the release of a date has another date in its header."""
-    world = BuiltWorld(tmp_path / "world")
-    world.write_clinvar(RELEASE, header_date="2025-01-12")
-    return world
+    unbuilt.write_clinvar(RELEASE, header_date="2025-01-12")
+    return unbuilt
 
 
 @pytest.fixture
@@ -65,42 +66,34 @@ def refresh(world: BuiltWorld) -> dg.ExecuteInProcessResult:
 
 
 def logged(world: BuiltWorld, result: dg.ExecuteInProcessResult, level: str) -> list[str]:
-    """Return what the run itself wrote into its log."""
-    entries = world.instance.all_logs(result.run_id)
-    numbers = {"error": 40, "warning": 30}
-    return [entry.user_message for entry in entries if entry.level == numbers[level] and not entry.is_dagster_event]
+    """Return what the run itself wrote into its log, but for the steps that were not begun."""
+    number = {"error": 40, "warning": 30}[level]
+    own = (
+        each for each in world.instance.all_logs(result.run_id) if each.level == number and not each.is_dagster_event
+    )
+    return [entry.user_message for entry in own if not entry.user_message.startswith("Dependencies for step")]
+
+
+Run = Callable[[BuiltWorld], dg.ExecuteInProcessResult]
 
 
 @pytest.mark.parametrize("run", [materialize, refresh], ids=["implicit job", "refresh_release"])
 def test_a_failed_asset_is_logged_and_posted(
-    world: BuiltWorld,
-    webhook: Webhook,
-    run: Callable[[BuiltWorld], dg.ExecuteInProcessResult],
-    monkeypatch: pytest.MonkeyPatch,
+    world: BuiltWorld, webhook: Webhook, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(UI_VARIABLE, "https://dagster.example/")
     result = run(world)
     assert not result.success
-    (line,) = [line for line in logged(world, result, "error") if not line.startswith("Dependencies for step")]
+    (line,) = logged(world, result, "error")
     error, _, pages = line.removeprefix(f"clinvar/release[{RELEASE}] failed: ").partition(" See ")
-    page = "https://dagster.example/assets/clinvar/release?view=checks&checkDetail=release_key_equals_header_date"
+    check = "release_key_equals_header_date"
+    page = f"https://dagster.example/assets/clinvar/release?view=checks&checkDetail={check}"
     assert pages == page
-    assert error.startswith(
-        f"clinvar/release[{RELEASE}]: the build failed its checks ['release_key_equals_header_date'] "
-        "(release_key_equals_header_date: header_date "
-    )
-    assert webhook.posted == [
-        {
-            "run_id": result.run_id,
-            "job": result.job_def.name,
-            "step": "clinvar__release",
-            "asset": "clinvar/release",
-            "partition": RELEASE,
-            "error": error,
-            "url": page,
-            "run_url": f"https://dagster.example/runs/{result.run_id}",
-        }
-    ]
+    said = f"clinvar/release[{RELEASE}]: the build failed its checks ['{check}'] ({check}: header_date "
+    assert error.startswith(said)
+    of_run = {"run_id": result.run_id, "run_url": f"https://dagster.example/runs/{result.run_id}", "url": page}
+    of_step = {"step": "clinvar__release", "asset": "clinvar/release", "partition": RELEASE, "error": error}
+    assert webhook.posted == [{"job": result.job_def.name, **of_run, **of_step}]
     assert logged(world, result, "warning") == []
     assert FINAL.items() <= world.instance.get_run_by_id(result.run_id).tags.items()
 
@@ -116,30 +109,15 @@ def test_a_run_that_something_unforeseen_ended_may_be_launched_again(world: Buil
     assert not FINAL.keys() & world.instance.get_run_by_id(result.run_id).tags.keys()
 
 
-@pytest.mark.parametrize("machine", [True, False])
-def test_a_run_that_a_machine_failed_may_be_launched_again(machine: bool, world: BuiltWorld) -> None:
-    @dg.asset(hooks={failure_hook.report_failure})
-    def stated() -> None:
-        raise dg.Failure("the accelerator failed", allow_retries=machine)
-
-    result = dg.materialize([stated], instance=world.instance, raise_on_error=False)
-    assert bool(FINAL.items() <= world.instance.get_run_by_id(result.run_id).tags.items()) != machine
-
-
 def test_a_failed_job_without_assets_is_reported_too(world: BuiltWorld, webhook: Webhook) -> None:
-    result = world.run_job("verify_all")
-    assert result.success
+    assert world.run_job("verify_all").success
     assert webhook.posted == []
     world.catalog.write_text("name: [")
     result = world.run_job("verify_all")
     assert not result.success
     (posted,) = webhook.posted
-    assert (posted["job"], posted["step"], posted["asset"], posted["partition"]) == (
-        "verify_all",
-        "verify_files",
-        None,
-        None,
-    )
+    stated = {"job": "verify_all", "step": "verify_files", "asset": None, "partition": None}
+    assert stated.items() <= posted.items()
     assert "catalog.yaml" in str(posted["error"])
     assert posted["url"] == posted["run_url"] == f"/runs/{result.run_id}"
 
@@ -150,9 +128,7 @@ def test_a_release_that_fails_again_is_posted_again(world: BuiltWorld, webhook: 
 
 
 def test_a_build_without_its_inputs_leads_to_the_check_that_says_which(world: BuiltWorld) -> None:
-    result = world.materialize("gnomad/shard", partition="chr17")
-    assert not result.success
-    (line,) = [line for line in logged(world, result, "error") if not line.startswith("Dependencies for step")]
+    (line,) = logged(world, world.materialize("gnomad/shard", partition="chr17"), "error")
     assert line.endswith(" See /assets/gnomad/shard?view=checks&checkDetail=inputs_accepted")
 
 
@@ -165,8 +141,7 @@ def test_a_pointer_without_a_package_leads_to_its_check(world: BuiltWorld, webho
 def test_without_a_webhook_there_is_a_line_only(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(WEBHOOK_VARIABLE, raising=False)
     result = materialize(world)
-    assert len(logged(world, result, "error")) == 1
-    assert logged(world, result, "warning") == []
+    assert (len(logged(world, result, "error")), logged(world, result, "warning")) == (1, [])
 
 
 @pytest.mark.parametrize(
@@ -186,8 +161,7 @@ def test_a_webhook_that_takes_nothing_changes_nothing(
     with server() as url:
         monkeypatch.setenv(WEBHOOK_VARIABLE, url)
         result = materialize(world)
-        undisturbed = [event.event_type_value for event in result.all_events]
-    assert not result.success
+    undisturbed = [event.event_type_value for event in result.all_events]
     (warning,) = logged(world, result, "warning")
     assert problem in warning
     assert "secret" not in warning
@@ -198,54 +172,35 @@ def test_a_webhook_that_takes_nothing_changes_nothing(
 def test_a_webhook_that_answers_500_is_named_without_its_secret(world: BuiltWorld, webhook: Webhook) -> None:
     webhook.status = 500
     result = materialize(world)
-    assert not result.success
     (warning,) = logged(world, result, "warning")
     assert warning.startswith("the failure was not posted to the webhook: HTTP 500")
     assert "secret" not in "".join(entry.user_message for entry in world.instance.all_logs(result.run_id))
 
 
-@each_row(
-    ("error", "line"),
-    [
-        (dg.Failure("chr21: wrong. Do\n that."), "chr21: wrong. Do that."),
-        (ValueError("two\nlines"), "ValueError: two lines"),
-        (KeyError("x"), "KeyError: 'x'"),
-        (None, "no error was recorded"),
-        (ValueError("x" * 5_000), f"ValueError: {'x' * 987}…"),
-    ],
-)
-def test_an_error_is_one_short_line(error: BaseException | None, line: str) -> None:
-    assert reason_of(error).line == line
-
-
 def test_every_asset_and_every_job_of_ops_has_the_hook() -> None:
-    for asset in ASSETS:
-        assert isinstance(asset, dg.AssetsDefinition)
-        if asset.is_materializable:
-            assert {hook.name for hook in asset.hook_defs} == {"report_failure"}, asset.key
-    hooked = {job.name for job in JOBS if "report_failure" in {hook.name for hook in job_hooks(job)}}
+    made = [{hook.name for hook in asset.hook_defs} for asset in ASSETS if asset.is_materializable]
+    assert made == [{"report_failure"}] * len(made)
+    hooks = {job.name: getattr(job, "hooks", None) or getattr(job, "hook_defs", None) or () for job in JOBS}
+    hooked = {name for name, each in hooks.items() if "report_failure" in {hook.name for hook in each}}
     # The assets of this one have it themselves.
     assert {job.name for job in JOBS} - hooked == {"refresh_release"}
 
 
-def job_hooks(job: object) -> set[dg.HookDefinition]:
-    return set(getattr(job, "hooks", None) or getattr(job, "hook_defs", None) or ())
-
-
 def test_checks_that_a_run_does_not_reach_have_no_result(world: BuiltWorld) -> None:
     new = "2025-06-01"
-    assert world.materialize("reference/genome").success
+    world.make("reference/genome")
     world.register_release(new, header_date="2025-06-08")
     result = world.materialize("clinvar/release", "clinvar/shard", "mito/variants", partition=new)
     assert not result.success
+
+    def results(asset: str, name: str) -> list[AssetCheckExecutionRecord]:
+        key = dg.AssetCheckKey(dg.AssetKey(asset.split("/")), name)
+        return list(world.instance.event_log_storage.get_asset_check_execution_history(key, limit=1))
+
     for asset in ("clinvar/shard", "mito/variants"):
-        keys = [dg.AssetCheckKey(dg.AssetKey(asset.split("/")), name) for name in GATED[asset].check_names]
-        for key in keys:
-            assert world.instance.event_log_storage.get_asset_check_execution_history(key, limit=1) == []
+        assert not any(results(asset, name) for name in GATED[asset].check_names)
     # What did not read it keeps its results.
-    (found,) = world.instance.event_log_storage.get_asset_check_execution_history(
-        dg.AssetCheckKey(dg.AssetKey(["reference", "genome"]), "contigs_match_pins"), limit=1
-    )
+    (found,) = results("reference/genome", "contigs_match_pins")
     assert found.status is AssetCheckExecutionRecordStatus.SUCCEEDED
 
 
@@ -254,6 +209,7 @@ ERRORS: list[tuple[Exception, str, int]] = [
     (dg.Failure("no exit code is stated"), "no exit code is stated", 4),
     (ValueError("a: b\nc"), "ValueError: a: b c", 1),
     (ValueError(), "ValueError", 1),
+    (KeyError("x"), "KeyError: 'x'", 1),
     (InputError("x.vcf", "is wrong"), "InputError: x.vcf: is wrong.", 1),
     (RuntimeError("y" * 2_000), f"RuntimeError: {'y' * 985}…", 1),
 ]
@@ -278,7 +234,6 @@ def test_error_event_and_run_agree(error: Exception, line: str, exit_code: int, 
     result = failing.execute_in_process(instance=instance, raise_on_error=False)
     (event,) = [each for each in result.all_events if each.is_step_failure]
     run = instance.get_run_by_id(result.run_id)
-    assert run is not None
     for reason in (reason_of(error), reason_of(event), failure_of(instance, run)):
         assert (reason.line, reason.exit_code) == (line, exit_code)
         assert len(reason.line) <= 1_000

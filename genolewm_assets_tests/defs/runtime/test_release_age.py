@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date, timedelta
-from pathlib import Path
 
 import dagster as dg
 import pytest
-import yaml
 
-from genolewm_assets.definitions import defs
 from genolewm_assets.defs.assets.graph import PUBLISHING
 from genolewm_assets.defs.runtime import release_age
 from genolewm_assets.defs.runtime.release_age import (
@@ -23,42 +20,27 @@ from genolewm_assets.defs.runtime.release_age import (
     recorded_releases,
 )
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
-from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, check_of
 
 FIRST, SECOND = RELEASES
 #: The newest release is four days old.
 TODAY = date.fromisoformat(SECOND) + timedelta(days=4)
 NEXT = "2025-02-04"
-FOLLOWING_CLINVAR = {
-    "clinvar/release",
-    "clinvar/shard",
-    "clinvar/changes",
-    "mito/variants",
-    "holdouts/manifest",
-    "packages/split",
-    "packages/audit",
-    "packages/current",
-}
+OF_PACKAGES = {"holdouts/manifest", "packages/split", "packages/audit", "packages/current"}
+FOLLOWING_CLINVAR = {"clinvar/release", "clinvar/shard", "clinvar/changes", "mito/variants", *OF_PACKAGES}
 
 
 @pytest.fixture
-def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
-    with built.copied_to(tmp_path / "world") as copied:
-        set_freshness(copied, {})
-        yield copied
-
-
-def set_freshness(world: BuiltWorld, freshness: object, **others: object) -> None:
-    document = yaml.safe_load(world.catalog.read_text())
-    document["clinvar"] = {**document["clinvar"], "freshness": freshness, **others}
-    world.catalog.write_text(yaml.safe_dump(document))
+def world(copied: BuiltWorld) -> BuiltWorld:
+    copied.edit_catalog(clinvar={"freshness": {}})
+    return copied
 
 
 def judged(world: BuiltWorld, today: date = TODAY, releases: Releases | None = None) -> Mapping[str, ReleaseAge]:
     workspace = world.workspace()
     known = releases or offered_by_listing(workspace)
-    following = {key: asset for key, asset in PUBLISHING.items() if asset.follows_releases}
-    return {key: judge_age(workspace, asset, known, today=today) for key, asset in following.items()}
+    following = (asset for asset in PUBLISHING.values() if asset.follows_releases)
+    return {asset.key: judge_age(workspace, asset, known, today=today) for asset in following}
 
 
 def late(world: BuiltWorld, today: date = TODAY) -> set[str]:
@@ -82,21 +64,6 @@ def run_check(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, today: date) -
         for each in result.get_asset_check_evaluations()
         if each.check_name == NEWEST_RELEASE_BUILT
     }
-
-
-def test_what_follows_clinvar_is_checked_and_nothing_else() -> None:
-    keys = {key.asset_key.to_user_string(): key for key in checks()}
-    assert set(keys) == FOLLOWING_CLINVAR == {key for key, asset in PUBLISHING.items() if asset.follows_releases}
-    graph = defs.resolve_asset_graph()
-    for key in keys.values():
-        spec = graph.get_check_spec(key)
-        assert not spec.blocking
-        assert spec.partitions_def is None, "it concerns the asset, not a partition"
-    assert not any(spec.freshness_policy for spec in defs.resolve_all_asset_specs()), "they go by the time of a build"
-
-
-def checks() -> list[dg.AssetCheckKey]:
-    return [key for key in defs.resolve_asset_graph().asset_check_keys if key.name == NEWEST_RELEASE_BUILT]
 
 
 def test_an_older_listing_makes_late_what_follows_clinvar(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,8 +103,7 @@ def test_building_an_old_release_again_makes_nothing_newer(world: BuiltWorld, mo
     later = TODAY + timedelta(days=200)
     assert late(world, later) == FOLLOWING_CLINVAR
     assert world.run_job("refresh_release", partition_key=FIRST).success
-    result = world.materialize("packages/current")
-    (own,) = [each for each in result.get_asset_check_evaluations() if each.check_name == NEWEST_RELEASE_BUILT]
+    own = check_of(world.materialize("packages/current"), NEWEST_RELEASE_BUILT)
     assert (own.passed, own.partition) == (False, None)
     assert late(world, later) == FOLLOWING_CLINVAR
     assert not any(each.passed for each in run_check(world, monkeypatch, later).values())
@@ -146,27 +112,21 @@ def test_building_an_old_release_again_makes_nothing_newer(world: BuiltWorld, mo
 @pytest.mark.nightly
 def test_a_build_keeps_what_the_daily_check_read(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """No age is judged: only the listing tells that there is a newer release."""
-    set_freshness(world, "off")
+    world.edit_catalog(clinvar={"freshness": "off"})
     world.write_clinvar(NEXT, header_date=NEXT)
     assert not any(each.passed for each in run_check(world, monkeypatch, TODAY).values())
     for key, partition in (("clinvar/shard", FIRST), ("clinvar/shard", SECOND), ("packages/current", None)):
-        result = world.materialize(key, partition=partition)
-        (own,) = [each for each in result.get_asset_check_evaluations() if each.check_name == NEWEST_RELEASE_BUILT]
-        assert not own.passed
-        assert own.metadata["newest_offered"].value == NEXT
+        own = check_of(world.materialize(key, partition=partition), NEWEST_RELEASE_BUILT)
+        assert (own.passed, own.metadata["newest_offered"].value) == (False, NEXT)
     world.instance.add_dynamic_partitions("clinvar_release", [NEXT])
-    assert world.materialize("clinvar/release", partition=NEXT).success
-    result = world.materialize("clinvar/shard", partition=NEXT)
-    (own,) = [each for each in result.get_asset_check_evaluations() if each.check_name == NEWEST_RELEASE_BUILT]
-    assert own.passed
+    world.make("clinvar/release", NEXT)
+    assert check_of(world.materialize("clinvar/shard", partition=NEXT), NEWEST_RELEASE_BUILT).passed
 
 
 def test_a_run_says_it_of_the_asset_from_the_record(world: BuiltWorld) -> None:
-    set_freshness(world, "off")
-    result = world.materialize("clinvar/shard", partition=FIRST)
-    (own,) = [each for each in result.get_asset_check_evaluations() if each.check_name == NEWEST_RELEASE_BUILT]
-    assert own.passed
-    assert own.partition is None
+    world.edit_catalog(clinvar={"freshness": "off"})
+    own = check_of(world.materialize("clinvar/shard", partition=FIRST), NEWEST_RELEASE_BUILT)
+    assert (own.passed, own.partition) == (True, None)
     assert own.metadata["newest_built"].value == SECOND
     assert own.metadata["offered_according_to"].value == "clinvar/releases.json"
 
@@ -175,7 +135,7 @@ def test_the_package_in_use_is_what_counts_for_the_pointer(world: BuiltWorld) ->
     world.run_job("check_current")
     pointer = world.root / "packages/current.json"
     pointer.write_text(json.dumps({**json.loads(pointer.read_bytes()), "pin": FIRST}))
-    assert world.materialize("packages/current").success
+    world.make("packages/current")
     assert late(world) == {"packages/current"}
     current = judged(world)["packages/current"]
     assert current.newest_built == FIRST
@@ -186,18 +146,17 @@ def test_the_package_in_use_is_what_counts_for_the_pointer(world: BuiltWorld) ->
 @pytest.mark.parametrize("packaged", [[FIRST], [FIRST, NEXT]], ids=str)
 def test_packages_are_expected_of_packaged_releases(world: BuiltWorld, packaged: list[str]) -> None:
     world.write_clinvar(NEXT, header_date=NEXT)
-    set_freshness(world, "off", packaged=packaged)
-    of_packages = {"holdouts/manifest", "packages/split", "packages/audit", "packages/current"}
-    assert late(world) == FOLLOWING_CLINVAR - (set() if NEXT in packaged else of_packages)
+    world.edit_catalog(clinvar={"freshness": "off", "packaged": packaged})
+    assert late(world) == FOLLOWING_CLINVAR - (set() if NEXT in packaged else OF_PACKAGES)
 
 
 @pytest.mark.parametrize("packaged", [[], ["2019-01-01"]], ids=["none", "one that is gone"])
 def test_where_no_offered_release_is_packaged_only_the_age_is_judged(world: BuiltWorld, packaged: list[str]) -> None:
-    set_freshness(world, {}, packaged=packaged)
+    world.edit_catalog(clinvar={"packaged": packaged})
     found = judged(world)
-    for key in ("holdouts/manifest", "packages/split", "packages/audit", "packages/current"):
-        assert found[key].passed
-        assert found[key].reason == "the catalogue packages none of the releases offered"
+    for key in OF_PACKAGES:
+        reason = "the catalogue packages none of the releases offered"
+        assert (found[key].passed, found[key].reason) == (True, reason)
     assert late(world, TODAY + timedelta(days=32)) == FOLLOWING_CLINVAR
     (world.root / "clinvar/releases.json").unlink(missing_ok=True)
     empty = judged(world, releases=Releases((), "the listing"))
@@ -207,13 +166,13 @@ def test_where_no_offered_release_is_packaged_only_the_age_is_judged(world: Buil
 
 def test_releases_that_the_catalogue_does_not_use_are_not_expected(world: BuiltWorld) -> None:
     world.write_clinvar(NEXT, header_date=NEXT)
-    set_freshness(world, {}, releases=list(RELEASES))
+    world.edit_catalog(clinvar={"releases": list(RELEASES)})
     assert late(world) == set()
 
 
 @pytest.mark.parametrize("off", ["off", False], ids=["text", "what YAML makes of off"])
 def test_the_age_of_fixed_releases_is_not_judged(world: BuiltWorld, off: object) -> None:
-    set_freshness(world, off)
+    world.edit_catalog(clinvar={"freshness": off})
     assert late(world, TODAY + timedelta(days=4_000)) == set()
     world.write_clinvar(NEXT, header_date=NEXT)
     assert late(world) == FOLLOWING_CLINVAR, "the newest one still has to be built"

@@ -14,7 +14,6 @@ from dagster._config import ConfigType
 from genolewm_assets.defs.assets import ASSETS
 from genolewm_assets.defs.operations import JOBS
 from genolewm_assets.defs.runtime.settings import (
-    NoValues,
     WorkspaceResource,
     configured_batch,
     configured_compute,
@@ -26,24 +25,19 @@ from genolewm_assets.encoders import Compute
 from genolewm_assets.errors import ConfigurationError, MissingResourceError
 from genolewm_assets.sources.catalog import load_catalog
 from genolewm_assets.store.artefacts import Root
+from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.programs import needs_extra
 from genolewm_assets_tests.worlds.graph.tiny_world import TinyWorld
 
 #: Every setting that run config may have. A new one must name neither a path nor code.
 SETTINGS = {
-    "execution.config.marker_to_close",
-    "execution.config.max_concurrent",
-    "execution.config.retries.disabled",
-    "execution.config.retries.enabled",
+    *(f"execution.config.{name}" for name in ("marker_to_close", "max_concurrent")),
+    *(f"execution.config.retries.{name}" for name in ("disabled", "enabled")),
     "execution.config.step_dependency_config.require_upstream_step_success",
-    "loggers.console.config.log_level",
-    "loggers.console.config.name",
+    *(f"loggers.console.config.{name}" for name in ("log_level", "name")),
+    *(f"ops.delete_superseded_runs.config.{name}" for name in ("dry_run", "evaluations_days", "older_than_days")),
+    *("ops.end_failures.config.release", "ops.request_backfill.config.force"),
     "ops.clinvar__changes.config.predecessor",
-    "ops.delete_superseded_runs.config.dry_run",
-    "ops.delete_superseded_runs.config.evaluations_days",
-    "ops.delete_superseded_runs.config.older_than_days",
-    "ops.end_failures.config.release",
-    "ops.request_backfill.config.force",
 }
 
 ELSEWHERE: dict[str, dict[str, Any]] = {
@@ -54,13 +48,17 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 }
 
 
+def deploy(world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENOLEWM_ROOT", str(world.root))
+    monkeypatch.setenv("GENOLEWM_CATALOG", str(world.catalog))
+
+
 @pytest.fixture(params=["in_process", "multiprocess", "ray", "slurm"])
 def graph(request: pytest.FixtureRequest, world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> dg.Definitions:
     """Return the graph as ``definitions`` makes it, with each executor."""
     if request.param == "ray":
         needs_extra("ray", "dagster_ray")
-    monkeypatch.setenv("GENOLEWM_ROOT", str(world.root))
-    monkeypatch.setenv("GENOLEWM_CATALOG", str(world.catalog))
+    deploy(world, monkeypatch)
     monkeypatch.setenv("GENOLEWM_EXECUTOR", request.param)
     return dg.Definitions(assets=ASSETS, jobs=JOBS, resources=configured_resources(), executor=configured_executor())
 
@@ -83,7 +81,7 @@ def test_no_setting_names_a_path_or_code(graph: dg.Definitions) -> None:
     assert "ops.clinvar__changes.config.predecessor" in found
 
 
-@pytest.mark.parametrize("name", ELSEWHERE)
+@each_row("name", ELSEWHERE)
 def test_a_run_config_that_names_another_place_is_refused(graph: dg.Definitions, name: str) -> None:
     for job in graph.get_repository_def().get_all_jobs():
         if name in {"root", "catalog"} and job.name in {"purge_old_runs", "rebuild_embeddings", "dismiss_release"}:
@@ -93,8 +91,7 @@ def test_a_run_config_that_names_another_place_is_refused(graph: dg.Definitions,
 
 
 def test_a_run_builds_in_the_root_of_the_deployment(world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GENOLEWM_ROOT", str(world.root))
-    monkeypatch.setenv("GENOLEWM_CATALOG", str(world.catalog))
+    deploy(world, monkeypatch)
     selection = dg.AssetSelection.assets(dg.AssetKey(["reference", "genome"]))
     run = dg.materialize(ASSETS, selection=selection, resources=configured_resources(), instance=world.instance)
     assert run.success
@@ -112,22 +109,17 @@ def test_a_value_that_a_step_returns_is_refused() -> None:
 
     with pytest.raises(ConfigurationError, match="values are not kept: expected None, got int"):
         keeps_a_value.execute_in_process()
-    assert isinstance(NoValues(), dg.IOManager)
 
 
-@pytest.mark.parametrize(
-    ("compute", "windows", "expected"),
-    [(None, None, (None, None)), ("", "", (None, None)), ("bfloat16", "32", ("bfloat16", 32))],
-)
-def test_how_states_are_computed_may_be_set(
-    compute: str | None, windows: str | None, expected: tuple[str | None, int | None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in (("GENOLEWM_COMPUTE", compute), ("GENOLEWM_BATCH_WINDOWS", windows)):
+def test_how_states_are_computed_may_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("GENOLEWM_COMPUTE", "GENOLEWM_BATCH_WINDOWS")
+    for name in names:
         monkeypatch.delenv(name, raising=False)
-        if value is not None:
+    for values, expected in (((), (None, None)), (("", ""), (None, None)), (("bfloat16", "32"), ("bfloat16", 32))):
+        for name, value in zip(names, values, strict=False):
             monkeypatch.setenv(name, value)
-    assert (configured_compute(), configured_batch()["batch_windows"]) == expected
-    assert configured_batch()["compiler"] is None
+        batch = configured_batch()
+        assert (configured_compute(), batch["batch_windows"], batch["compiler"]) == (*expected, None)
 
 
 @pytest.mark.parametrize(

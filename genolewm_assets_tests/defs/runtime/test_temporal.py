@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.holdouts.temporal import KEPT_FILE, TemporalChoice, TemporalRule
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import register_releases
-from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.defs.conftest import CommandLine
 from genolewm_assets_tests.worlds.sources.minimal_catalog import changed, write
 from genolewm_assets_tests.worlds.sources.release_files import publish
 
@@ -86,64 +85,50 @@ def command(folder: Path, *more: object) -> tuple[object, ...]:
     return ("holdouts", "t0", *more, "--root", folder / "root", "--catalog", folder / "catalog.yaml")
 
 
-def test_the_command_shows_moves_and_forgets_t0(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_shows_moves_and_forgets_t0(tmp_path: Path, genolewm: CommandLine) -> None:
     few = [WEEKLY[0], WEEKLY[30], WEEKLY[60], WEEKLY[99]]
     offer(tmp_path, few)
     opened = workspace(tmp_path)
-    assert run(monkeypatch, *command(tmp_path)) == 0
-    shown = capfd.readouterr().out.splitlines()
+    assert genolewm(*command(tmp_path)) == 0
+    shown = genolewm.out.splitlines()
     assert shown == [
-        f"{few[0]}: T0 none (none_old_enough)",
-        f"{few[1]}: T0 none (none_old_enough)",
-        f"{few[2]}: T0 {few[0]} (months)",
-        f"{few[3]}: T0 {few[1]} (months)",
+        *(f"{release}: T0 none (none_old_enough)" for release in few[:2]),
+        *(f"{later}: T0 {earlier} (months)" for later, earlier in zip(few[2:], few[:2], strict=True)),
         "holdouts.temporal: 12 months",
     ]
     assert not (opened.root.path / KEPT_FILE).exists(), "looking records nothing"
 
-    assert run(monkeypatch, *command(tmp_path, few[2])) == 0
-    assert capfd.readouterr().out.splitlines() == [
-        *shown[:3],
-        f"{few[3]}: T0 {few[2]} (moved), moved: build its holdouts and package again",
-        shown[4],
-    ]
+    assert genolewm(*command(tmp_path, few[2])) == 0
+    again = "moved: build its holdouts and package again"
+    assert genolewm.out.splitlines() == [*shown[:3], f"{few[3]}: T0 {few[2]} (moved), {again}", shown[4]]
     assert opened.temporal(few[3]) == TemporalChoice(few[2], TemporalRule.MOVED)
-    assert run(monkeypatch, *command(tmp_path, "--json")) == 0
-    stated = json.loads(capfd.readouterr().out)
+    assert genolewm(*command(tmp_path, "--json")) == 0
+    stated = json.loads(genolewm.out)
     assert (stated["setting"], stated["kept"]) == ("12 months", {"months": 12, "earlier": few[2], "moved": True})
     assert stated["releases"][few[3]] == {"earlier": few[2], "rule": "moved"}
 
-    assert run(monkeypatch, *command(tmp_path, "--clear")) == 0
-    assert capfd.readouterr().out.splitlines() == [
-        *shown[:3],
-        f"{shown[3]}, moved: build its holdouts and package again",
-        shown[4],
-    ]
-    assert run(monkeypatch, *command(tmp_path, "--clear")) == 0
-    assert capfd.readouterr().out.splitlines() == shown, "nothing moved"
+    assert genolewm(*command(tmp_path, "--clear")) == 0
+    assert genolewm.out.splitlines() == [*shown[:3], f"{shown[3]}, {again}", shown[4]]
+    assert genolewm(*command(tmp_path, "--clear")) == 0
+    assert genolewm.out.splitlines() == shown, "nothing moved"
 
 
-def test_the_command_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_refuses(tmp_path: Path, genolewm: CommandLine) -> None:
     offer(tmp_path, WEEKLY[:80])
-    assert run(monkeypatch, *command(tmp_path)) == 4
-    assert "is not a root" in capfd.readouterr().err
+    assert genolewm(*command(tmp_path)) == 4
+    assert "is not a root" in genolewm.err
     assert not (tmp_path / "root").exists()
     opened = workspace(tmp_path)
     for wrong in (WEEKLY[79], WEEKLY[80], "yesterday"):
-        assert run(monkeypatch, *command(tmp_path, wrong)) == 2
-        assert "T0: not a release with a later one" in capfd.readouterr().err
-    assert run(monkeypatch, *command(tmp_path, WEEKLY[3], "--clear")) == 2
+        assert genolewm(*command(tmp_path, wrong)) == 2
+        assert "T0: not a release with a later one" in genolewm.err
+    assert genolewm(*command(tmp_path, WEEKLY[3], "--clear")) == 2
     workspace(tmp_path, WEEKLY[5])
-    assert run(monkeypatch, *command(tmp_path, WEEKLY[3])) == 3
-    assert "holdouts.temporal: the catalogue decides T0" in capfd.readouterr().err
-    shutil.rmtree(tmp_path / "root" / "holdouts", ignore_errors=True)
-    (tmp_path / "root" / "holdouts").mkdir()
+    assert genolewm(*command(tmp_path, WEEKLY[3])) == 3
+    assert "holdouts.temporal: the catalogue decides T0" in genolewm.err
+    (tmp_path / "root" / "holdouts").mkdir(exist_ok=True)
     (opened.root.path / KEPT_FILE).write_text("{}")
     workspace(tmp_path)
-    assert run(monkeypatch, *command(tmp_path)) == 4
-    assert "--clear" in capfd.readouterr().err
-    assert run(monkeypatch, *command(tmp_path, "--clear")) == 0
+    assert genolewm(*command(tmp_path)) == 4
+    assert "--clear" in genolewm.err
+    assert genolewm(*command(tmp_path, "--clear")) == 0

@@ -36,12 +36,13 @@ class Watch:
         self._instance, self._graph, self._selection = instance, graph.resolve_asset_graph(), selection
         self._cursor, self._versions = AssetDaemonCursor.empty(), 0
 
-    def record(self, asset: str, partition: str | None = None) -> None:
-        """Report a materialisation with a new data version."""
-        self._versions += 1
-        tags = {"dagster/data_version": f"v{self._versions}"}
-        key = dg.AssetKey(asset.split("/"))
-        self._instance.report_runless_asset_event(dg.AssetMaterialization(key, partition=partition, tags=tags))
+    def record(self, asset: str, *partitions: str | None) -> None:
+        """Report materialisations with new data versions; None stands for an asset without partitions."""
+        for partition in partitions:
+            self._versions += 1
+            tags = {"dagster/data_version": f"v{self._versions}"}
+            event = dg.AssetMaterialization(asset.split("/"), partition=partition, tags=tags)
+            self._instance.report_runless_asset_event(event)
 
     def tick(self) -> tuple[dict[str, set[str]], list[AutomationConditionEvaluation[dg.AssetKey]]]:
         """Return the releases that a tick asks for, by asset, and the evaluations that it stores."""
@@ -91,9 +92,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 @pytest.mark.parametrize(
     ("condition", "built", "asked"),
     [
-        (RECOMPUTED, BY_DATE, BY_DATE[-3:]),
-        (REBUILT, BY_DATE, BY_DATE[-3:]),
-        (AUTOMATED, BY_DATE, BY_DATE[-3:]),
+        *((condition, BY_DATE, BY_DATE[-3:]) for condition in (RECOMPUTED, REBUILT, AUTOMATED)),
         # Of what is built, the newest are looked at too: not every release has a package.
         (REBUILT, BY_DATE[:2], BY_DATE[:2]),
         (REBUILT, [BY_DATE[0], *BY_DATE[2:]], BY_DATE[-3:]),
@@ -103,23 +102,17 @@ def test_a_changed_input_rebuilds_the_newest_releases(
     instance: dg.DagsterInstance, condition: dg.AutomationCondition[dg.AssetKey], built: list[str], asked: list[str]
 ) -> None:
     watch = Watch(instance, small(condition), dg.AssetSelection.all())
-    for release in RELEASES:
-        watch.record("read", release)
-    for release in built:
-        watch.record("made", release)
-    for _ in range(2):
-        assert watch.tick()[0] == {}
-    for release in RELEASES:
-        watch.record("read", release)
-    assert watch.tick()[0] == {"made": set(asked)}
-    assert watch.tick()[0] == {}
+    watch.record("read", *RELEASES)
+    watch.record("made", *built)
+    assert [watch.tick()[0] for _ in range(2)] == [{}, {}]
+    watch.record("read", *RELEASES)
+    assert [watch.tick()[0] for _ in range(2)] == [{"made": set(asked)}, {}]
 
 
 def test_a_new_release_is_asked_for_and_an_old_one_that_is_registered_late_is_not(instance: dg.DagsterInstance) -> None:
     watch = Watch(instance, small(AUTOMATED), dg.AssetSelection.all())
-    for release in RELEASES:
-        watch.record("read", release)
-        watch.record("made", release)
+    for asset in ("read", "made"):
+        watch.record(asset, *RELEASES)
     assert watch.tick()[0] == {}
     for release in ("2024-01-07", "2025-04-06"):
         instance.add_dynamic_partitions(RELEASED, [release])
@@ -134,11 +127,9 @@ def test_what_is_stored_names_what_is_waited_for_and_does_not_grow_with_releases
             keys = weeks(number)
             instance.add_dynamic_partitions(RELEASED, keys)
             watch = Watch(instance, small(REBUILT), dg.AssetSelection.all())
-            for release in keys:
-                watch.record("read", release)
+            watch.record("read", *keys)
             # Every second one is built: of such releases Dagster lists every single one.
-            for release in keys[::2]:
-                watch.record("made", release)
+            watch.record("made", *keys[::2])
             watch.tick()
             watch.record("read", keys[-2])
             asked, (stored,) = watch.tick()
@@ -181,7 +172,7 @@ def test_where_nothing_happened_the_sensor_evaluates_one_tick_in_twenty(
 ) -> None:
     monkeypatch.setattr(cpu_automation_sensor, "_state", None)
     repository = defs.get_repository_def()
-    evaluated, cursor = [], None
+    cursor = None
 
     def tick() -> bool:
         nonlocal cursor
@@ -192,8 +183,7 @@ def test_where_nothing_happened_the_sensor_evaluates_one_tick_in_twenty(
         assert (found.skip_message or "").startswith("nothing happened") == (before == cursor)
         return bool(before != cursor)
 
-    evaluated = [tick() for _ in range(22)]
-    assert [number for number, each in enumerate(evaluated) if each] == [0, 1, 2, 20]
+    assert [number for number in range(22) if tick()] == [0, 1, 2, 20]
     changes = (
         lambda: instance.report_runless_asset_event(dg.AssetMaterialization(["reference", "genome"])),
         lambda: instance.add_dynamic_partitions(RELEASED, ["2026-01-04"]),
@@ -225,12 +215,10 @@ def test_a_day_with_a_hundred_releases_takes_less_than_20_mb(tmp_path: Path) -> 
         instance.add_dynamic_partitions(RELEASED, keys)
         watch = Watch(instance, defs, cpu_automation_sensor.asset_selection)
         for asset in ("reference/genome", "mito/genomes", "mito/tokens", "packages/current"):
-            watch.record(asset)
-        for contig in CONTIGS:
-            watch.record("gnomad/shard", contig)
-        for key in keys[:-1]:
-            for asset in OF_A_RELEASE:
-                watch.record(asset, key)
+            watch.record(asset, None)
+        watch.record("gnomad/shard", *CONTIGS)
+        for asset in OF_A_RELEASE:
+            watch.record(asset, *keys[:-1])
         events = [(asset, keys[-1]) for asset in OF_A_RELEASE] + [("gnomad/shard", CONTIGS[0])]
         events += [(asset, key) for asset in OF_A_RELEASE[4:] for key in keys[-NEWEST:]]
         # As often as a person rebuilds old ones.

@@ -9,7 +9,7 @@ import pytest
 import tenacity
 
 from genolewm_assets.defs.runtime import webhook
-from genolewm_assets.defs.runtime.webhook import TIMEOUT_S, UI_VARIABLE, page_url, pointing_to, post
+from genolewm_assets.defs.runtime.webhook import UI_VARIABLE, page_url, pointing_to, post
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.webhook import closed_port, dripping_server, mute_server, webhook_server
 
@@ -39,11 +39,9 @@ def test_a_webhook_that_asks_to_come_again_is_asked_again(status: int) -> None:
 def test_a_webhook_that_may_have_taken_it_is_not_asked_again(status: int, attempts: int) -> None:
     with webhook_server() as site:
         site.status = status
-        problem = post(site.url, DOCUMENT)
-        assert problem is not None
+        problem = str(post(site.url, DOCUMENT))
         assert problem.startswith(f"HTTP {status}")
-        assert "secret" not in problem
-        assert len(site.posted) == attempts
+        assert ("secret" in problem, len(site.posted)) == (False, attempts)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +53,6 @@ def test_time_is_bounded(monkeypatch: pytest.MonkeyPatch, server: Callable[[], I
     started = time.monotonic()
     with server() as url:
         said = post(url, DOCUMENT)
-    assert said is not None
     assert problem in said
     assert time.monotonic() - started < 3
 
@@ -69,10 +66,6 @@ def test_pauses_between_attempts_count_too(monkeypatch: pytest.MonkeyPatch) -> N
         assert post(site.url, DOCUMENT) == "HTTP 503 Service Unavailable"
         assert len(site.posted) == 1
     assert time.monotonic() - started < 3
-
-
-def test_the_time_out_is_ten_seconds() -> None:
-    assert TIMEOUT_S == 10
 
 
 @pytest.mark.parametrize("ui", ["https://dagster.example", "https://dagster.example/"])

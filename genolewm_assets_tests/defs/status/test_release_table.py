@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-from pathlib import Path
 
 import pytest
 
 from genolewm_assets.defs.runtime.release_age import ReleaseRun
 from genolewm_assets.defs.status import release_table
 from genolewm_assets.defs.status.release_table import ReleaseRow, as_markdown, release_metadata
-from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.defs.conftest import CommandLine
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 
@@ -54,22 +52,16 @@ def test_alleles_of_genes_and_newly_labelled_are_benches(built: BuiltWorld, monk
     assert row.figures["bench_alleles"] == 2 + 3 + 5
 
 
-def test_the_command_lists_all_releases(
-    built: BuiltWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # What a command sets stays from other tests.
-    monkeypatch.setattr(os, "environ", os.environ.copy())
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    with built.copied_to(tmp_path / "world") as world:
-        shutil.copytree(world.folder / "history", world.root / "dagster")
-        options = ("--root", world.root, "--catalog", world.catalog)
-        assert run(monkeypatch, "releases", *options, "--json") == 0
-        rows = json.loads(capsys.readouterr().out)
-        assert [(row["release"], row["state"]) for row in rows] == [(RELEASES[1], "served"), (RELEASES[0], "built")]
-        assert rows[0]["added"] == 0
-        assert rows[0]["pages"] == {
-            name: f"/assets/{asset}?view=partitions&partition={RELEASES[1]}"
-            for name, asset in (("changes", "clinvar/changes"), ("audit", "packages/audit"))
-        }
-        assert run(monkeypatch, "releases", *options) == 0
-        assert f"{RELEASES[1]}  served  0 added, 0 removed, 0 reclassified" in capsys.readouterr().out
+def test_the_command_lists_all_releases(copied: BuiltWorld, genolewm: CommandLine) -> None:
+    shutil.copytree(copied.folder / "history", copied.root / "dagster")
+    options = ("--root", copied.root, "--catalog", copied.catalog)
+    assert genolewm("releases", *options, "--json") == 0
+    rows = json.loads(genolewm.out)
+    assert [(row["release"], row["state"]) for row in rows] == [(RELEASES[1], "served"), (RELEASES[0], "built")]
+    assert rows[0]["added"] == 0
+    assert rows[0]["pages"] == {
+        name: f"/assets/{asset}?view=partitions&partition={RELEASES[1]}"
+        for name, asset in (("changes", "clinvar/changes"), ("audit", "packages/audit"))
+    }
+    assert genolewm("releases", *options) == 0
+    assert f"{RELEASES[1]}  served  0 added, 0 removed, 0 reclassified" in genolewm.out

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from genolewm_assets.sources.files import digests
-from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.defs.conftest import CommandLine
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 
 
@@ -22,16 +21,13 @@ def restored(world: BuiltWorld, folder: Path) -> Path:
 
 
 def test_both_forms_of_a_restored_copy_agree_until_a_byte_of_a_source_is_another(
-    built: BuiltWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    copied: BuiltWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, genolewm: CommandLine
 ) -> None:
-    monkeypatch.setattr(os, "environ", os.environ.copy())
-    with built.copied_to(tmp_path / "world") as world:
-        catalog = restored(world, tmp_path / "copy")
-    where = ("status", "--catalog", catalog, "--root", tmp_path / "copy" / world.root.relative_to(world.folder))
+    catalog = restored(copied, tmp_path / "copy")
+    where = ("status", "--catalog", catalog, "--root", tmp_path / "copy" / copied.root.relative_to(copied.folder))
 
     def told_by(*options: str) -> tuple[int, str]:
-        code = run(monkeypatch, *where, *options)
-        return code, "".join(capsys.readouterr().out.split()).replace("\\", "")
+        return genolewm(*where, *options), "".join(genolewm.out.split()).replace("\\", "")
 
     read_once = told_by(), told_by("--partitions")
     with monkeypatch.context() as patch:
@@ -40,9 +36,8 @@ def test_both_forms_of_a_restored_copy_agree_until_a_byte_of_a_source_is_another
     (code, page), (same, lines) = read_once
     assert (code, same, "alliswell" in page, ":37current" in lines) == (0, 0, True, True), lines
 
-    (changed,) = (
-        each for each in (tmp_path / "copy").rglob("*chr17*.vcf*") if each.suffix not in {".md5", ".tbi", ".csi"}
-    )
+    sources = (tmp_path / "copy").rglob("*chr17*.vcf*")
+    (changed,) = (each for each in sources if each.suffix not in {".md5", ".tbi", ".csi"})
     content = changed.read_bytes()
     changed.write_bytes(content[:-40] + bytes([content[-40] ^ 1]) + content[-39:])
     difference = f'recipesourcemd5:builtfrom"{hashlib.md5(content).hexdigest()}",now'

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -37,25 +36,14 @@ from genolewm_assets.defs.status.report import Status, read_status
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import register_releases
 from genolewm_assets.store.artefacts.published import ArtefactId
-from genolewm_assets_tests.command_line import run
+from genolewm_assets_tests.defs.conftest import CommandLine, copied
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, RELEASES
 
 NEW = "2025-06-01"
 HOSTILE = "[bold]x[/bold] |a| `b` <script>alert(1)</script> \x1b[31m[link=file:///etc]\n# **t** \u202e"
 
-
-@pytest.fixture
-def world(built: BuiltWorld, tmp_path: Path) -> Iterator[BuiltWorld]:
-    with built.copied_to(tmp_path / "world") as copied:
-        yield copied
-
-
-@pytest.fixture(autouse=True)
-def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what a command sets in the environment from other tests."""
-    monkeypatch.setattr(os, "environ", os.environ.copy())
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+world = copied
 
 
 def read(world: BuiltWorld, **options: float) -> Status:
@@ -105,21 +93,17 @@ def test_all_is_well_right_after_the_builds(world: BuiltWorld) -> None:
     assert (status.is_well, status.troubles, status.note, status.published) == (True, (), "", 36 + 1)
     assert status.releases.served == status.releases.newest == RELEASES[-1]
     assert status.releases.served_since == pytest.approx(time.time(), abs=3_600)
-    assert status.hours is not None
     assert status.hours.steps == 7
     assert 0 < status.hours.day == status.hours.week == status.hours.total < 1
     due, release, states = status.costs
-    assert (due.partitions, due.seconds) == (0, 0)
-    assert release.unknown == states.unknown == 0
-    assert states.partitions == 7
+    assert (due.partitions, due.seconds, release.unknown, states.unknown, states.partitions) == (0, 0, 0, 0, 7)
     assert states.seconds == states.h100_seconds > 0
     # The page, the list of partitions, and what consumers can open count the same.
     sizes = {size.what: size for size in status.disk.sizes}
     assert sum(size.partitions for size in sizes.values()) == len(status.partitions) == status.published
     (row,) = [row for section in sections(status) for row in section.rows if row[0] == "all"]
     assert row[1] == f"{status.published} partitions"
-    pointer = world.root / "packages/current.json"
-    assert sizes["packages/current"].total_bytes == pointer.stat().st_size > 0
+    assert sizes["packages/current"].total_bytes == (world.root / "packages/current.json").stat().st_size > 0
     assert sizes["packages/split"].partitions == 2
     assert sizes["packages/split"].grown_bytes == sizes["packages/split"].published_bytes > 0
 
@@ -133,8 +117,7 @@ def test_what_was_planted_is_said_with_its_reason(world: BuiltWorld) -> None:
     assert "2025-06-08" in found["failed"][f"clinvar/release[{NEW}]"]
     assert NEW in found["late"]["packages/current"]
     assert found["waiting"] == {f"job refresh_release[{NEW}]": "held in the queue until what it reads is built"}
-    assert "mito/tokens" in found["missing"]
-    assert f"packages/split[{NEW}]" in found["missing"]
+    assert {"mito/tokens", f"packages/split[{NEW}]"} <= found["missing"].keys()
     assert f"clinvar/release[{NEW}]" not in found["missing"]
     assert status.costs[0].partitions > 0
 
@@ -152,7 +135,7 @@ def test_a_later_success_makes_a_failure_good(world: BuiltWorld) -> None:
     assert trouble.artefacts == (ArtefactId("gnomad/shard", "chr17"),)
     assert read(world).costs[0].partitions > 1  # and what reads it
     world.write_gnomad("chr17", world.gnomad_records("chr17"))
-    assert world.materialize("gnomad/shard", partition="chr17").success
+    world.make("gnomad/shard", "chr17")
     assert read(world).is_well
 
 
@@ -195,25 +178,17 @@ def test_a_failed_tick_is_said_of_what_still_ticks(world: BuiltWorld) -> None:
 @pytest.mark.nightly
 def test_hours_of_a_run_whose_history_is_gone_are_left_out(world: BuiltWorld) -> None:
     hours = read(world).hours
-    history = world.folder / "history"
-    command(world)
     made = world.instance.fetch_materializations(dg.AssetKey(["embeddings", "cache"]), limit=1).records
-    (path,) = history.rglob(f"{made[0].run_id}.db")
+    (path,) = (world.folder / "history").rglob(f"{made[0].run_id}.db")
     path.unlink()
-    instance = open_read_only(history)
-    assert instance is not None
-    left = read_status(world.workspace(), instance, PUBLISHING).hours
-    assert hours is not None
-    assert left is not None
+    left = read_status(world.workspace(), open_read_only(world.folder / "history"), PUBLISHING).hours
     assert left.steps == hours.steps - 1
 
 
 def test_a_stale_partition_is_said_with_the_difference(world: BuiltWorld) -> None:
-    world.catalog.write_text(world.catalog.read_text().replace("gnomad:\n", "gnomad:\n  min_af: 0.02\n"))
-    found = told(read(world))
-    assert found == {
-        "stale": {f"gnomad/shard[{c}]": "recipe params min_af: built from 0.01, now 0.02" for c in CONTIGS}
-    }
+    world.edit_catalog(gnomad={"min_af": 0.02})
+    reason = "recipe params min_af: built from 0.01, now 0.02"
+    assert told(read(world)) == {"stale": {f"gnomad/shard[{contig}]": reason for contig in CONTIGS}}
 
 
 @pytest.mark.nightly
@@ -223,44 +198,31 @@ def test_what_moved_is_told_beside_the_version_before(world: BuiltWorld) -> None
     world.register_release(NEW)
     for asset, partition in (("gnomad/shard", "chr17"), ("clinvar/release", NEW), ("clinvar/shard", NEW)):
         assert world.materialize(asset, partition=partition).success
-    assert world.materialize("gnomad/shard", partition="chr20").success  # keeps what is there
+    world.make("gnomad/shard", "chr20")  # keeps what is there
     # The page of a time at which only these were built within a day.
     status = read(world, now=begun + 86_400)
     found = {(moved.asset, moved.partition, moved.partitions): moved.figures for moved in status.moved}
-    (shard,) = found["gnomad/shard", None, 1]
+    (shard,), (alleles,) = found["gnomad/shard", None, 1], found["clinvar/shard", NEW, 1]
     assert (shard.name, shard.before, shard.after) == ("alleles", 45, 40)
-    (alleles,) = found["clinvar/shard", NEW, 1]
     assert (alleles.before, alleles.after) == (65, 65)
-    assert {asset for asset, _, _ in found} == {"gnomad/shard", "clinvar/release", "clinvar/shard"}
     grown = {size.what for size in status.disk.sizes if size.grown_bytes and size.partitions}
-    assert grown == {"gnomad/shard", "clinvar/release", "clinvar/shard"}
+    assert {asset for asset, _, _ in found} == grown == {"gnomad/shard", "clinvar/release", "clinvar/shard"}
     assert {size.what: size.superseded_bytes for size in status.disk.sizes}["gnomad/shard"] > 0
 
 
-def test_the_command_prints_one_screen_and_changes_nothing(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_one_screen_and_changes_nothing(world: BuiltWorld, genolewm: CommandLine) -> None:
     plant(world)
     arguments = command(world)
     before = contents(world.root)
-    assert run(monkeypatch, *arguments) == 4
-    out = capsys.readouterr().out
-    lines, out = out.splitlines(), " ".join(out.split())
+    assert genolewm(*arguments) == 4
+    lines, out = genolewm.out.splitlines(), " ".join(genolewm.out.split())
     assert len(lines) <= 70
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith(str(world.root)[:20])
-    for text in (
-        "2 failed",
-        "1 late",
-        "1 waiting",
-        f"clinvar/release[{NEW}]",
-        "verify_all",
-        "[bold]x[/bold]",
-        f"nothing is published: clinvar/shard[{NEW}]",
-    ):
+    for text in ("2 failed", "1 late", "1 waiting", f"clinvar/release[{NEW}]", "verify_all", "[bold]x[/bold]"):
         assert text in out
-    assert "\x1b" not in out
-    assert "\N{RIGHT-TO-LEFT OVERRIDE}" not in out
+    assert f"nothing is published: clinvar/shard[{NEW}]" in out
+    assert not {"\x1b", "\N{RIGHT-TO-LEFT OVERRIDE}"} & set(out)
     assert contents(world.root) == before
 
 
@@ -273,86 +235,73 @@ def test_markup_of_an_error_stays_text(world: BuiltWorld) -> None:
     assert "\x1b" not in page
 
 
-def test_json_has_stable_names_and_times_as_text(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_stable_names_and_times_as_text(world: BuiltWorld, genolewm: CommandLine) -> None:
     plant(world)
-    assert run(monkeypatch, *command(world, "--json")) == 4
-    found = json.loads(capsys.readouterr().out)
-    assert set(found) == {
-        *("root", "catalog", "time", "since", "note", "published", "releases", "troubles", "moved", "disk"),
-        *("hours", "costs", "counts", "well", "partitions", "latest"),
-    }
+    assert genolewm(*command(world, "--json")) == 4
+    found = json.loads(genolewm.out)
+    names = "root catalog time since note published releases troubles moved disk hours costs counts well partitions"
+    of_releases = "newest age_days served served_path served_age_days served_since pinned late"
+    for part, keys in (
+        (found, f"{names} latest"),
+        (found["troubles"][0], "kind subject reason since run_id artefacts"),
+        (found["releases"], of_releases),
+        (found["disk"], "sizes free_bytes total_bytes"),
+        (found["hours"], "device day week total steps is_all"),
+        (found["costs"][0], "what partitions seconds h100_seconds unknown"),
+    ):
+        assert set(part) == set(keys.split())
     assert found["partitions"][0] == {"asset": "reference/genome", "partition": None, "state": "current", "reasons": []}
-    assert set(found["troubles"][0]) == {"kind", "subject", "reason", "since", "run_id", "artefacts"}
     assert found["troubles"][0]["artefacts"] == [{"asset": "clinvar/release", "partition": NEW}]
-    assert set(found["releases"]) == {
-        *("newest", "age_days", "served", "served_path", "served_age_days", "served_since", "pinned", "late")
-    }
-    assert set(found["disk"]) == {"sizes", "free_bytes", "total_bytes"}
-    assert set(found["hours"]) == {"device", "day", "week", "total", "steps", "is_all"}
-    assert set(found["costs"][0]) == {"what", "partitions", "seconds", "h100_seconds", "unknown"}
     assert found["time"].endswith("+00:00")
-    assert found["counts"] == {"failed": 2, "late": 1, "missing": 7, "waiting": 1}
-    assert found["well"] is False
+    assert (found["well"], found["counts"]) == (False, {"failed": 2, "late": 1, "missing": 7, "waiting": 1})
 
 
-def test_without_a_history_the_page_says_so(
-    world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_history_the_page_says_so(world: BuiltWorld, genolewm: CommandLine) -> None:
     before = contents(world.root)
     (world.root / "mito/tokens").unlink()
-    assert run(monkeypatch, "status", "--root", world.root, "--catalog", world.catalog) == 0
-    out = capsys.readouterr().out
-    assert "no history of runs" in out
-    assert "1 missing" in " ".join(out.split())
+    assert genolewm("status", "--root", world.root, "--catalog", world.catalog) == 0
+    assert "no history of runs" in genolewm.out
+    assert "1 missing" in " ".join(genolewm.out.split())
     assert contents(world.root) == before
     assert not (world.root / "dagster").exists()
 
 
-def test_an_empty_root_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    assert run(monkeypatch, "status", "--root", tmp_path) == 0
-    assert "is empty: nothing was built here yet" in " ".join(capsys.readouterr().out.split())
+def test_an_empty_root_says_so(genolewm: CommandLine, tmp_path: Path) -> None:
+    assert genolewm("status", "--root", tmp_path) == 0
+    assert "is empty: nothing was built here yet" in " ".join(genolewm.out.split())
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "notes.txt").touch()
-    assert run(monkeypatch, "status", "--root", tmp_path) == 4
-    assert "not a root" in capsys.readouterr().err
+    assert genolewm("status", "--root", tmp_path) == 4
+    assert "not a root" in genolewm.err
 
 
-def test_damage_is_told(world: BuiltWorld, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_told(world: BuiltWorld, genolewm: CommandLine) -> None:
     world.instance.add_run(dg.DagsterRun(job_name="verify_all", status=dg.DagsterRunStatus.FAILURE))
     arguments = command(world)
     with closing(sqlite3.connect(world.root / "dagster/history/runs.db")) as database, database:
         database.execute("UPDATE runs SET run_body = '}'")
-    assert run(monkeypatch, *arguments) == 4
-    assert "Dagster's database is damaged (JSONDecodeError" in capsys.readouterr().err
+    assert genolewm(*arguments) == 4
+    assert "Dagster's database is damaged (JSONDecodeError" in genolewm.err
     (world.root / "dagster/history/runs.db").write_bytes(b"no database" * 1_000)
-    assert run(monkeypatch, *arguments) == 4
-    (line,) = capsys.readouterr().err.splitlines()
+    assert genolewm(*arguments) == 4
+    (line,) = genolewm.err.splitlines()
     assert "runs.db: Dagster's database is damaged" in line
     assert line.endswith(f"genolewm history reset --root {world.root}.")
-    assert run(monkeypatch, "history", "reset", "--yes", "--root", world.root) == 0
-    assert run(monkeypatch, *arguments) == 0
-    assert "all is well" in capsys.readouterr().out
+    assert genolewm("history", "reset", "--yes", "--root", world.root) == 0
+    assert genolewm(*arguments) == 0
+    assert "all is well" in genolewm.out
 
 
 def test_the_page_in_the_ui_is_the_same(world: BuiltWorld) -> None:
     plant(world)
-    result = world.materialize("platform/status")
-    assert result.success
-    (event,) = result.get_asset_materialization_events()
-    metadata = event.materialization.metadata
-    assert metadata["well"].value is False
-    assert (metadata["failed"].value, metadata["waiting"].value) == (2, 1)
+    metadata = world.make("platform/status").metadata
+    assert [metadata[name].value for name in ("well", "failed", "waiting")] == [False, 2, 1]
     assert "### Failed, late or waiting" in str(metadata["status"].value)
     assert "running" not in metadata  # the run that asks is none
 
 
 def test_a_history_that_is_read_cannot_be_written(world: BuiltWorld) -> None:
     instance = open_read_only(world.folder / "history")
-    assert instance is not None
     before = contents(world.folder / "history")
     assert instance.get_runs_count() == world.instance.get_runs_count() > 0
     with pytest.raises(Exception, match="readonly database"):
@@ -364,7 +313,6 @@ def test_a_history_that_changes_when_read_is_not_believed(world: BuiltWorld, mon
     home = world.folder / "history"
     monkeypatch.setattr(read_only_instance, "_WRITTEN", set())
     instance = open_read_only(home)
-    assert instance is not None
     runs = instance.run_storage
     changed = pytest.raises(OperationalError, match="changed while it was read")
     with changed, runs.connect(), closing(sqlite3.connect(home / "history/runs.db")) as writer:
@@ -384,10 +332,6 @@ def test_what_reads_a_partition_follows_it() -> None:
         for key, asset in PUBLISHING.items()
     }
     found = with_followers(PUBLISHING, [ArtefactId("embeddings/cache", "chr17")], expected)
-    assert found == [
-        ArtefactId("embeddings/cache", "chr17"),
-        ArtefactId("packages/split", RELEASES[-1]),
-        ArtefactId("packages/audit", RELEASES[-1]),
-        ArtefactId("packages/current"),
-    ]
+    packages = [ArtefactId(f"packages/{noun}", RELEASES[-1]) for noun in ("split", "audit")]
+    assert found == [ArtefactId("embeddings/cache", "chr17"), *packages, ArtefactId("packages/current")]
     assert with_followers(PUBLISHING, [], expected) == []

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from genolewm_assets.encoders.tokens import N_KMERS
+from genolewm_assets_tests.encoders.vocabularies.other_models import save_random
 from genolewm_assets_tests.late import Late
 
 transformers = Late("transformers")
-torch = Late("torch")
 
 _VOCABULARY = N_KMERS + 8
 _SIZES = {"vocab_size": _VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
@@ -35,15 +35,7 @@ def _config(kind: str) -> Any:
 
 def write_other_model(kind: str, tokenizer_folder: Path, folder: Path) -> Path:
     """Write a model of a kind named by what is special about it, and return its folder."""
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        model = transformers.AutoModel.from_config(_config(kind))
-        # The initial weights are so small that a network of this size hardly tells two tokens apart.
-        with torch.no_grad():
-            for tensor in model.parameters():
-                if tensor.ndim > 1:
-                    tensor.mul_(6)
-        model.save_pretrained(folder)
+    save_random(folder, lambda: transformers.AutoModel.from_config(_config(kind)), seed=3, scale=6)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tokenizer_folder / name, folder / name)
     return folder

@@ -46,16 +46,9 @@ def seen_tokens(row: PackedRow, size: int) -> np.ndarray:
 def model() -> Any:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        config = transformers.LlamaConfig(
-            vocab_size=51,
-            hidden_size=64,
-            intermediate_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=512,
-            initializer_range=0.3,
-        )
+        sizes = {"vocab_size": 51, "hidden_size": 64, "intermediate_size": 32, "max_position_embeddings": 512}
+        heads = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+        config = transformers.LlamaConfig(**sizes, **heads, initializer_range=0.3)
         return transformers.AutoModel.from_config(config).eval()
 
 
@@ -129,9 +122,8 @@ def test_a_sequence_has_the_bits_of_a_whole_window(dtype: str, key_heads: int) -
     starts = torch.nn.functional.pad(ends, (1, 0)).to(torch.int32)
     tails = torch.cat([drawn[0][prefix:] for prefix in prefixes])
     keys, values = (each.repeat(len(prefixes), 1, 1) for each in drawn[1:])
-    found = packed_attention.attend_sequences(
-        tails, keys, values, packed_attention.Sequences(starts[0], starts[1], n, n), None
-    )
+    sequences = packed_attention.Sequences(starts[0], starts[1], n, n)
+    found = packed_attention.attend_sequences(tails, keys, values, sequences, None)
     assert torch.equal(found, torch.cat([expected[0].transpose(0, 1)[prefix:] for prefix in prefixes]))
 
 
@@ -164,17 +156,3 @@ def test_rows_hold_every_token_of_every_edit(found: Tails, max_tokens: int, one_
             tokens = np.concatenate((row.ids[shared], row.ids[tail]))
             assert np.array_equal(tokens, found.edited[edit][:stop])
             assert np.array_equal(np.concatenate((row.positions[shared], row.positions[tail])), np.arange(stop))
-
-
-@given(tails())
-def test_a_row_holds_no_token_twice(found: Tails) -> None:
-    (edits,) = plan_rows(found, max_tokens=10_000, one_source=False)
-    row = pack_row(found, edits)
-    longest = dict.fromkeys(found.source_of.tolist(), 0)
-    for source, prefix in zip(found.source_of.tolist(), found.prefixes.tolist(), strict=True):
-        longest[source] = max(longest[source], prefix)
-    assert len(row.ids) == sum(longest.values()) + int((found.stops - found.prefixes).sum())
-    assert (found.prefixes <= found.stops).all()
-    for edit, prefix in enumerate(found.prefixes.tolist()):
-        ids, source = found.edited[edit], found.sources[found.source_of[edit]]
-        assert prefix == found.stops[edit] or prefix == len(source) or ids[prefix] != source[prefix]

@@ -68,22 +68,22 @@ def write_files(folder: Path, files: Mapping[str, object]) -> Path:
     return folder
 
 
-def _save(folder: Path, model: Callable[[], Any]) -> None:
+def save_random(folder: Path, model: Callable[[], Any], *, seed: int = 5, scale: int = 8) -> None:
+    """Write a model of random weights, scaled: a small network with the initial ones hardly tells two tokens apart."""
     with torch.random.fork_rng():
-        torch.manual_seed(5)
+        torch.manual_seed(seed)
         made = model()
-        # The initial weights are so small that a network of this size hardly tells two tokens apart.
         with torch.no_grad():
             for tensor in made.parameters():
                 if tensor.ndim > 1:
-                    tensor.mul_(8)
+                    tensor.mul_(scale)
         made.save_pretrained(folder)
 
 
 def write_character_model(folder: Path) -> None:
     """Write a causal model of single bases: Llama architecture, characters and [SEP] of a ``tokenizer.json``."""
     config = transformers.LlamaConfig(vocab_size=16, max_position_embeddings=CONTEXT, **_SIZES)
-    _save(folder, lambda: transformers.LlamaForCausalLM(config))
+    save_random(folder, lambda: transformers.LlamaForCausalLM(config))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
     write_files(folder, {"tokenizer.json": character_tokenizer(), "tokenizer_config.json": settings})
 
@@ -91,31 +91,22 @@ def write_character_model(folder: Path) -> None:
 def write_byte_model(folder: Path) -> None:
     """Write a causal model of single bases: GPT-NeoX architecture, ids that are ASCII codes, no special token."""
     config = transformers.GPTNeoXConfig(vocab_size=512, max_position_embeddings=CONTEXT, **_SIZES)
-    _save(folder, lambda: transformers.GPTNeoXForCausalLM(config))
+    save_random(folder, lambda: transformers.GPTNeoXForCausalLM(config))
     settings = {"tokenizer_class": "ByteTokenizer", "byte_level": True}
     write_files(folder, {"tokenizer_config.json": settings, "special_tokens_map.json": {}})
 
 
 def write_masked_model(folder: Path) -> None:
     """Write a masked model of 6-mers: ESM architecture, ``vocab.txt`` of ``EsmTokenizer``, ``<cls>`` in front."""
-    config = transformers.EsmConfig(
-        vocab_size=len(MASKED) - 2,
-        max_position_embeddings=CONTEXT,
-        pad_token_id=1,
-        mask_token_id=2,
-        token_dropout=True,
-        position_embedding_type="absolute",
-        **_SIZES,
-    )
-    _save(folder, lambda: transformers.EsmForMaskedLM(config))
+    own = {"pad_token_id": 1, "mask_token_id": 2, "token_dropout": True, "position_embedding_type": "absolute"}
+    config = transformers.EsmConfig(vocab_size=len(MASKED) - 2, max_position_embeddings=CONTEXT, **own, **_SIZES)
+    save_random(folder, lambda: transformers.EsmForMaskedLM(config))
     write_files(folder, masked_tokenizer())
 
 
 def masked_tokenizer(**settings: object) -> dict[str, object]:
     """Return the tokenizer files of a masked 6-mer model."""
-    special = {
-        name: f"<{name.removesuffix('_token')}>" for name in ("cls_token", "mask_token", "pad_token", "unk_token")
-    }
+    special = {f"{name}_token": f"<{name}>" for name in ("cls", "mask", "pad", "unk")}
     return {
         "vocab.txt": "\n".join(MASKED) + "\n",
         "special_tokens_map.json": special,
@@ -125,8 +116,4 @@ def masked_tokenizer(**settings: object) -> dict[str, object]:
 
 
 #: How each kind of model is written.
-WRITERS: dict[str, Callable[[Path], None]] = {
-    "characters": write_character_model,
-    "bytes": write_byte_model,
-    "masked": write_masked_model,
-}
+WRITERS = {"characters": write_character_model, "bytes": write_byte_model, "masked": write_masked_model}

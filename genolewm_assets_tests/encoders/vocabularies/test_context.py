@@ -5,11 +5,8 @@ Our ids are compared with those of the model's own tokenizer wherever it can run
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -23,32 +20,20 @@ from genolewm_assets.genome import WindowProfile
 from genolewm_assets_tests.encoders.vocabularies.other_models import character_tokenizer, masked_tokenizer, write_files
 from genolewm_assets_tests.late import Late
 
-NO_LIMIT = int(1e30)
+NO_LIMIT, NAMES = int(1e30), ("max_position_embeddings", "n_positions", "max_seq_len", "max_seqlen")
 CHARACTERS = {"tokenizer.json": character_tokenizer()}
+ESM = {"model_type": "esm", "pad_token_id": 1}
 
 
 @pytest.mark.parametrize(
     ("config", "model_max_length", "tokens"),
     [
-        ({"max_position_embeddings": 2_048}, None, 2_048),
+        *(({name: 2_048}, limit, limit or 2_048) for name in NAMES for limit in (None, 1_024)),
         ({"max_position_embeddings": 2_048}, NO_LIMIT, 2_048),
-        ({"max_position_embeddings": 2_048}, 1_024, 1_024),
-        ({"n_positions": 512}, None, 512),
-        ({"max_seq_len": 1_026}, None, 1_026),
-        ({"max_seqlen": 8_192}, None, 8_192),
         ({}, 1_000, 1_000),
         ({}, None, None),
-        ({"model_type": "esm", "max_position_embeddings": 1_002, "pad_token_id": 1}, None, 1_000),
-        (
-            {
-                "model_type": "esm",
-                "max_position_embeddings": 2_050,
-                "pad_token_id": 1,
-                "position_embedding_type": "rotary",
-            },
-            2_048,
-            2_048,
-        ),
+        ({**ESM, "max_position_embeddings": 1_002}, None, 1_000),
+        ({**ESM, "max_position_embeddings": 2_050, "position_embedding_type": "rotary"}, 2_048, 2_048),
         ({"model_type": "roberta", "max_position_embeddings": 514, "pad_token_id": 1}, None, 512),
         ({"model_type": "llama", "max_position_embeddings": 514, "pad_token_id": 1}, None, 514),
     ],
@@ -106,31 +91,11 @@ def test_a_built_in_profile_that_fits_is_named(tmp_path: Path) -> None:
 
 model_tokenizer = Late("genolewm_assets.encoders.model_loading")
 FAST = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "[PAD]", "unk_token": "[UNK]"}
-#: A tokenizer that is code of the model, as Evo's is.
-BYTE_CODE = """
-from transformers import PreTrainedTokenizer
-
-class ByteTokenizer(PreTrainedTokenizer):
-    def __init__(self, byte_level=True, **settings):
-        super().__init__(byte_level=byte_level, **settings)
-    @property
-    def vocab_size(self):
-        return 256
-    def get_vocab(self):
-        return {chr(code): code for code in range(256)}
-    def _tokenize(self, text, **settings):
-        return list(text)
-    def _convert_token_to_id(self, token):
-        return ord(token) + SHIFT
-    def _convert_id_to_token(self, index):
-        return chr(index)
-"""
 
 
-def check(folder: Path, tokens: DnaTokens | None = None, *, trusted: bool = False) -> None:
-    model_tokenizer.check_model_tokenizer(
-        ModelFiles(folder, folder.name, None, code_trusted=trusted), tokens or read_tokens(folder)
-    )
+def check(folder: Path, tokens: DnaTokens | None = None) -> None:
+    files = ModelFiles(folder, folder.name, None, code_trusted=False)
+    model_tokenizer.check_model_tokenizer(files, tokens or read_tokens(folder))
 
 
 def shifted(tokens: DnaTokens) -> DnaTokens:
@@ -170,27 +135,6 @@ def test_a_tokenizer_that_is_code_of_the_model_does_not_run(tmp_path: Path) -> N
     settings["auto_map"] = {"AutoTokenizer": ["byte_code.ByteTokenizer", None]}
     write_files(tmp_path, {"tokenizer_config.json": settings, "byte_code.py": "raise SystemExit('it ran')"})
     check(tmp_path)
-
-
-@pytest.mark.parametrize("shift", [0, 1])
-def test_trusted_code_is_asked(shift: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    settings: dict[str, Any] = {"tokenizer_class": "ByteTokenizer", "byte_level": True}
-    settings["auto_map"] = {"AutoTokenizer": ["byte_code.ByteTokenizer", None]}
-    folder = write_files(
-        tmp_path / f"bytes{shift}",
-        {
-            "config.json": {"model_type": "gpt_neox"},
-            "tokenizer_config.json": json.dumps(settings),
-            "byte_code.py": BYTE_CODE.replace("SHIFT", str(shift)),
-        },
-    )
-    if shift:
-        with pytest.raises(ConfigurationError, match="token ids differ"):
-            check(folder, trusted=True)
-    else:
-        check(folder, trusted=True)
 
 
 def test_a_tokenizer_that_fails_is_named(tmp_path: Path) -> None:

@@ -141,29 +141,27 @@ def test_a_window_longer_than_the_context_is_refused(kind: str, fits: int, loade
         encoders.CausalLMStateEncoder(folders[kind], window_bp=fits + 6)
 
 
+def plain_loss(folder: Path, ids: list[int], stop: int) -> float:
+    """Return the mean loss of the tokens from the second to ``stop``, in nats."""
+    model, tokens = transformers.AutoModelForCausalLM.from_pretrained(folder).eval(), torch.tensor(ids)
+    with torch.no_grad():
+        chances = model(input_ids=tokens[None]).logits[0].log_softmax(-1)
+    return float(np.mean([-float(chances[at - 1, tokens[at]]) for at in range(1, stop)]))
+
+
 def test_the_loss_of_single_bases_is_per_base(folders: Any) -> None:
     for kind in ("characters", "bytes"):
         window = random_windows(1, 600)[0][:-50] + "N" * 50
-        model = transformers.AutoModelForCausalLM.from_pretrained(folders[kind]).eval()
-        ids = torch.tensor(plain_ids(kind, window)[:600])
-        with torch.no_grad():
-            chances = model(input_ids=ids[None]).logits[0].log_softmax(-1)
-        each = [-float(chances[at - 1, ids[at]]) for at in range(1, 550)]
         (found,) = encoders.CausalLMLoss(folders[kind]).nats_per_base([window])
-        assert found == pytest.approx(np.mean(each), rel=1e-4)
+        assert found == pytest.approx(plain_loss(folders[kind], plain_ids(kind, window)[:600], 550), rel=1e-4)
 
 
 def test_the_first_base_follows_a_special_token_where_there_is_one(folders: Any, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(folders["characters"], tmp_path / "bos"))
     (folder / "tokenizer.json").write_text(json.dumps(character_tokenizer(before="[BOS]", after=None)))
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     window = random_windows(1, 60)[0]
-    ids = torch.tensor([2, *plain_ids("characters", window)[:60]])
-    with torch.no_grad():
-        chances = model(input_ids=ids[None]).logits[0].log_softmax(-1)
-    each = [-float(chances[at - 1, ids[at]]) for at in range(1, 61)]
     (found,) = encoders.CausalLMLoss(folder).nats_per_base([window])
-    assert found == pytest.approx(np.mean(each), rel=1e-4)
+    assert found == pytest.approx(plain_loss(folder, [2, *plain_ids("characters", window)[:60]], 61), rel=1e-4)
 
 
 def test_a_masked_model_has_no_loss_of_the_next_token(folders: Any) -> None:

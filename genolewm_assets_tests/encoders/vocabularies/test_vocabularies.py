@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tokenizers
 
-from genolewm_assets.encoders import read_identity, state_config, write_tiny_llama
-from genolewm_assets.encoders.identity import StateDtype
+from genolewm_assets.encoders import read_identity
 from genolewm_assets.encoders.vocabularies import PROBE, read_tokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, GenoLeWMError, MissingResourceError
-from genolewm_assets.store import compute_key
 from genolewm_assets_tests.encoders.conftest import random_windows
 from genolewm_assets_tests.encoders.vocabularies.other_models import (
     CHARACTERS,
@@ -27,6 +24,7 @@ from genolewm_assets_tests.late import Late
 
 transformers = Late("transformers")
 
+RNA = [*CHARACTERS[:-2], "U", "N"]
 BYTES = {"tokenizer_class": "ByteTokenizer", "byte_level": True}
 
 
@@ -119,11 +117,7 @@ def without(token: str) -> dict[str, object]:
         ({"tokenizer.json": merging_tokenizer()}, ConfigurationError, "got tokens A A A A ... for"),
         ({"tokenizer.json": {"model": {"vocab": {}}}}, CorruptResourceError, "not readable as a tokenizer"),
         ({"tokenizer.json": six_mer_tokenizer(unknown=None)}, ConfigurationError, "no token for a base"),
-        (
-            {"tokenizer.json": character_tokenizer(tokens=[*CHARACTERS[:-2], "U", "N"])},
-            ConfigurationError,
-            "not a DNA vocabulary of a known kind",
-        ),
+        ({"tokenizer.json": character_tokenizer(tokens=RNA)}, ConfigurationError, "not a DNA vocabulary of a known"),
         (masked_tokenizer(tokenizer_class="BertTokenizer"), ConfigurationError, "'BertTokenizer'"),
         (masked_tokenizer(eos_token="<end>"), ConfigurationError, "a line '<end>'"),
         (masked_tokenizer(cls_token=None), ConfigurationError, "a line None"),
@@ -139,13 +133,3 @@ def test_no_kind_is_guessed(files: dict[str, object], error: type[GenoLeWMError]
     with pytest.raises(error) as caught:
         read_tokens(write_files(tmp_path, files))
     assert says in str(caught.value)
-
-
-def test_the_key_of_tagged_6_mers_is_what_it_was(tmp_path: Path) -> None:
-    write_tiny_llama(tmp_path)
-    found = read_identity(tmp_path)
-    # As the code before there were other kinds computed them.
-    assert found.settings_sha256 == "343ba6af0b294e6bc56d03ab0aab21a72e95d0dc46985fa3cd659c7e4f00dca6"
-    fixed = {"model_id": "owner/model", "revision": "a" * 40, "hidden_size": 1_024, "dtype": StateDtype.FLOAT16}
-    identity = replace(found, **fixed, weights_sha256="0" * 64, settings_sha256="1" * 64)
-    assert compute_key(state_config(identity, windows_sha256="2" * 64, window_bp=12_288)) == "bf3de70419fe23e7"

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets import forensic
-from genolewm_assets.errors import AbifError
-from genolewm_assets.forensic import RunFolderStrategy, ScalingStrategy, parse_hid, read_hid, read_panel
+from genolewm_assets.forensic import RunFolderStrategy, ScalingStrategy, parse_hid, read_panel
 from genolewm_assets.forensic.dataset.annotations import (
     AlleleAnnotation,
     mask_of_bins,
@@ -23,28 +22,25 @@ from genolewm_assets.forensic.dataset.annotations import (
 from genolewm_assets.forensic.dataset.scaling import load_traces, nearest_scans
 from genolewm_assets.forensic.panels import Locus, Panel
 from genolewm_assets.forensic.sizing import size_run
-from genolewm_assets_tests.places import SHARED_DATA
+from genolewm_assets_tests.forensic.test_real_runs import FOLDER as RUNS
+from genolewm_assets_tests.forensic.test_real_runs import GENOTYPE_OF_2800M, REAL
 from genolewm_assets_tests.referees import dnanet_profile as dnanet
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.forensic.folders import allele_report
 
-RUNS = SHARED_DATA / "hid"
 FOLDER = RUNS / "dnanet"
 CHANNELS = (1, 2, 3, 4, 6)
 SAMPLES = ["2800M", *(f"NTD0{n}" for n in range(1, 8))]
 #: Sizes of amelogenin in the ladder of that run, which a test of DNANet publishes.
 AMELOGENIN_BP = {"X": 81.43459915611814, "Y": 87.59493670886076}
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(
-        not RUNS.is_dir(), reason="the real sample data (../shared/data beside the repository) is absent"
-    ),
-]
+#: Data and mask of a profile.
+Row = tuple[np.ndarray, np.ndarray]
+pytestmark = REAL
 
 
 @pytest.fixture(scope="module")
-def row() -> tuple[np.ndarray, np.ndarray]:
+def row() -> Row:
     data, mask = (np.load(FOLDER / f"1A2_A01_01{end}.npy")[..., 0] for end in ("", "_annotation"))
     return data.astype(np.int16), mask.astype(np.int8)
 
@@ -99,9 +95,7 @@ def misses(
     return {key: abs(key[1] - first) + abs(theirs[key] - end) for key, (first, end) in near.items()}
 
 
-def test_the_mask_is_reproduced_but_for_the_ladder(
-    row: tuple[np.ndarray, np.ndarray], annotation: AlleleAnnotation, panel: Panel
-) -> None:
+def test_the_mask_is_reproduced_but_for_the_ladder(row: Row, annotation: AlleleAnnotation, panel: Panel) -> None:
     """That run's ladder is not published; with one shift for each locus in its place, edges are right to a point."""
     theirs = {(n, first): end for n, first, end in runs_of(row[1])}
     differences: list[int] = []
@@ -122,9 +116,7 @@ def test_the_mask_is_reproduced_but_for_the_ladder(
     assert all(-0.2 < shift <= 0 for shift in shifts.values())
 
 
-def test_the_mask_of_amelogenin_is_reproduced_exactly(
-    row: tuple[np.ndarray, np.ndarray], annotation: AlleleAnnotation, panel: Panel
-) -> None:
+def test_the_mask_of_amelogenin_is_reproduced_exactly(row: Row, annotation: AlleleAnnotation, panel: Panel) -> None:
     locus = panel.locus("AMEL")
     bins = tuple(type(each)(each.allele, AMELOGENIN_BP[each.allele], 0.5, 0.5, True) for each in locus.bins)
     moved = Panel("moved", (Locus("AMEL", 1, 75, 95, 9, bins),))
@@ -134,7 +126,7 @@ def test_the_mask_of_amelogenin_is_reproduced_exactly(
     np.testing.assert_array_equal(mask[0, :end], row[1][0, :end])
 
 
-def test_peaks_of_their_bins(row: tuple[np.ndarray, np.ndarray]) -> None:
+def test_peaks_of_their_bins(row: Row) -> None:
     data, mask = row
     bins = runs_of(mask)
     top, complete = (mask_of_peaks(bins, data, adjustment) for adjustment in ("top", "complete"))
@@ -146,12 +138,10 @@ def test_peaks_of_their_bins(row: tuple[np.ndarray, np.ndarray]) -> None:
         assert data[n, first:end].max() == data[n, first:end][top[n, first:end] == 1]
 
 
-def test_their_data_is_analysed_by_the_instrument_and_its_file_is_not_there(row: tuple[np.ndarray, np.ndarray]) -> None:
+def test_their_data_is_analysed_by_the_instrument(row: Row) -> None:
     assert row[0].min() == 0  # a baseline below the noise would leave negative values
     repeated = (row[0][:, 1:] == row[0][:, :-1]).all(axis=0)
     assert 20 < repeated.sum() < 2_000  # where a base pair has fewer scans than points, a scan is taken twice
-    with pytest.raises(AbifError, match="is a Git LFS pointer"):
-        read_hid(FOLDER / "1A2_A01_01.hid.lfs_pointer")
 
 
 @each_row("name", SAMPLES)
@@ -173,11 +163,8 @@ def test_profiles_are_those_of_the_published_steps(name: str) -> None:
     for strategy in ("raw", "superior", "analyzed"):
         traces = load_traces(run, CHANNELS, strategy)
         raw = [run.dyes[channel - 1].raw for channel in CHANNELS]
-        plain = {
-            "raw": raw,
-            "superior": [dnanet.superior(each) for each in raw],
-            "analyzed": [run.dyes[channel - 1].analysed for channel in CHANNELS],
-        }[strategy]
+        analysed = [run.dyes[channel - 1].analysed for channel in CHANNELS]
+        plain = {"raw": raw, "superior": list(map(dnanet.superior, raw)), "analyzed": analysed}[strategy]
         np.testing.assert_array_equal(traces, plain)
         same = their_scans == our_scans
         assert same.mean() > 0.4
@@ -186,8 +173,6 @@ def test_profiles_are_those_of_the_published_steps(name: str) -> None:
 
 def test_a_data_set_of_the_real_runs(tmp_path: Path) -> None:
     """The published genotype of 2800M as a report: each of its alleles is labelled, at a peak."""
-    from genolewm_assets_tests.forensic.test_real_runs import GENOTYPE_OF_2800M
-
     root = tmp_path / "run"
     root.mkdir()
     for name in ("2800M", "ladder", "neg", "NTD01"):

@@ -19,13 +19,9 @@ from genolewm_assets.forensic.dataset.annotations import (
 from genolewm_assets.forensic.panels import Bin, Locus, Panel
 
 SCALER = np.arange(90, 130, 0.1)
-PANEL = Panel(
-    "made",
-    (
-        Locus("A", 1, 95, 125, 4, (Bin("7", 100, 0.5, 0.4, True), Bin("8", 104, 0.5, 0.5, True))),
-        Locus("B", 3, 95, 125, 4, (Bin("7", 100, 0.01, 0.01, True), Bin("9", 100.9, 0.5, 0.5, False))),
-    ),
-)
+_A = Locus("A", 1, 95, 125, 4, (Bin("7", 100, 0.5, 0.4, True), Bin("8", 104, 0.5, 0.5, True)))
+_B = Locus("B", 3, 95, 125, 4, (Bin("7", 100, 0.01, 0.01, True), Bin("9", 100.9, 0.5, 0.5, False)))
+PANEL = Panel("made", (_A, _B))
 CHANNELS = (1, 2, 3)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,41 +12,37 @@ import pytest
 from genolewm_assets.forensic import call_alleles, parse_hid, size_run
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.forensic.folders import open_dataset, scaling_of, write_folder, write_kit
-from genolewm_assets_tests.worlds.forensic.runs import MadeLocus
+from genolewm_assets_tests.worlds.forensic.runs import MadeLocus, repeats
 
 SIX_DYES = 6
 
 
-def _repeats(first: int, last: int) -> tuple[str, ...]:
-    return tuple(str(n) for n in range(first, last + 1))
-
-
 #: Dyes, order and approximate sizes of GlobalFiler's loci; 24 loci in five dyes beside the size standard.
 GLOBALFILER = {
-    "D3S1358": MadeLocus("blue", 1, 62, 4, _repeats(9, 20)),
-    "vWA": MadeLocus("blue", 1, 112, 4, _repeats(11, 24)),
-    "D16S539": MadeLocus("blue", 1, 210, 4, _repeats(5, 15)),
-    "CSF1PO": MadeLocus("blue", 1, 260, 4, _repeats(6, 15)),
-    "TPOX": MadeLocus("blue", 1, 318, 4, _repeats(5, 15)),
-    "Yindel": MadeLocus("green", 2, 76, 5, _repeats(1, 2)),
+    "D3S1358": MadeLocus("blue", 1, 62, 4, repeats(9, 20)),
+    "vWA": MadeLocus("blue", 1, 112, 4, repeats(11, 24)),
+    "D16S539": MadeLocus("blue", 1, 210, 4, repeats(5, 15)),
+    "CSF1PO": MadeLocus("blue", 1, 260, 4, repeats(6, 15)),
+    "TPOX": MadeLocus("blue", 1, 318, 4, repeats(5, 15)),
+    "Yindel": MadeLocus("green", 2, 76, 5, repeats(1, 2)),
     "AMEL": MadeLocus("green", 2, 98, 6, ("X", "Y")),
-    "D8S1179": MadeLocus("green", 2, 94, 4, _repeats(5, 19)),
-    "D21S11": MadeLocus("green", 2, 88, 4, (*_repeats(24, 33), "33.2", *_repeats(34, 38)), ("31.2",)),
-    "D18S51": MadeLocus("green", 2, 234, 4, _repeats(7, 27)),
-    "DYS391": MadeLocus("green", 2, 340, 4, _repeats(7, 13)),
-    "D2S441": MadeLocus("yellow", 3, 46, 4, _repeats(8, 17)),
-    "D19S433": MadeLocus("yellow", 3, 98, 4, _repeats(6, 18), ("14.2",)),
-    "TH01": MadeLocus("yellow", 3, 164, 4, (*_repeats(4, 9), "9.3", "10", "11", "13")),
-    "FGA": MadeLocus("yellow", 3, 160, 4, _repeats(17, 33)),
-    "D22S1045": MadeLocus("red", 4, 64, 3, _repeats(8, 19)),
-    "D5S818": MadeLocus("red", 4, 112, 4, _repeats(7, 18)),
-    "D13S317": MadeLocus("red", 4, 172, 4, _repeats(5, 16)),
-    "D7S820": MadeLocus("red", 4, 236, 4, _repeats(6, 15)),
-    "SE33": MadeLocus("red", 4, 292, 4, _repeats(5, 35)),
-    "D10S1248": MadeLocus("purple", 6, 54, 4, _repeats(8, 19)),
-    "D1S1656": MadeLocus("purple", 6, 122, 4, _repeats(9, 20), ("17.3",)),
-    "D12S391": MadeLocus("purple", 6, 164, 4, _repeats(14, 27)),
-    "D2S1338": MadeLocus("purple", 6, 236, 4, _repeats(11, 28)),
+    "D8S1179": MadeLocus("green", 2, 94, 4, repeats(5, 19)),
+    "D21S11": MadeLocus("green", 2, 88, 4, (*repeats(24, 33), "33.2", *repeats(34, 38)), ("31.2",)),
+    "D18S51": MadeLocus("green", 2, 234, 4, repeats(7, 27)),
+    "DYS391": MadeLocus("green", 2, 340, 4, repeats(7, 13)),
+    "D2S441": MadeLocus("yellow", 3, 46, 4, repeats(8, 17)),
+    "D19S433": MadeLocus("yellow", 3, 98, 4, repeats(6, 18), ("14.2",)),
+    "TH01": MadeLocus("yellow", 3, 164, 4, (*repeats(4, 9), "9.3", "10", "11", "13")),
+    "FGA": MadeLocus("yellow", 3, 160, 4, repeats(17, 33)),
+    "D22S1045": MadeLocus("red", 4, 64, 3, repeats(8, 19)),
+    "D5S818": MadeLocus("red", 4, 112, 4, repeats(7, 18)),
+    "D13S317": MadeLocus("red", 4, 172, 4, repeats(5, 16)),
+    "D7S820": MadeLocus("red", 4, 236, 4, repeats(6, 15)),
+    "SE33": MadeLocus("red", 4, 292, 4, repeats(5, 35)),
+    "D10S1248": MadeLocus("purple", 6, 54, 4, repeats(8, 19)),
+    "D1S1656": MadeLocus("purple", 6, 122, 4, repeats(9, 20), ("17.3",)),
+    "D12S391": MadeLocus("purple", 6, 164, 4, repeats(14, 27)),
+    "D2S1338": MadeLocus("purple", 6, 236, 4, repeats(11, 28)),
 }
 GENOTYPE = {
     name: (locus.ladder[1], locus.virtual[0] if locus.virtual else locus.ladder[-2])
@@ -53,10 +50,6 @@ GENOTYPE = {
     else locus.ladder
     for name, locus in GLOBALFILER.items()
 }
-
-
-def genemapper(folder: Path) -> tuple[Path, ...]:
-    return write_kit(folder, GLOBALFILER)
 
 
 def genemarker(folder: Path) -> tuple[Path, ...]:
@@ -84,10 +77,8 @@ def _genemarker_bins(locus: MadeLocus) -> tuple[float, float, str]:
     return min(sizes), max(sizes), bins
 
 
-@pytest.mark.parametrize("make_panel", [genemapper, genemarker])
-def test_a_kit_of_six_dyes_works_from_its_panel_files(
-    tmp_path: Path, make_panel: Callable[[Path], tuple[Path, ...]]
-) -> None:
+@pytest.mark.parametrize("make_panel", [partial(write_kit, kit=GLOBALFILER), genemarker])
+def test_a_kit_of_six_dyes_works_from_its_files(tmp_path: Path, make_panel: Callable[[Path], tuple[Path, ...]]) -> None:
     samples: Mapping[str, Mapping[str, tuple[str, ...]]] = {"a01": GENOTYPE}
     root = write_folder(tmp_path / "data", kit=GLOBALFILER, samples=samples, n_dyes=SIX_DYES)
     paths = make_panel(tmp_path / "kit")

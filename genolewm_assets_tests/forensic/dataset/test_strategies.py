@@ -31,12 +31,8 @@ REPORT = "Sample\tMarker\tAllele#1\ns1\tM1\t9\n1_x_1A2\tM1\t11\n"
 @each_row(
     ("name", "category"),
     [
-        ("x_LADDER_1.hid", "ladder"),
-        ("x_Neg.hid", "control"),
-        ("PosCONTROL.fsa", "control"),
-        ("x.hid", "sample"),
-        ("x.HID", "sample"),
-        ("x.txt", "unknown"),
+        *(("x_LADDER_1.hid", "ladder"), ("x_Neg.hid", "control"), ("PosCONTROL.fsa", "control"), ("x.hid", "sample")),
+        *(("x.HID", "sample"), ("x.txt", "unknown")),
     ],
 )
 def test_files_are_told_apart_by_words(name: str, category: str) -> None:
@@ -46,14 +42,9 @@ def test_files_are_told_apart_by_words(name: str, category: str) -> None:
 @each_row(
     ("name", "category"),
     [
-        ("1A2_A01_01.hid", "sample"),
-        ("6F5_H12_24.hid", "sample"),
-        ("1G2_A01_01.hid", "unknown"),
-        ("A123_B01_04.hid", "control"),
-        ("Ladder_A01.hid", "ladder"),
-        ("pocon_A01.hid", "control"),
-        ("BLANCO_A01.hid", "control"),
-        ("Test.hid", "unknown"),
+        *(("1A2_A01_01.hid", "sample"), ("6F5_H12_24.hid", "sample"), ("1G2_A01_01.hid", "unknown")),
+        *(("A123_B01_04.hid", "control"), ("Ladder_A01.hid", "ladder"), ("pocon_A01.hid", "control")),
+        *(("BLANCO_A01.hid", "control"), ("Test.hid", "unknown")),
     ],
 )
 def test_mixtures_are_told_apart_by_their_names(name: str, category: str) -> None:
@@ -72,11 +63,7 @@ def test_a_mixture_s_name_tells_replicas_and_contributors() -> None:
 def test_what_a_split_keeps_together() -> None:
     assert {NFIRnDStrategy().get_split_group(name) for name in ("1A2_A01_01.hid", "1F5_A01_01.hid")} == {"1"}
     runs = RunFolderStrategy(replica_pattern=r"NTD\d+")
-    assert [runs.get_split_group(name) for name in ("x_NTD01_a.hid", "y_NTD01_b.hid", "z.hid")] == [
-        "NTD01",
-        "NTD01",
-        "z",
-    ]
+    assert list(map(runs.get_split_group, ("x_NTD01_a.hid", "y_NTD01_b.hid", "z.hid"))) == ["NTD01", "NTD01", "z"]
     assert RunFolderStrategy().get_split_group("x_NTD01_a.hid") == "x_NTD01_a"
 
 
@@ -107,10 +94,7 @@ def test_tables_of_dnanet_map_files_to_annotations_and_ladders(tmp_path: Path) -
     write(
         tmp_path,
         **{
-            "1A2_A01_01.hid": "",
-            "1A2_A02_01.hid": "",
-            "inj/ladder_1.hid": "",
-            "ladder_0.hid": "",
+            **dict.fromkeys(("1A2_A01_01.hid", "1A2_A02_01.hid", "inj/ladder_1.hid", "ladder_0.hid"), ""),
             "Dataset_1_DTH_AlleleReport.txt": REPORT,
             "2p_5p_hid_to_annotation.csv": "Ruwe data naam,naam DTH,naam DTL\n1A2_A01_01.hid,1_x_1A2,1L_x\n",
             "best_ladder_paths.csv": "image_path,ladder_path\n1A2_A01_01,old/place/inj/ladder_1.hid\n",

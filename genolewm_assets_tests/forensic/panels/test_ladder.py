@@ -10,6 +10,7 @@ import pytest
 
 from genolewm_assets.errors import PanelError
 from genolewm_assets.forensic import LadderFit, Panel, fit_ladder, parse_hid, read_panel, size_run
+from genolewm_assets.forensic.panels import Locus
 from genolewm_assets_tests.worlds.forensic.runs import (
     GENOTYPE,
     KIT,
@@ -60,16 +61,11 @@ def test_bins_and_ranges_move_with_the_ladder(panel: Panel) -> None:
 
 @pytest.mark.parametrize("shift", [-6.0, -3.9, -2.0, 0.0, 2.0, 4.1, 6.0])
 def test_a_panel_that_is_off_by_more_than_a_repeat_is_moved(panel: Panel, shift: float) -> None:
-    loci = [
-        replace(
-            locus,
-            start_bp=locus.start_bp + shift,
-            end_bp=locus.end_bp + shift,
-            bins=tuple(replace(each, size_bp=each.size_bp + shift) for each in locus.bins),
-        )
-        for locus in panel.loci
-    ]
-    found = fit(ladder_traces(), replace(panel, loci=tuple(loci)))
+    def off(locus: Locus) -> Locus:
+        bins = tuple(replace(each, size_bp=each.size_bp + shift) for each in locus.bins)
+        return replace(locus, start_bp=locus.start_bp + shift, end_bp=locus.end_bp + shift, bins=bins)
+
+    found = fit(ladder_traces(), replace(panel, loci=tuple(map(off, panel.loci))))
     assert found.sizes_bp == fit(ladder_traces(), panel).sizes_bp
 
 

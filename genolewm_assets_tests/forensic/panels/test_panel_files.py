@@ -88,10 +88,8 @@ def test_osiris_maps_its_channels_and_names_amelogenin(tmp_path: Path) -> None:
 def test_genemarker_tells_virtual_bins(tmp_path: Path) -> None:
     (locus,) = read_panel(*write(tmp_path, GENEMARKER)).loci
     assert (locus.channel, locus.start_bp, locus.end_bp) == (6, 80.9, 120)
-    assert [(each.allele, each.in_ladder, each.right_bp) for each in locus.bins] == [
-        ("8", True, 0.4),
-        ("8.3", False, 0.4),
-    ]
+    bins = [(each.allele, each.in_ladder, each.right_bp) for each in locus.bins]
+    assert bins == [("8", True, 0.4), ("8.3", False, 0.4)]
 
 
 @pytest.mark.parametrize(
@@ -132,18 +130,8 @@ def test_malformed_xml_is_named(tmp_path: Path, text: str, old: str, new: str, m
         (0, "\tgreen\t", "\tmauve\t", "unknown colour: expected blue, green, yellow, red, orange, purple, got 'mauve'"),
         (0, "M3\tgreen\t", "M3\t", "a locus has too few columns|unknown colour|is no number"),
         (0, "M2\t", "M1\t", "locus 'M1': ladder alleles have no bin"),
-        (
-            0,
-            "Panel\tMade_v1\tnull",
-            "Panel\tTwo\nM9\tblue\t1\t2\t\t4\nPanel\tMade_v1",
-            "expected one of 'Made_v1', 'Two', got None",
-        ),
-        (
-            0,
-            "Panel\tMade_v1",
-            "Pannel\tTwo\nPanel\tMade_v1",
-            r":\d+: a word is misspelt: expected 'Panel', got 'Pannel'",
-        ),
+        (0, "Panel\tMade_v1\tnull", "Panel\tTwo\nM9\tblue\t1\t2\t\t4\nPanel\tMade_v1", "'Made_v1', 'Two', got None"),
+        (0, "Panel\tMade_v1", "Pannel\tTwo\nPanel\tMade_v1", r":\d+: a word is misspelt: expected 'Panel', got 'Pan"),
         (1, "\tvirtual", "\tvirtaul", r"bins:\d+: a word is misspelt: expected 'virtual', got 'virtaul'"),
         (1, "Marker Name\tM4", "Marker Name\tM44", "locus 'M4': has no bins"),
         (1, "\n9.3\t", "\n9.9\t", "locus 'M4': ladder alleles have no bin: expected 14, got 1 less"),

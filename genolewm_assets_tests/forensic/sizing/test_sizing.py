@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import SizingError
@@ -47,18 +47,6 @@ def test_sizes_ascend_and_meet_every_fragment(steps: list[float], data: st.DataO
     assert local_southern(scans, sizes, scans) == pytest.approx(sizes, rel=1e-9, abs=1e-9)
     at = np.linspace(scans[0] - 20, scans[-1] + 20, 200)
     assert (np.diff(local_southern(scans, sizes, at)) > -1e-9).all()
-
-
-@given(st.floats(-5_000, -100), st.floats(1e5, 1e7))
-def test_a_hyperbola_is_reproduced(pole: float, c: float) -> None:
-    scans = np.array([1_000, 1_500, 2_300, 3_000, 4_000.0])
-
-    def size(t: np.ndarray) -> np.ndarray:
-        return 900 - c / (t - pole)
-
-    assume((np.diff(size(scans)) > 1e-3).all())
-    at = np.linspace(1_000, 4_000, 50)
-    assert local_southern(scans, size(scans), at) == pytest.approx(size(at), rel=1e-6)
 
 
 def run_of(signal: np.ndarray, *, standard: str = "GS600 LIZ", settings: str = ""):

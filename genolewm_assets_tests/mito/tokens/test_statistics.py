@@ -49,13 +49,6 @@ def test_figures_equal_plain_counting(sequences, k, with_coordinates):
         np.testing.assert_allclose(bits, expected, atol=1e-12)
 
 
-def test_one_difference_in_ten_genomes_shows_in_six_positions(genome, vocabulary):
-    other = genome[:500] + ("A" if genome[500] != "A" else "C") + genome[501:]
-    found = describe_tokens([row(genome, vocabulary)] * 9 + [row(other, vocabulary)], vocabulary, length=16_569)
-    assert np.flatnonzero(found.entropy_bits).tolist() == list(range(495, 501))
-    np.testing.assert_allclose(found.entropy_bits[500], -(0.9 * np.log2(0.9) + 0.1 * np.log2(0.1)))
-
-
 def test_padding_does_not_count(vocabulary):
     ids = np.array([0, 6, 7, 1], dtype=np.int16)
     found = describe_tokens([TokenRow(ids, None, None)], vocabulary, length=4)

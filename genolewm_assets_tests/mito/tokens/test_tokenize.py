@@ -49,26 +49,13 @@ def test_keys_dtypes_and_defaults(genome, vocabulary):
     assert linear["position_ids"].tolist() == list(range(16_564))
 
 
-def test_the_last_kmers_wrap_and_the_specifications_order_is_that_rotated_by_five(genome, vocabulary):
-    ids = tokenize_sequence(genome, vocabulary)["input_ids"]
-    assert vocabulary.decode(ids[-1]) == genome[-1] + genome[:5]
-    assert vocabulary.decode(ids[-5]) == genome[-5:] + genome[0]
-    written = tokenize_sequence(genome[-5:] + genome, vocabulary, circular=False)["input_ids"]
-    assert np.array_equal(np.roll(written, -5), ids)
-
-
 @given(circular_genomes(), st.integers(0, 200), st.integers(1, 8), st.sampled_from(["mean", "start"]))
 def test_rotating_the_genome_rotates_tokens_positions_and_het(sequence, turn, k, pool):
     vocabulary, turn = KmerVocabulary.build(k), turn % len(sequence)
     levels = levels_of(sequence)
     whole = tokenize_sequence(sequence, vocabulary, het_levels=levels, het_pool=pool)
-    turned = tokenize_sequence(
-        sequence[turn:] + sequence[:turn],
-        vocabulary,
-        het_levels=np.roll(levels, -turn),
-        het_pool=pool,
-        coordinates=np.roll(np.arange(len(sequence)), -turn),
-    )
+    rolled = {"het_levels": np.roll(levels, -turn), "coordinates": np.roll(np.arange(len(sequence)), -turn)}
+    turned = tokenize_sequence(sequence[turn:] + sequence[:turn], vocabulary, het_pool=pool, **rolled)
     for key in KEYS:
         assert np.array_equal(np.roll(whole[key], -turn), turned[key]), key
 
@@ -77,13 +64,8 @@ def test_rotating_the_genome_rotates_tokens_positions_and_het(sequence, turn, k,
 def test_circular_is_linear_on_the_extended_sequence(sequence, k, stride):
     vocabulary, levels = KmerVocabulary.build(k), levels_of(sequence)
     circle = tokenize_sequence(sequence, vocabulary, stride=stride, het_levels=levels)
-    line = tokenize_sequence(
-        sequence + sequence[: k - 1],
-        vocabulary,
-        stride=stride,
-        circular=False,
-        het_levels=np.concatenate((levels, levels[: k - 1])),
-    )
+    options = {"stride": stride, "circular": False, "het_levels": np.concatenate((levels, levels[: k - 1]))}
+    line = tokenize_sequence(sequence + sequence[: k - 1], vocabulary, **options)
     assert same(circle, line)
 
 
@@ -188,9 +170,7 @@ def test_padding(vocabulary):
     assert tokens["het_values"].tolist() == [1.0] * 8 + [0, 0]
     assert [tokens[key].dtype for key in KEYS] == DTYPES
     assert same(tokenize_sequence("ACGTACGT", vocabulary, padding=True), tokenize_sequence("ACGTACGT", vocabulary))
-    with pytest.raises(
-        ConfigurationError, match=r"different numbers of tokens: expected equal numbers, got 7 to 8\. Pass"
-    ):
+    with pytest.raises(ConfigurationError, match=r"different numbers of tokens: .* got 7 to 8\. Pass"):
         tokenize_batch(["ACGTACGT", "ACGTACG"], vocabulary)
 
 

@@ -11,9 +11,11 @@ import pytest
 
 from genolewm_assets.mito.variants.checks import VARIANT_CHECKS, check_variants
 from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
+from genolewm_assets.store.artefacts.check_result import CheckResult
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.mito.genome_world import REFERENCE
 from genolewm_assets_tests.worlds.mito.mito_alleles import Allele, clinvar, gnomad
+from genolewm_assets_tests.worlds.store.changed_tables import with_value
 
 SCHEMA, ORDER, BASES, JOINED, SITES = VARIANT_CHECKS
 LAST = len(REFERENCE)
@@ -46,26 +48,17 @@ class Joined:
         variants, counts = join_variants(ours, theirs, REFERENCE.encode(), chrom="chrM")
         return cls(variants, tabulate_sites(variants, REFERENCE.encode(), chrom="chrM"), ours, theirs, counts)
 
-    def failed(self, *, no_gnomad: str | None = None) -> set[str]:
-        checks = check_variants(
-            self.variants,
-            self.sites,
-            gnomad=self.gnomad,
-            clinvar=self.clinvar,
-            counts=self.counts,
-            reference=self.reference,
-            no_gnomad=no_gnomad,
-        )
+    def check(self, *, no_gnomad: str | None = None) -> dict[str, CheckResult]:
+        given = {name: getattr(self, name) for name in ("gnomad", "clinvar", "counts", "reference")}
+        checks = check_variants(self.variants, self.sites, **given, no_gnomad=no_gnomad)
         assert tuple(check.name for check in checks) == VARIANT_CHECKS
-        return {check.name for check in checks if not check.passed}
+        return {check.name: check for check in checks}
+
+    def failed(self, *, no_gnomad: str | None = None) -> set[str]:
+        return {name for name, check in self.check(no_gnomad=no_gnomad).items() if not check.passed}
 
     def changed(self, part: str, column: str, row: int, value: object) -> Joined:
-        table: pa.Table = getattr(self, part)
-        at = table.schema.get_field_index(column)
-        values = table[column].to_pylist()
-        values[row] = value
-        field = table.schema.field(at)
-        return replace(self, **{part: table.set_column(at, field, pa.array(values, field.type))})
+        return replace(self, **{part: with_value(getattr(self, part), column, row, value)})
 
 
 @pytest.fixture(scope="module")
@@ -95,21 +88,10 @@ def test_what_compares_nothing_fails_unless_the_catalogue_names_no_source(joined
     assert nothing.failed() == set(VARIANT_CHECKS[1:])
     assert clinical.failed() == {"sites_agree_with_alleles"}
     assert nothing.failed(no_gnomad=why) == clinical.failed(no_gnomad=why) == set()
-    checks = {
-        check.name: check.figures
-        for check in check_variants(
-            clinical.variants,
-            clinical.sites,
-            gnomad=clinical.gnomad,
-            clinvar=clinical.clinvar,
-            counts=clinical.counts,
-            reference=clinical.reference,
-            no_gnomad=why,
-        )
-    }
-    assert checks["sites_agree_with_alleles"]["compared"] == 0
-    assert checks["sites_agree_with_alleles"]["not_compared"] == why
-    assert checks["every_row_joined"]["compared"] == joined.clinvar.num_rows
+    checks = clinical.check(no_gnomad=why)
+    assert checks[SITES].figures["compared"] == 0
+    assert checks[SITES].figures["not_compared"] == why
+    assert checks[JOINED].figures["compared"] == joined.clinvar.num_rows
 
 
 def test_rows_of_one_allele_are_no_loss() -> None:

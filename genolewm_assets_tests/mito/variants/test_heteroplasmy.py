@@ -129,9 +129,8 @@ def test_placeholder_is_no_base() -> None:
 def test_order_of_a_genomes_bases_does_not_matter() -> None:
     turned = genome(Difference(7, 7, "C"))
     order = np.roll(np.arange(10), 4)
-    rolled = CirclePlacement(
-        "".join(turned.sequence[i] for i in order), turned.coordinates[order], turned.insertion[order]
-    )
+    bases = "".join(turned.sequence[i] for i in order)
+    rolled = CirclePlacement(bases, turned.coordinates[order], turned.insertion[order])
     calls = call(7, "C", "CC", 0.9), call(1, "G", "A", 0.3), call(9, "AN", "CN", 0.2)
     assert levels(rolled, *calls) == [levels(turned, *calls)[i] for i in order]
 
@@ -150,15 +149,8 @@ def test_substitutions_against_a_count_of_copies(given: list[tuple[int, str, flo
 
 
 def test_what_does_not_count_is_counted_by_reason() -> None:
-    calls = [
-        call(2, "A", "G", math.nan, "weak_evidence"),
-        call(2, "A", "*", 0.5),
-        call(2, "A", "<DEL>", 0.5),
-        call(2, "A", "A", 0.5),
-        call(2, "A", "R", 0.5),
-        call(3, "T", "C", 0.5, "."),
-        call(2, "AT", "AC", 0.5),
-    ]
+    calls = [call(2, "A", "G", math.nan, "weak_evidence"), call(3, "T", "C", 0.5, "."), call(2, "AT", "AC", 0.5)]
+    calls[1:1] = [call(2, "A", alt, 0.5) for alt in ("*", "<DEL>", "A", "R")]
     found, dropped = levels_on_reference(calls, BASES)
     assert found.tolist() == changed(10, b2=0.5)
     assert dropped == {CallDrop.FILTERED: 1, CallDrop.NOT_A_SEQUENCE: 4, CallDrop.DUPLICATE: 1}

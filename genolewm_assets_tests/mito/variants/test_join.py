@@ -11,11 +11,9 @@ import pytest
 from genolewm_assets.errors import InputError, ReferenceMismatchError
 from genolewm_assets.genome import GRCH38, ContigSet
 from genolewm_assets.mito.variants.join import FROM_CLINVAR, FROM_GNOMAD, join_variants, tabulate_sites
-from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS, TABLES
+from genolewm_assets.mito.variants.schema import MITO_SITES, MITO_VARIANTS
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, contig_file
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
-from genolewm_assets.store.tables.schema import TableSchema
-from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.variants.shard import VARIANTS_FILE
 from genolewm_assets_tests.worlds.mito.mito_alleles import CIRCLE, Row, clinvar, gnomad
 
@@ -116,9 +114,8 @@ def test_population_level_of_a_site_is_the_highest_of_its_passing_alleles() -> N
         ((9, "A", "AC"), {"max_hl": 0.3}),  # named 9.1C
         ((9, "AG", "A"), {"max_hl": 0.2}),  # named 1d
     )
-    sites = sites_of(
-        ours, clinvar(((2, "A", "G"), {"label": "LP"}), ((3, "T", "G"), {}), ((4, "T", "G"), {"label": "P"}))
-    )
+    theirs = clinvar(((2, "A", "G"), {"label": "LP"}), ((3, "T", "G"), {}), ((4, "T", "G"), {"label": "P"}))
+    sites = sites_of(ours, theirs)
     levels = sites["pop_hl"].to_numpy()
     assert levels.dtype == np.float32
     assert levels.tolist() == np.float32([0.2, 0.75, 0, 0, 0, 0, 0.5, 0, 0.3]).tolist()
@@ -127,20 +124,6 @@ def test_population_level_of_a_site_is_the_highest_of_its_passing_alleles() -> N
     assert sites["clinvar_alleles"].to_pylist() == [0, 1, 1, 1, *[0] * 5]
     assert sites["pathogenic"].to_pylist() == [False, True, False, True, *[False] * 5]
     assert "".join(sites["ref"].to_pylist()).encode() == CIRCLE
-
-
-@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-def test_declared_tables(table: TableSchema) -> None:
-    assert not any(table.arrow.field(name).nullable for name in table.key)
-    assert all(len(table.describe(name)) > 3 for name in table.columns)
-    table.check(table.empty().schema, where="here")
-
-
-def test_columns_read_are_those_that_the_shards_have() -> None:
-    assert set(FROM_GNOMAD.values()) <= set(GNOMAD_VARIANTS.columns)
-    assert set(FROM_CLINVAR) <= set(CLINVAR_VARIANTS.columns)
-    own = {*MITO_VARIANTS.key, "kind", "in_gnomad", "in_clinvar"}
-    assert own | set(FROM_GNOMAD) | set(FROM_CLINVAR) == set(MITO_VARIANTS.columns)
 
 
 @pytest.fixture(scope="module")

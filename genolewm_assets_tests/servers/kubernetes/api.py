@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from operator import getitem
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -21,6 +20,7 @@ from kubernetes import client
 
 from genolewm_assets_tests.servers.kubernetes.cluster import Cluster, timestamp
 from genolewm_assets_tests.servers.kubernetes.manifests import NAMESPACE, manifests, schema_fault
+from genolewm_assets_tests.servers.web_server import QuietHandler, serving
 
 _PATH = re.compile(
     r"/(?:api/v1|apis/(?P<group>batch)/v1)/namespaces/genolewm"
@@ -28,14 +28,10 @@ _PATH = re.compile(
 )
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(QuietHandler):
     cluster: Cluster
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        pass
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - the base class's name
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"null")
         status, answer = self._answer({"GET": "get", "POST": "create", "DELETE": "delete"}[self.command], body)
         content = answer.encode(errors="surrogateescape") if isinstance(answer, str) else json.dumps(answer).encode()
@@ -110,18 +106,14 @@ def _one(cluster: Cluster, verb: str, found: re.Match[str], query: Mapping[str, 
 def api_server(cluster: Cluster) -> Iterator[str]:
     """Run a cluster and serve it on a free port of 127.0.0.1 until the block ends; yields its address."""
     ended = threading.Event()
-    with ThreadingHTTPServer(("127.0.0.1", 0), type("_Handler", (_Handler,), {"cluster": cluster})) as server:
-        threads = [threading.Thread(target=server.serve_forever, daemon=True)]
-        threads.append(threading.Thread(target=cluster.run, args=(ended,), daemon=True))
-        for thread in threads:
-            thread.start()
+    running = threading.Thread(target=cluster.run, args=(ended,), daemon=True)
+    running.start()
+    with serving(type("_Handler", (_Handler,), {"cluster": cluster})) as port:
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"http://127.0.0.1:{port}"
         finally:
             ended.set()
-            server.shutdown()
-            for thread in threads:
-                thread.join()
+            running.join()
 
 
 def kubeconfig(url: str) -> str:

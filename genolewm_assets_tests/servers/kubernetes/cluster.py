@@ -203,13 +203,9 @@ class Cluster:
         if pod.spec.get("automountServiceAccountToken", True):
             environment["KUBERNETES_TOKEN"] = self.tokens[pod.spec["serviceAccountName"]]
         # A pod ends with the test.
-        command = [
-            program("setpriv"),
-            "--pdeathsig=KILL",
-            *(container.get("command") or ()),
-            *(container.get("args") or ()),
-        ]
+        words = [program("setpriv"), "--pdeathsig=KILL"]
+        words += [*(container.get("command") or ()), *(container.get("args") or ())]
         own: dict[str, Any] = {"env": environment, "cwd": "/", "stdin": subprocess.DEVNULL, "start_new_session": True}
         with pod.log.open("ab") as log:
-            pod.process = subprocess.Popen(command, stdout=log, stderr=log, **own)
+            pod.process = subprocess.Popen(words, stdout=log, stderr=log, **own)
         pod.show("Running", running={})

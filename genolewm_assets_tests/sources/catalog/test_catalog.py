@@ -17,31 +17,20 @@ from genolewm_assets.forensic.runs import RunRules
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
 from genolewm_assets.packages.mix import PackageMix
 from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, load_catalog
-from genolewm_assets.sources.catalog.corpus import CORPUS_SOURCES
 from genolewm_assets.sources.catalog.forensic import ForensicSection
 from genolewm_assets.sources.catalog.training import EncoderSection
 from genolewm_assets.sources.examination.files import look_at_panels, look_at_runs
-from genolewm_assets_tests.places import CATALOGS
 from genolewm_assets_tests.worlds.forensic.run_folders import write_run
 from genolewm_assets_tests.worlds.sources.minimal_catalog import MD5, MINIMAL, changed, write
-
-SHARED_DATA_CATALOG = CATALOGS / "shared_data.yaml"
 
 
 def test_a_minimal_catalogue_takes_the_defaults(tmp_path: Path) -> None:
     catalog = load_catalog(write(tmp_path, MINIMAL))
     assert catalog.window_profile == PROFILES["default"]
     assert (catalog.gnomad.min_af, catalog.gnomad.min_an_fraction) == (0.01, 0.5)
-    assert catalog.gnomad.max_ref_mismatch_fraction == catalog.clinvar.max_ref_mismatch_fraction == 0.001
     assert catalog.gnomad.sources["chr1"].accept_unfiltered is False
-    assert catalog.generator is None
-    assert catalog.clinvar.releases is None
-    assert (catalog.clinvar.freshness.warn_days, catalog.clinvar.freshness.fail_days) == (35, 45)
-    assert catalog.clinvar.listing_interval_s == 3600
-    assert catalog.genome.tracks.urls == {}
-    assert (catalog.corpus.slice_fraction, catalog.corpus.seed, catalog.corpus.short_windows) == (1.0, 0, False)
-    assert catalog.corpus.sources == {}
-    assert catalog.encoder.model is None
+    assert (catalog.generator, catalog.clinvar.releases, catalog.encoder.model) == (None, None, None)
+    assert (catalog.genome.tracks.urls, catalog.corpus.sources) == ({}, {})
     assert catalog.packages.policy == PackageMix()
     assert catalog.file == tmp_path / "catalog.yaml"
     assert catalog.contigs.names == ("chr1", "chrM")
@@ -57,26 +46,13 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     data["windows"] = {"profile": "small", "window_bp": 1_200, "stride_bp": 600, "margin_bp": 64, "cover_tails": True}
     data["gnomad"] |= {"min_af": 0.05, "min_an_fraction": 0, "max_ref_mismatch_fraction": 1}
     data["gnomad"]["sources"]["chr1"] |= {"md5": "published", "accept_unfiltered": True, "joint_rescue": True}
-    data["clinvar"] |= {
-        "releases": ["2020-11-07", "2026-02-26.2"],
-        "packaged": ["2026-02-26.2"],
-        "predecessors": {"2026-02-26.2": "2020-11-07"},
-    }
-    data["corpus"] = {
-        "slice_fraction": 0.1,
-        "seed": 7,
-        "short_windows": True,
-        "max_faulty_fraction": 0.2,
-        "sources": {"mrna_evo2": {"url": "corpus/*.parquet", "revision": "v1.0"}},
-    }
-    data["packages"] = {
-        "mix": {"reference": 0.7, "mrna_evo2": 0.3},
-        "edits": {"gnomad": 0.5, "synthetic_snv": 0.5, "synthetic_indel": 0, "clinvar": 0},
-        "mix_declared": {"windows": {"reference": 1.0}},
-        "max_visits": 9,
-        "min_training_stars": 2,
-        "frozen_epochs": 2,
-    }
+    data["clinvar"] |= {"releases": ["2020-11-07", "2026-02-26.2"], "packaged": ["2026-02-26.2"]}
+    data["clinvar"]["predecessors"] = {"2026-02-26.2": "2020-11-07"}
+    data["corpus"] = {"slice_fraction": 0.1, "seed": 7, "short_windows": True, "max_faulty_fraction": 0.2}
+    data["corpus"]["sources"] = {"mrna_evo2": {"url": "corpus/*.parquet", "revision": "v1.0"}}
+    edits = {"gnomad": 0.5, "synthetic_snv": 0.5, "synthetic_indel": 0, "clinvar": 0}
+    data["packages"] = {"mix": {"reference": 0.7, "mrna_evo2": 0.3}, "edits": edits, "max_visits": 9}
+    data["packages"] |= {"mix_declared": {"windows": {"reference": 1.0}}, "min_training_stars": 2, "frozen_epochs": 2}
     catalog = load_catalog(write(tmp_path, data))
     mix = catalog.packages.policy
     assert mix.wanted.windows == {"reference": 0.7, "mrna_evo2": 0.3}
@@ -87,14 +63,8 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     assert catalog.window_profile == WindowProfile("small", 1_200, 600, 64, cover_tails=True)
     assert catalog.contigs.resolve("one").name == "chr1"
     assert catalog.genome.tracks.urls == {"repeat": "r.bed"}
-    assert catalog.gnomad.sources["chr1"].model_dump() == {
-        "url": "chr1.vcf.bgz",
-        "release": "4.1",
-        "md5": "published",
-        "accept_unfiltered": True,
-        "joint_rescue": True,
-        "read": "download",
-    }
+    stated = data["gnomad"]["sources"]["chr1"]
+    assert catalog.gnomad.sources["chr1"].model_dump() == {**stated, "read": "download"}
     assert catalog.clinvar.releases == ("2020-11-07", "2026-02-26.2")
     assert catalog.clinvar.predecessors == {"2026-02-26.2": "2020-11-07"}
 
@@ -159,20 +129,6 @@ def test_grch38_is_the_analysis_set() -> None:
     assert {source.release for source in catalog.gnomad.sources.values()} == {"4.1", "3.1"}
 
 
-def test_the_shared_data_catalogue_points_at_files(shared_data: Path, tmp_path: Path) -> None:
-    catalog = load_catalog(SHARED_DATA_CATALOG)
-
-    def local(url: str) -> Path:
-        return Path(catalog.resolve_url(url, root=tmp_path))
-
-    assert local(catalog.genome.fasta).is_file()
-    assert local(catalog.clinvar.listing) == shared_data / "clinvar" / "vcf_GRCh38"
-    assert [name for name in catalog.contigs.names if name not in catalog.gnomad.sources] == ["chr20"]
-    assert all(local(source.url).is_file() for source in catalog.gnomad.sources.values())
-    assert list(catalog.corpus.sources) == list(CORPUS_SOURCES)
-    assert all(list(local(source.url).glob("*.parquet")) for source in catalog.corpus.sources.values())
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -208,10 +164,7 @@ def test_what_the_encoder_was_pretrained_on(tmp_path: Path) -> None:
 
 
 def load(folder: Path, **forensic: object) -> Catalog:
-    contig = {"name": "chr21", "length": 46_709_983, "md5": "a" * 32}
-    document = {"name": "x", "genome": {"name": "g", "fasta": "g.fa", "contigs": [contig]}, "clinvar": {"listing": "c"}}
-    (folder / "x.yaml").write_text(yaml.safe_dump({**document, "forensic": forensic}))
-    return load_catalog(folder / "x.yaml")
+    return load_catalog(write(folder, MINIMAL | {"forensic": forensic}))
 
 
 def test_without_the_section_there_are_no_runs_and_the_rules_are_the_usual_ones(tmp_path: Path) -> None:

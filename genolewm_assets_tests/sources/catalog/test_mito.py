@@ -10,11 +10,9 @@ import pytest
 
 from genolewm_assets.mito.genomes.qc import GenomeQcPolicy
 from genolewm_assets.mito.genomes.split import SplitPolicy
-from genolewm_assets.sources.catalog.catalog import built_in_catalogs, load_catalog
+from genolewm_assets.sources.catalog.catalog import load_catalog
 from genolewm_assets.sources.catalog.mito import MitoQc, MitoSection, MitoSplit
 from genolewm_assets_tests.worlds.sources.minimal_catalog import MD5, MINIMAL, write
-
-SAMPLE = {"genomes.fa.gz", "genomes.gb.gz", "heteroplasmy_af.vcf.gz", "heteroplasmy_hl.vcf.gz"}
 
 
 @pytest.mark.parametrize(("section", "policy"), [(MitoQc, GenomeQcPolicy), (MitoSplit, SplitPolicy)])
@@ -34,24 +32,11 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     mito: dict[str, Any] = {
         "genomes": [{"url": "a.fa", "md5": MD5, "format": "fasta"}, {"url": "b.txt", "md5": "published"}],
         "heteroplasmy": [{"url": "{root}/c.vcf.gz", "md5": None}],
-        "qc": {
-            "min_length_bp": 10,
-            "max_length_bp": 10,
-            "max_n_fraction": 0.5,
-            "max_ambiguous_fraction": 0.0,
-            "min_junction_repeat_bp": 1,
-        },
         "split": {"max_differences": 0, "validation": 0.0, "test": 0.5, "by_haplogroup": False, "seed": 3},
-        "k": 8,
-        "het_pool": "start",
+        **{"k": 8, "het_pool": "start"},
     }
+    mito["qc"] = {"min_length_bp": 10, "max_length_bp": 10, "max_n_fraction": 0.5, "max_ambiguous_fraction": 0.0}
+    mito["qc"]["min_junction_repeat_bp"] = 1
     found = load_catalog(write(tmp_path, MINIMAL | {"mito": mito})).mito.model_dump()
     filled = [{"format": None, **each} for each in mito["genomes"]]
     assert found == mito | {"genomes": tuple(filled), "heteroplasmy": tuple(mito["heteroplasmy"])}
-
-
-def test_the_sample_has_both_formats_and_both_levels() -> None:
-    assert "sample" in built_in_catalogs()
-    mito = load_catalog("sample").mito
-    assert {file.url.rpartition("/")[2] for file in (*mito.genomes, *mito.heteroplasmy)} == SAMPLE
-    assert {file.md5 for file in (*mito.genomes, *mito.heteroplasmy)} == {"published"}

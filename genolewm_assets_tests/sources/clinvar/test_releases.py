@@ -182,17 +182,14 @@ def test_a_damaged_download_is_not_mistaken_for_a_free_key(root: Path) -> None:
 
 
 def test_what_is_no_file_is_refused(root: Path, tmp_path: Path) -> None:
-    (root / LEDGER).mkdir(parents=True)
-    with pytest.raises(CorruptResourceError, match="not a regular file"):
-        register_releases(root, listing((OLD, A)))
-    (root / LEDGER).rmdir()
-    os.mkfifo(root / LEDGER)  # would block a reader for ever
-    with pytest.raises(CorruptResourceError, match="not a regular file"):
-        register_releases(root, listing((OLD, A)))
-    (root / LEDGER).unlink()
-    (root / LEDGER).symlink_to(tmp_path / "elsewhere.json")
-    with pytest.raises(CorruptResourceError, match="not a regular file"):
-        register_releases(root, listing((OLD, A)))
+    place = root / LEDGER
+    place.parent.mkdir(parents=True)
+    # A pipe would block a reader for ever.
+    for make in (place.mkdir, lambda: os.mkfifo(place), lambda: place.symlink_to(tmp_path / "elsewhere.json")):
+        make()
+        with pytest.raises(CorruptResourceError, match="not a regular file"):
+            register_releases(root, listing((OLD, A)))
+        place.rmdir() if place.is_dir() else place.unlink()
     assert not (tmp_path / "elsewhere.json").exists()
 
 

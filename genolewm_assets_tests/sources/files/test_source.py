@@ -20,7 +20,7 @@ from genolewm_assets.sources.files.local import (
     has_bgzf_end,
 )
 from genolewm_assets.sources.files.source import PUBLISHED, SourceFile
-from genolewm_assets_tests.servers.web_server import running_server
+from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
 CONTENT = b"ACGT" * 1000
@@ -36,9 +36,12 @@ def remote() -> str:
     return "memory://server/file.vcf.gz"
 
 
-def test_local_file_is_read_in_place(tmp_path: Path) -> None:
-    path = tmp_path / "file.vcf.gz"
-    path.write_bytes(CONTENT)
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_text(tmp_path / "file.vcf.gz", CONTENT)
+
+
+def test_local_file_is_read_in_place(path: Path, tmp_path: Path) -> None:
     source = SourceFile(str(path), None, tmp_path / "downloads")
     assert source.identity() == {"file": "file.vcf.gz", "md5": MD5}
     with source.local() as local:
@@ -48,8 +51,7 @@ def test_local_file_is_read_in_place(tmp_path: Path) -> None:
     assert not (tmp_path / "downloads").exists()
 
 
-def test_local_file_that_differs_from_its_published_md5_fails_its_check(tmp_path: Path) -> None:
-    path = tmp_path / "file.vcf.gz"
+def test_local_file_that_differs_from_its_published_md5_fails_its_check(path: Path, tmp_path: Path) -> None:
     path.write_bytes(CONTENT[:-1])
     path.with_name("file.vcf.gz.md5").write_text(MD5)
     with SourceFile(str(path), PUBLISHED, tmp_path).local() as local:
@@ -58,9 +60,7 @@ def test_local_file_that_differs_from_its_published_md5_fails_its_check(tmp_path
     assert check.figures["published_md5"] == MD5
 
 
-def test_a_file_without_an_expected_md5_was_not_compared(tmp_path: Path) -> None:
-    path = tmp_path / "file.vcf.gz"
-    path.write_bytes(CONTENT)
+def test_a_file_without_an_expected_md5_was_not_compared(path: Path, tmp_path: Path) -> None:
     with SourceFile(str(path), None, tmp_path).local() as local:
         said = local.checksum_check()
     assert said.passed
@@ -70,9 +70,7 @@ def test_a_file_without_an_expected_md5_was_not_compared(tmp_path: Path) -> None
         assert local.checksum_check().figures["compared"] == 1
 
 
-def test_the_md5_that_a_local_file_should_have_is_part_of_its_identity(tmp_path: Path) -> None:
-    path = tmp_path / "file.vcf.gz"
-    path.write_bytes(CONTENT)
+def test_the_md5_that_a_local_file_should_have_is_part_of_its_identity(path: Path, tmp_path: Path) -> None:
     published = path.with_name("file.vcf.gz.md5")
     identities = [SourceFile(str(path), pin, tmp_path).identity() for pin in (None, MD5, "0" * 32, PUBLISHED)]
     for stated in (MD5, "1" * 32):
@@ -122,50 +120,34 @@ def test_download_with_a_wrong_checksum_is_refused_and_removed(remote: str, tmp_
     assert not list(tmp_path.rglob("file.vcf.gz*"))
 
 
-def test_remote_file_without_a_published_md5_is_known_by_what_the_server_says(remote: str, tmp_path: Path) -> None:
-    memory = fsspec.filesystem("memory")
-    before = SourceFile(remote, None, tmp_path).identity()
-    memory.pipe("/server/file.vcf.gz", CONTENT * 2)
-    assert SourceFile(remote, None, tmp_path).identity() != before
-
-
-def test_a_place_is_asked_without_reading_the_file(tmp_path: Path) -> None:
-    with running_server() as site:
-        site.files["big.vcf.gz"] = CONTENT
-        source = SourceFile(site.url("big.vcf.gz"), None, tmp_path)
-        stated = source.stated_identity()
-        assert stated == source.identity() == {"file": "big.vcf.gz", "size_bytes": len(CONTENT), "version": '"v1"'}
-        assert site.headed == ["/big.vcf.gz"]
-        site.etag = '"v2"'
-        assert source.stated_identity() != stated
-
-
-def test_a_place_that_knows_no_head_is_asked_for_one_byte(tmp_path: Path) -> None:
-    with running_server() as site:
-        site.files["big.vcf.gz"], site.head = CONTENT, False
-        stated = SourceFile(site.url("big.vcf.gz"), None, tmp_path).stated_identity()
-        assert stated["size_bytes"] == len(CONTENT)
-        assert site.requests == [("/big.vcf.gz", None), ("/big.vcf.gz", "bytes=0-0")]
-        assert len(site.headed) == 1
-
-
-def test_a_server_that_fails_for_a_while_is_asked_again_for_the_identity(tmp_path: Path) -> None:
-    with running_server() as site:
-        site.files["big.vcf.gz"] = CONTENT
-        site.statuses = [503]
-        source = SourceFile(site.url("big.vcf.gz"), None, tmp_path)
-        assert source.identity() == {"file": "big.vcf.gz", "size_bytes": len(CONTENT), "version": '"v1"'}
-        assert len(site.requests) == 2
-
-
-def test_what_is_not_there_is_an_error_when_asked(tmp_path: Path) -> None:
-    with running_server() as site, pytest.raises(FetchError, match="does not exist"):
+def test_a_place_is_asked_without_reading_the_file(site: WebServer, tmp_path: Path) -> None:
+    site.files["big.vcf.gz"] = CONTENT
+    source = SourceFile(site.url("big.vcf.gz"), None, tmp_path)
+    stated = source.stated_identity()
+    assert stated == source.identity() == {"file": "big.vcf.gz", "size_bytes": len(CONTENT), "version": '"v1"'}
+    assert site.headed == ["/big.vcf.gz"]
+    site.etag = '"v2"'
+    assert source.stated_identity() != stated
+    with pytest.raises(FetchError, match="does not exist"):
         SourceFile(site.url("absent.vcf.gz"), None, tmp_path).stated_identity()
 
 
-def test_a_local_file_is_told_by_size_and_time_without_being_read(tmp_path: Path) -> None:
-    path = tmp_path / "file.vcf.gz"
-    path.write_bytes(CONTENT)
+def test_a_place_that_knows_no_head_is_asked_for_one_byte(site: WebServer, tmp_path: Path) -> None:
+    site.files["big.vcf.gz"], site.head = CONTENT, False
+    stated = SourceFile(site.url("big.vcf.gz"), None, tmp_path).stated_identity()
+    assert stated["size_bytes"] == len(CONTENT)
+    assert site.requests == [("/big.vcf.gz", None), ("/big.vcf.gz", "bytes=0-0")]
+    assert len(site.headed) == 1
+
+
+def test_a_server_that_fails_for_a_while_is_asked_again_for_the_identity(site: WebServer, tmp_path: Path) -> None:
+    site.files["big.vcf.gz"], site.statuses = CONTENT, [503]
+    source = SourceFile(site.url("big.vcf.gz"), None, tmp_path)
+    assert source.identity() == {"file": "big.vcf.gz", "size_bytes": len(CONTENT), "version": '"v1"'}
+    assert len(site.requests) == 2
+
+
+def test_a_local_file_is_told_by_size_and_time_without_being_read(path: Path, tmp_path: Path) -> None:
     source = SourceFile(str(path), PUBLISHED, tmp_path)
     stated = source.stated_identity()
     assert stated["size_bytes"] == len(CONTENT)

@@ -72,16 +72,9 @@ def test_sites_of_several_alleles_other_spellings_and_rejects(tmp_path: Path) ->
         (8, "G", "A"): [],
     }
     assert found.genotypes.known.tolist() == [bool(by_key[key]) for key in keys]
-    assert {name: n for name, n in found.counts.items() if n} == {
-        "records": 6,
-        "alleles_in": 7,
-        "alleles_used": 2,
-        "rejected.conflicting_records": 2,
-        "rejected.ref_mismatch": 1,
-        "rejected.symbolic": 1,
-        "rejected.spanning_deletion": 1,
-        "genotypes": 6,
-    }
+    expected = {"records": 6, "alleles_in": 7, "alleles_used": 2, "rejected.conflicting_records": 2, "genotypes": 6}
+    expected |= {"rejected.ref_mismatch": 1, "rejected.symbolic": 1, "rejected.spanning_deletion": 1}
+    assert {name: n for name, n in found.counts.items() if n} == expected
 
 
 @pytest.mark.parametrize(
@@ -179,9 +172,5 @@ def test_1000_genomes_are_those_of_pysam(shared_data: Path) -> None:
     found = read_phased(path, contigs["chr17"], wanted(*by_pysam), contigs=contigs, reference=lambda _: bases)
     assert carried(found) == [by_pysam[key] for key in sorted(by_pysam)]
     assert found.genotypes.n_haplotypes == 5_008
-    assert {name: n for name, n in found.counts.items() if n} == {
-        "records": 60,
-        "alleles_in": 60,
-        "alleles_used": 60,
-        "genotypes": 60 * 2_504,
-    }
+    expected = {"records": 60, "alleles_in": 60, "alleles_used": 60, "genotypes": 60 * 2_504}
+    assert {name: n for name, n in found.counts.items() if n} == expected

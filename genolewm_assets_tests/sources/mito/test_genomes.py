@@ -13,6 +13,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.mito.genomes.records import GenomeRecord
 from genolewm_assets.sources.mito.genomes import CollectionFormat, read_genomes
 from genolewm_assets_tests.mito.judged import judge_all
+from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
 FASTA = b">SIM1 first one [haplogroup=H2a]\nACGTN\nacgur\n>SIM2\nAC\n"
 BASES = "gatcacaggtctatcaccctattaaccactcacgggagctctccatgcatttggtattttcgtctggggggtatg"
@@ -42,15 +43,7 @@ def qualifier(text: str) -> str:
 
 
 def write(folder: Path, text: str | bytes, name: str = "c.fa") -> Path:
-    path = folder / name
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return path
-
-
-def write_bgzip(path: Path, text: bytes) -> Path:
-    with pysam.BGZFile(str(path), "wb", None) as file:
-        file.write(text)
-    return path
+    return write_text(folder / name, text)
 
 
 def read(folder: Path, text: str | bytes, name: str = "c.fa") -> list[GenomeRecord]:
@@ -74,7 +67,7 @@ def test_every_packing_gives_the_same_records(tmp_path: Path) -> None:
         GenomeRecord("SIM2", "", "AC", None, "c", 2),
     ]
     paths = [write(tmp_path, FASTA), write(tmp_path, gzip.compress(FASTA), "c.fasta.gz")]
-    paths += [write_bgzip(tmp_path / "c.fna.bgz", FASTA), write(tmp_path, FASTA, "misnamed.fsa.gz")]
+    paths += [write_text(tmp_path / "c.fna.bgz", FASTA, "bgzip"), write(tmp_path, FASTA, "misnamed.fsa.gz")]
     paths += [write(tmp_path, gzip.compress(FASTA[:20]) + gzip.compress(FASTA[20:]), "two_members.fa")]
     assert [list(read_genomes(path, label="c")) for path in paths] == [expected] * len(paths)
 
@@ -99,12 +92,7 @@ def test_line_ends_blank_lines_and_marks_change_nothing(tmp_path: Path, text: by
         ("a", "a", "", None),
         ("a b haplogroup=L0a'b x", "a", "b haplogroup=L0a'b x", "L0a'b"),
         ("a haplogroup=H1b1+16362; x", "a", "haplogroup=H1b1+16362; x", "H1b1+16362"),
-        (
-            "a [organism=Homo sapiens] [haplogroup=R0a2'3'8]",
-            "a",
-            "[organism=Homo sapiens] [haplogroup=R0a2'3'8]",
-            "R0a2'3'8",
-        ),
+        ("a [organism=Homo] [haplogroup=R0a2'3'8]", "a", "[organism=Homo] [haplogroup=R0a2'3'8]", "R0a2'3'8"),
         ("a [Haplogroup = U5a2a1 ] x", "a", "[Haplogroup = U5a2a1 ] x", "U5a2a1"),
         ("a haplogroup=K1a [haplogroup=K1a]", "a", "haplogroup=K1a [haplogroup=K1a]", "K1a"),
         ('a haplogroup="K1a"', "a", 'haplogroup="K1a"', "K1a"),
@@ -195,7 +183,7 @@ def test_a_file_that_cannot_be_trusted_is_one_error(tmp_path: Path, name: str, t
 
 
 def test_truncated_bgzip_a_folder_and_nothing_are_told(tmp_path: Path) -> None:
-    whole = write_bgzip(tmp_path / "c.fa.gz", FASTA * 100).read_bytes()
+    whole = write_text(tmp_path / "c.fa.gz", FASTA * 100, "bgzip").read_bytes()
     with pytest.raises(InputError, match="truncated bgzip"):
         read(tmp_path, whole[:-28], "c.fa.gz")
     with pytest.raises(InputError, match="is a directory: expected a FASTA or GenBank file"):
@@ -204,6 +192,7 @@ def test_truncated_bgzip_a_folder_and_nothing_are_told(tmp_path: Path) -> None:
         list(read_genomes(tmp_path / "none.fa"))
 
 
+TWO_HAPLOGROUPS = genbank(source=qualifier('/haplogroup="H1"') + qualifier('/haplogroup="U5"'))
 PARTS = genbank("SIM9", "", length=16_569).replace("ORIGIN\n", "CONTIG      join(AC1.1:1..16569)\n")
 
 
@@ -216,12 +205,7 @@ PARTS = genbank("SIM9", "", length=16_569).replace("ORIGIN\n", "CONTIG      join
         ("c.fa", b">bad\nAC\xff\xfe1G\n", "alphabet", "3 no IUPAC codes, the first '\ufffd' at base 3"),
         ("c.fa", ">bad\nAC\u00df\u017f\n", "alphabet", "2 no IUPAC codes, the first '\u00df' at base 3"),
         ("c.fa", ">bad haplogroup=H1 [haplogroup=U5]\nAC\n", "unreadable", "states several haplogroups: 'H1', 'U5'"),
-        (
-            "c.gb",
-            genbank(source=qualifier('/haplogroup="H1"') + qualifier('/haplogroup="U5"')),
-            "unreadable",
-            "states several haplogroups: 'H1', 'U5'",
-        ),
+        ("c.gb", TWO_HAPLOGROUPS, "unreadable", "states several haplogroups: 'H1', 'U5'"),
         ("c.fa", ">\nACGT\n", "no_name", "the record has no name"),
         ("c.gb", PARTS, "no_sequence", "the record has no base"),
         ("c.gb", genbank("SIM9", "", length=16_569), "no_sequence", "the record has no base"),
@@ -272,14 +256,10 @@ def test_a_mark_inside_a_long_line_begins_no_record(tmp_path: Path, mark: str) -
 
 def test_a_line_of_a_genbank_record_has_an_end(tmp_path: Path) -> None:
     """Biopython takes the square of its length for a comment."""
-    for size, problem in (
-        (988, ""),
-        (989, "a line of over 1,000 characters"),
-        (10**6, "a line of over 1,000 characters"),
-    ):
+    for size in (988, 989, 10**6):
         text = genbank().replace("FEATURES", f"COMMENT     {'x' * (size - 1)}\nFEATURES")
         (record,) = read(tmp_path, text, "c.gb")
-        assert record.problem == problem
+        assert record.problem == ("a line of over 1,000 characters" if size > 988 else "")
 
 
 @pytest.mark.nightly
@@ -291,7 +271,6 @@ def test_memory_is_bounded_for_a_gigabase(tmp_path: Path, ends: bytes, pieces: i
     records = list(read_genomes(path))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [(r.name, bool(r.problem)) for r in records] == [
-        *((name, name == "HUGE") for name in ("SIM1", "SIM2", "HUGE", "SIM1", "SIM2"))
-    ]
+    assert [r.name for r in records] == ["SIM1", "SIM2", "HUGE", "SIM1", "SIM2"]
+    assert [r.name for r in records if r.problem] == ["HUGE"]
     assert peak < 8 << 20

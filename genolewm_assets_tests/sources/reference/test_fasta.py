@@ -28,6 +28,7 @@ from genolewm_assets.sources.reference.fasta import (
 from genolewm_assets.windows.reference.schema import GENOME_CONTIGS
 from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.places import CATALOGS
+from genolewm_assets_tests.worlds.sources.vcf_files import write_text
 
 RANDOM = random.Random(3)
 CHR1 = "N" * 70 + "".join(RANDOM.choices("ACGTacgt", k=100_000)) + "NNRYNN" + "ACGT" * 25
@@ -57,21 +58,8 @@ def fasta_text(sequences: dict[str, str], width: int = 60, end: str = "\n") -> b
     return (end.join(lines) + end).encode()
 
 
-def write_bgzip(path: Path, text: bytes) -> Path:
-    with pysam.BGZFile(str(path), "wb", None) as file:
-        file.write(text)
-    return path
-
-
-def write(path: Path, text: bytes, compression: Compression) -> Path:
-    if compression is Compression.BGZF:
-        return write_bgzip(path, text)
-    path.write_bytes(gzip.compress(text, mtime=RANDOM.randrange(10**9)) if compression is Compression.GZIP else text)
-    return path
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+def write(path: Path, text: bytes, compression: Compression = Compression.BGZF) -> Path:
+    return write_text(path, text, {"bgzf": "bgzip"}.get(compression, compression))
 
 
 @pytest.mark.parametrize("compression", Compression)
@@ -81,18 +69,12 @@ def test_every_packing_gives_the_same_contigs(tmp_path: Path, compression: Compr
     out = tmp_path / "out"
     out.mkdir()
     table = prepare_genome(source, out, CONTIGS)
-    assert sorted(contents(out)) == [CONTIGS_NAME, FASTA_NAME, f"{FASTA_NAME}.fai", f"{FASTA_NAME}.gzi"]
-    assert table.to_pylist() == [
-        {
-            "contig": "chr1",
-            "length": 100_176,
-            "circular": False,
-            "md5": md5(CHR1),
-            "acgt_bases": 100_100,
-            "acgt_runs": 2,
-        },
-        {"contig": "chr2", "length": 61, "circular": False, "md5": md5(CHR2), "acgt_bases": 61, "acgt_runs": 1},
-        {"contig": "chrM", "length": 113, "circular": True, "md5": md5(CHRM), "acgt_bases": 112, "acgt_runs": 2},
+    indexes = [f"{FASTA_NAME}.fai", f"{FASTA_NAME}.gzi"]
+    assert sorted(file.name for file in out.iterdir()) == [CONTIGS_NAME, FASTA_NAME, *indexes]
+    assert [tuple(row[name] for name in GENOME_CONTIGS.columns) for row in table.to_pylist()] == [
+        ("chr1", 100_176, False, md5(CHR1), 100_100, 2),
+        ("chr2", 61, False, md5(CHR2), 61, 1),
+        ("chrM", 113, True, md5(CHRM), 112, 2),
     ]
     GENOME_CONTIGS.check(pq.read_schema(out / CONTIGS_NAME), where="contigs.parquet")
     assert pq.read_table(out / CONTIGS_NAME).equals(table)
@@ -105,7 +87,7 @@ def test_every_packing_gives_the_same_contigs(tmp_path: Path, compression: Compr
 
 
 def test_bgzipped_input_is_copied_byte_for_byte(tmp_path: Path) -> None:
-    source = write_bgzip(tmp_path / "source.fa.gz", fasta_text(SEQUENCES))
+    source = write(tmp_path / "source.fa.gz", fasta_text(SEQUENCES))
     (tmp_path / "out").mkdir()
     prepare_genome(source, tmp_path / "out", CONTIGS)
     assert (tmp_path / "out" / FASTA_NAME).read_bytes() == source.read_bytes()
@@ -139,7 +121,7 @@ def test_differences_from_the_pinned_genome_are_named(tmp_path: Path) -> None:
 
 def test_progress_counts_bases_to_the_end(tmp_path: Path) -> None:
     seen = Heard()
-    source = write_bgzip(tmp_path / "source.fa.gz", fasta_text({**SEQUENCES, "other": "ACGT"}))
+    source = write(tmp_path / "source.fa.gz", fasta_text({**SEQUENCES, "other": "ACGT"}))
     prepare_genome(source, tmp_path, CONTIGS, progress=seen)
     total = len(CHR1) + len(CHR2) + len(CHRM)
     bases = [call for call in seen if call[2] == "bp checked"]
@@ -196,7 +178,7 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [28, 29, 1000, 20_000])
 def test_truncated_bgzip_is_found(tmp_path: Path, cut: int) -> None:
-    source = write_bgzip(tmp_path / "source.fa.gz", fasta_text(SEQUENCES))
+    source = write(tmp_path / "source.fa.gz", fasta_text(SEQUENCES))
     source.write_bytes(source.read_bytes()[:-cut])
     with pytest.raises(FastaError, match="truncated bgzip"):
         prepare_genome(source, tmp_path, CONTIGS)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import random
 from pathlib import Path
 
 import pytest
@@ -40,26 +39,6 @@ def test_intervals_are_merged_per_contig(tmp_path: Path, packed: bool, end: str)
     content = TRACK.replace("\n", end).encode()
     file.write_bytes(gzip.compress(content[:100]) + gzip.compress(content[100:]) if packed else content)
     assert read(file) == {"chr1": [(0, 30), (90, 110), (999, 1_000)], "chr2": [], "chrM": [(0, 100)]}
-
-
-def test_merged_intervals_cover_the_same_bases(tmp_path: Path) -> None:
-    choose = random.Random(11)
-    covered = bytearray(1_000)
-    lines = []
-    for _ in range(60):
-        start = choose.randrange(990)
-        end = min(1_000, start + choose.randrange(40))
-        covered[start:end] = b"\1" * (end - start)
-        lines.append(f"chr1\t{start}\t{end}\n")
-    file = tmp_path / "track.bed"
-    file.write_text("".join(lines))
-    merged = read_bed_track(file, CONTIGS)["chr1"]
-    again = bytearray(1_000)
-    for start, end in merged:
-        assert not any(again[start:end])
-        again[start:end] = b"\1" * (end - start)
-    assert again == covered
-    assert merged.size.sum() == sum(covered)
 
 
 BAD = {

@@ -221,12 +221,15 @@ def plain_kmers(bases: str) -> list[str | None]:
     return [min(kmer, reverse_complement(kmer)) if set(kmer) <= set("ACGT") else None for kmer in whole]
 
 
-def read_part(folder: Path, bases: str) -> HeldPart:
-    path = folder / "genome.fa"
-    path.write_text(f">chr17\n{bases}\n")
-    pysam.faidx(str(path))
-    with FastaReader(path, GRCH38) as reader:
-        return HeldPart.read(reader, [HeldSpan("chr17", 0, len(bases))], SoftMask())
+def read_part(fasta: Path, size: int) -> HeldPart:
+    with FastaReader(fasta, GRCH38) as reader:
+        return HeldPart.read(reader, [HeldSpan("chr17", 0, size)], SoftMask())
+
+
+def presence(part: HeldPart, folder: Path) -> PresenceFilter:
+    present = PresenceFilter(folder / "present", count_bases([part.spans]))
+    present.add(part)
+    return present
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(30, 400), st.integers(20, 60))
@@ -251,10 +254,8 @@ def test_shared_kmers_are_those_of_sets_and_the_filter_misses_none(seed: int, si
     # Between other windows, of which one is shorter than a 21-mer.
     windows = QueryBatch.of(as_table(query(name, name.encode()) for name in ("ACGT", sequence, "N" * 50)))
     with TemporaryDirectory() as name:
-        part = read_part(Path(name), held)
-        present = PresenceFilter(Path(name) / "present", count_bases([part.spans]))
-        present.add(part)
-        most, hits, firsts = present.find_dense(windows, stretch)
+        part = read_part(write_fasta(Path(name) / "genome.fa", {"chr17": held.encode()}), len(held))
+        most, hits, firsts = presence(part, Path(name)).find_dense(windows, stretch)
     assert most[1, 0] >= densest(outside)
     assert most[1, 1] >= densest(known)
     assert most[[0, 2]].tolist() == [[0, 0]] * 2
@@ -276,19 +277,14 @@ def test_shared_kmers_are_those_of_sets_and_the_filter_misses_none(seed: int, si
 def test_few_windows_of_other_sequence_are_candidates(fasta: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     other = QueryBatch.of(as_table(query(f"{n}", random_bases(rng, WINDOW_BP)) for n in range(300)))
-    with FastaReader(fasta, GRCH38) as reader:
-        part = HeldPart.read(reader, [HeldSpan("chr17", 0, 200_000)], SoftMask())
-    present = PresenceFilter(tmp_path / "present", count_bases([part.spans]))
-    present.add(part)
+    present = presence(read_part(fasta, 200_000), tmp_path)
     most, _, _ = present.find_dense(other, STRETCH)
     assert np.count_nonzero((most >= least_shared(other.sizes)).any(axis=1)) <= 9
 
 
 def test_every_21mer_of_a_long_part_is_found(fasta: Path, contigs: dict[str, bytes], tmp_path: Path) -> None:
-    with FastaReader(fasta, GRCH38) as reader:
-        part = HeldPart.read(reader, [HeldSpan("chr17", 0, 50_000)], SoftMask())
-    present = PresenceFilter(tmp_path / "present", count_bases([part.spans]))
-    present.add(part)
+    part = read_part(fasta, 50_000)
+    present = presence(part, tmp_path)
     windows = QueryBatch.of(as_table([query("whole", contigs["chr17"][:50_000])]))
     arrays = windows.data, windows.offsets, part.codes
     references = [sys.getrefcount(array) for array in arrays]
@@ -315,9 +311,8 @@ def test_bases_near_frequent_kmers_count_as_the_repeat(seed: int) -> None:
         if kmer and counts[kmer] > 8:
             wanted[max(0, at - 50) : at + K + 50] = True
     with TemporaryDirectory() as name:
-        path = Path(name) / "genome.fa"
-        path.write_text(f">chr17\n{spaced}\n>chr20\n{spaced[:2_000].lower()}\n")
-        pysam.faidx(str(path))
+        genome = {"chr17": spaced.encode(), "chr20": spaced[:2_000].lower().encode()}
+        path = write_fasta(Path(name) / "genome.fa", genome)
         # Spans end inside an element, too: what is counted is the genome, not what is held out.
         parts = [[HeldSpan("chr17", 0, 2_030)], [HeldSpan("chr17", 2_030, len(spaced))]]
         with FastaReader(path, GRCH38) as reader:

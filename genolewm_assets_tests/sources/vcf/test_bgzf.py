@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.files.local import BGZF_END
-from genolewm_assets.sources.vcf import bgzf
 from genolewm_assets.sources.vcf.bgzf import Batch, inflate_batch, read_batches
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
+from genolewm_assets_tests.worlds.sources.scanned_vcf import cut_small
 
 TEXT = b"".join(b"%d,%d\n" % (at, at * 7919 % 9973) for at in range(2_000))
 
@@ -45,11 +45,6 @@ def offsets(data: bytes) -> list[int]:
     while found[-1] < len(data):
         found.append(found[-1] + struct.unpack_from("<H", data, found[-1] + 16)[0] + 1)
     return found
-
-
-def cut_small(monkeypatch: pytest.MonkeyPatch, batch_bytes: int, read_bytes: int) -> None:
-    monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", batch_bytes)
-    monkeypatch.setattr(bgzf, "_READ_BYTES", read_bytes)
 
 
 @pytest.mark.parametrize("block_bytes", [1, 1000, 0xFF00])

@@ -17,7 +17,6 @@ from genolewm_assets.genome import GRCH38
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.sources.files.local import BGZF_END
 from genolewm_assets.sources.vcf import scan as vcf_scan
-from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.gnomad_world import PLAIN, SEQUENCE, build, snv
@@ -203,13 +202,6 @@ def test_every_cut_of_a_file_is_an_error_or_ends_at_a_line(tmp_path: Path) -> No
             continue
         assert found == whole[: len(found)]
         assert found
-
-
-def test_the_count_and_the_scan_see_the_same_file(tmp_path: Path) -> None:
-    path = write_text(tmp_path / "a.vcf", vcf_text([snv("AF=0.5", alt="A,<DEL>,*"), snv("AF=.")]), "bgzip")
-    with VcfScanner(path) as scanner:
-        assert sum(len(block) for block in scanner) == count_records(path) == 2
-        assert scanner.alleles == 4
 
 
 def test_a_record_that_would_not_fit_once_per_allele_is_refused(tmp_path: Path) -> None:

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
 from genolewm_assets.sources.files.local import BGZF_END
-from genolewm_assets.sources.vcf import bgzf
-from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.count import AlleleCount, count_records
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.sources.vcf.text import TextChunk, read_text
@@ -24,6 +22,7 @@ from genolewm_assets_tests.fuzz.seeds import index_seeds, vcf_seeds
 from genolewm_assets_tests.fuzz.vcf_check import check_vcf, make_input
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.index_files import bgzip
+from genolewm_assets_tests.worlds.sources.scanned_vcf import cut_small
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 TEXT = b"".join(b"%d,%d\n" % (at, at * 7919 % 9973) for at in range(2_000))
@@ -38,12 +37,6 @@ CONTAINERS = {
 
 def text_of(chunks: Iterable[TextChunk]) -> bytes:
     return b"".join(part for chunk in chunks for part in chunk.parts)
-
-
-def cut_small(monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
-    monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", size_bytes)
-    monkeypatch.setattr(bgzf, "_READ_BYTES", size_bytes)
-    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", size_bytes)
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
@@ -64,14 +57,6 @@ def test_text_comes_in_order_and_is_said_how_far_it_was_read(
 def test_nothing_is_a_text_too(threads: int) -> None:
     for data in (b"", gzip.compress(b"", mtime=0), BGZF_END):
         assert text_of(read_text(io.BytesIO(data), label="", threads=threads)) == b""
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_range_of_a_bgzf_file(threads: int) -> None:
-    data = CONTAINERS["BGZF"]
-    second = int.from_bytes(data[16:18], "little") + 1
-    chunks = read_text(io.BytesIO(data), label="", threads=threads, begin=5, end=second << 16 | 7)
-    assert text_of(chunks) == TEXT[5:1_007]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

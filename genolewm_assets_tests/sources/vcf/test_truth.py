@@ -16,8 +16,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
-from genolewm_assets.sources.vcf import bgzf
-from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.count import count_records
 from genolewm_assets.sources.vcf.header import InfoField
@@ -150,17 +148,6 @@ def test_every_line_of_the_real_files_becomes_a_record(shared_data: Path) -> Non
         assert count_records(path) == len(plain)
 
 
-@pytest.mark.nightly
-def test_real_files_read_alike_in_every_way(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = next(path for path in real_files(shared_data) if "r3.0" in path.name)
-    whole = digest(path)
-    text = gzip.decompress(path.read_bytes())
-    cut_small(monkeypatch, 777)
-    for data in (text, gzip.compress(text, 1), bgzip(text, block_bytes=5_000)):
-        for threads in (1, 2, 3):
-            assert digest(write_text(tmp_path / "a.vcf", data), threads=threads) == whole
-
-
 def digest(path: Path, **options: Any) -> list[Values]:
     """Return everything that the scanner says of the records of a file."""
     found = []
@@ -172,12 +159,6 @@ def digest(path: Path, **options: Any) -> list[Values]:
             found += [list(row) for row in zip(records_of(block), *columns, *flags, strict=True)]
         found.append([scanner.records, scanner.alleles])
     return found
-
-
-def cut_small(monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
-    monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", size_bytes)
-    monkeypatch.setattr(bgzf, "_READ_BYTES", size_bytes)
-    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", size_bytes)
 
 
 @given(generated_vcfs(), st.integers(0, 2), st.sampled_from([0, 20, 255]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,25 +69,15 @@ def test_a_writer_that_lost_its_lock_publishes_nothing(cache_dir: Path, files: d
     assert cache_key_dir(cache_dir, KEY).resolve() == old
 
 
-def is_current(cache_dir: Path, files: Mapping[str, Path]) -> bool:
-    link = cache_key_dir(cache_dir, KEY)
-    return is_complete(link) and validate_sources(link, CONFIG, files)
-
-
 def seen(cache_dir: Path) -> list[bytes] | None:
     """What a reader sees that opens the cache now."""
     link = cache_key_dir(cache_dir, KEY)
     return rows_of(link) if os.path.lexists(link) else None
 
 
-@pytest.fixture
-def no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-@pytest.mark.usefixtures("no_waiting_for_the_disk")
-def test_killed_at_every_call(tmp_path: Path, kill_points: KillPoints) -> None:
+def test_killed_at_every_call(tmp_path: Path, kill_points: KillPoints, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers see before or after; the next build goes on from what was committed and ends as an undisturbed one."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     sources = [write_sources(tmp_path / f"data{version}", version, 6) for version in (0, 1)]
     (before, after), files = map(expected_rows, sources), sources[1]
     undisturbed = published_bytes(build_cache(tmp_path / "undisturbed", files))
@@ -109,7 +99,8 @@ def test_killed_at_every_call(tmp_path: Path, kill_points: KillPoints) -> None:
             generation = writer.finalize()
         assert published_bytes(generation) == undisturbed
         assert seen(folder) == after
-        assert is_current(folder, files)
+        assert is_complete(folder / KEY)
+        assert validate_sources(folder / KEY, CONFIG, files)
         assert leftovers(folder) == []
     assert after in visible
     assert kill_points.last >= 60

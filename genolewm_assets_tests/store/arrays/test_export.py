@@ -35,6 +35,7 @@ from genolewm_assets_tests.worlds.store.array_stores import (
     values,
     write_rows,
 )
+from genolewm_assets_tests.worlds.store.leases import names
 from genolewm_assets_tests.worlds.store.plans import flip
 
 ROWS = 21
@@ -48,10 +49,6 @@ def read(path: Path) -> pa.Table:
         with pa.memory_map(str(path)) as mapped:
             return pa.ipc.open_file(mapped).read_all()
     return pq.ParquetFile(path).read()
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 def numbers(column: pa.ChunkedArray, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -82,16 +79,12 @@ def test_a_reader_without_our_code_gets_everything(form: TableFormat, store: Pat
     assert table["row"].to_pylist() == list(range(ROWS))
     assert table["key"].to_pylist() == [key(row) for row in range(ROWS)]
     assert table["start"].to_pylist() == [meta(row)["start"] for row in range(ROWS)]
-    assert [json.loads(text).get("note") for text in table["meta_json"].to_pylist()] == [
-        meta(row).get("note") for row in range(ROWS)
-    ]
+    notes = [json.loads(text).get("note") for text in table["meta_json"].to_pylist()]
+    assert notes == [meta(row).get("note") for row in range(ROWS)]
     for name in ("panel", "allele"):
-        texts = [sidecars(row).get(name) for row in range(ROWS)]
-        found = table[f"{name}_json"]
+        texts, found = [sidecars(row).get(name) for row in range(ROWS)], table[f"{name}_json"]
         assert pa.types.is_dictionary(found.type)
-        assert [text and json.loads(text) for text in found.to_pylist()] == [
-            text and json.loads(text) for text in texts
-        ]
+        assert [t and json.loads(t) for t in found.to_pylist()] == [t and json.loads(t) for t in texts]
     for name, expected in values(0, ROWS).items():
         assert numbers(table[name], expected.shape[1:], str(expected.dtype)).tobytes() == expected.tobytes()
     document = json.loads(table.schema.metadata[METADATA_KEY])
@@ -117,8 +110,8 @@ def test_pandas_reads_it(store: Path, tmp_path: Path) -> None:
 def specs() -> st.SearchStrategy[list[ArraySpec]]:
     shapes = st.lists(st.integers(1, 3), max_size=3).map(tuple)
     dtypes = st.sampled_from([*DTYPES, "float16", "float32", "float64"])
-    names = st.sampled_from(["row", "key", "a_json", "a", "b_"])
-    arrays = st.tuples(names, shapes, dtypes).map(lambda drawn: ArraySpec(*drawn))
+    called = st.sampled_from(["row", "key", "a_json", "a", "b_"])
+    arrays = st.tuples(called, shapes, dtypes).map(lambda drawn: ArraySpec(*drawn))
     return st.lists(arrays, min_size=1, max_size=4, unique_by=lambda spec: spec.name)
 
 
@@ -272,7 +265,7 @@ FORGED: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "another column": (lambda table: table.drop_columns(["meta_json"]), "is the index of another store"),
     "a key of no side-car": (
         lambda table: table.set_column(
-            table.schema.get_field_index("panel_key"),
+            table.column_names.index("panel_key"),
             table.schema.field("panel_key"),
             pa.array([99] * table.num_rows, pa.int32()),
         ),

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
@@ -49,12 +48,6 @@ def test_finishing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     assert "manifest.jsonl" in before, "the log goes after the marker, so that a kill in between loses nothing"
 
 
-def test_the_index_names_the_row_of_every_key(tmp_path: Path) -> None:
-    table = pq.ParquetFile(finish(tmp_path, 21) / "index.parquet").read()
-    assert table.column("row").to_pylist() == list(range(21))
-    assert table.schema.field("key").nullable is False
-
-
 @pytest.mark.parametrize("name", ["states.bin", "scale.bin", "manifest.jsonl"])
 def test_files_that_another_process_changed_are_not_finished(tmp_path: Path, name: str) -> None:
     undisturbed = contents(finish(tmp_path / "undisturbed", 21))
@@ -92,20 +85,10 @@ def test_a_finished_store(tmp_path: Path) -> None:
     assert report.arrays["states"] == "(21, 3, 5) float16"
     assert report.index_schema["panel_key"] == "int32"
     assert set(report.index_string_bytes) == {"key", "contig", "meta_json"}
-    panel = report.sidecars["panel"]
-    assert (panel.unique, panel.mean_bytes, panel.max_bytes) == (4, 31, 31)
-    text = report.as_text()
-    for line in (
-        "  complete marker:  True",
-        "  rows (n):         21",
-        "  panels.json:   4 unique of 21 rows (avg=31 B, max=31 B)",
-        "  memmap realize: 0.00 GB if load_in_memory=True",
-    ):
-        assert line in text.splitlines()
-    assert report.as_dict()["sidecars"] == {
-        "allele": {"unique": 3, "mean_bytes": 3, "max_bytes": 3},
-        "panel": {"unique": 4, "mean_bytes": 31, "max_bytes": 31},
-    }
+    lines = ("  rows (n):         21", "  panels.json:   4 unique of 21 rows (avg=31 B, max=31 B)")
+    assert set(lines) < set(report.as_text().splitlines())
+    alleles, panels = ({"unique": n, "mean_bytes": size, "max_bytes": size} for n, size in ((3, 3), (4, 31)))
+    assert report.as_dict()["sidecars"] == {"allele": alleles, "panel": panels}
 
 
 def test_an_unfinished_store(tmp_path: Path) -> None:
@@ -122,8 +105,6 @@ def test_a_folder_without_a_store(tmp_path: Path) -> None:
         inspect_cache(tmp_path)
     with pytest.raises(MissingResourceError, match="the directory does not exist"):
         list(find_caches(tmp_path / "none"))
-    with pytest.raises(MissingResourceError, match="holds no array store"):
-        list(find_caches(tmp_path))
 
 
 def test_a_tree_shows_published_stores_once_and_unfinished_ones(tmp_path: Path) -> None:

@@ -16,16 +16,12 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Inp
 from genolewm_assets.store import cache_key_dir, compute_fingerprint, compute_key, validate_fingerprint
 from genolewm_assets.store.arrays.keys import fingerprint_differences, read_fingerprint
 from genolewm_assets.store.arrays.layout import ArrayLayout, ArraySpec
-from genolewm_assets.store.arrays.rows import SidecarTexts, compact_json, fit_rows, index_columns, read_sidecar_log
+from genolewm_assets.store.arrays.rows import SidecarTexts, fit_rows, index_columns, read_sidecar_log
 from genolewm_assets.store.files.canonical_json import JsonValue
 from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.store.artefacts.test_manifest import JSON
 
 SOURCES = {"samples/a.hid": "a" * 64, "panel.xml": "b" * 64}
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 def store(directory: Path, fingerprint: object) -> Path:
@@ -33,7 +29,7 @@ def store(directory: Path, fingerprint: object) -> Path:
     return directory
 
 
-@given(st.dictionaries(st.text(), json_values, max_size=5))
+@given(st.dictionaries(st.text(), JSON, max_size=5))
 def test_a_key_does_not_depend_on_the_order_of_the_configuration(config: dict[str, object]) -> None:
     turned = dict(reversed(config.items()))
     assert compute_key(config) == compute_key(turned)
@@ -42,12 +38,8 @@ def test_a_key_does_not_depend_on_the_order_of_the_configuration(config: dict[st
 
 def test_a_key_is_16_hex_digits_and_the_same_in_every_process() -> None:
     code = "from genolewm_assets.store import compute_key; print(compute_key({'layer': -1, 'dtype': 'float16'}))"
-    keys = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, check=True, capture_output=True, text=True
-        ).stdout.strip()
-        for seed in ("0", "1")
-    }
+    seeds, words = [{"PYTHONHASHSEED": seed} for seed in ("0", "1")], [sys.executable, "-c", code]
+    keys = {subprocess.check_output(words, env=seed, text=True).strip() for seed in seeds}
     assert keys == {compute_key({"dtype": "float16", "layer": -1})}
     # Pinned: another value means that every store is built again, so CACHE_VERSION has to change with it.
     assert keys == {"b79a1b92780f64e4"}
@@ -113,12 +105,8 @@ def test_a_fingerprint_that_was_changed_is_no_answer(tmp_path: Path) -> None:
 
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "float32", "float64"]
-LAYOUT = ArrayLayout(
-    "0" * 16,
-    (ArraySpec("a", (), "int8"),),
-    8,
-    columns=(("start", "int64"), ("gc", "float64"), ("contig", "string"), ("ok", "bool"), ("tiny", "int8")),
-)
+COLUMNS = (("start", "int64"), ("gc", "float64"), ("contig", "string"), ("ok", "bool"), ("tiny", "int8"))
+LAYOUT = ArrayLayout("0" * 16, (ArraySpec("a", (), "int8"),), 8, columns=COLUMNS)
 META: dict[str, JsonValue] = {"start": 1, "gc": 0.5, "contig": "chr21", "ok": True, "tiny": -128}
 
 
@@ -149,20 +137,11 @@ def _same(x: np.generic, y: np.generic) -> bool:
 @each_row(
     ("value", "dtype"),
     [
-        (128, "int8"),
-        (-129, "int8"),
-        (-1, "uint8"),
-        (-1, "uint64"),
-        (2**53 + 1, "float64"),
-        (np.uint64(2**63), "int64"),
-        (np.float32(0.1), "float16"),
-        (1e6, "float16"),
-        (np.nan, "int16"),
-        (np.inf, "int64"),
-        (0.5, "int8"),
-        (2, "bool"),
+        (128, "int8"), (-129, "int8"), (0.5, "int8"), (2, "bool"), (np.nan, "int16"), (np.inf, "int64"),
+        (-1, "uint8"), (-1, "uint64"), (np.uint64(2**63), "int64"), (2**53 + 1, "float64"),
+        (np.float32(0.1), "float16"), (1e6, "float16"),
     ],
-)
+)  # fmt: skip
 def test_borders(value: float, dtype: str) -> None:
     with pytest.raises(InputError, match=rf"row 1 of those given, position \(0,\)\).*does not fit its dtype.*{dtype}"):
         fit_rows(ArraySpec("a", (2,), dtype), np.array([[0, 0], [value, 0]], np.asarray(value).dtype), 2, "x")
@@ -172,11 +151,8 @@ def test_what_fits_is_little_endian_and_in_order() -> None:
     given_array = np.arange(6, dtype=">i4").reshape(2, 3)[:, ::-1]
     fitted = fit_rows(ArraySpec("a", (3,), "int16"), given_array, 2, "x")
     assert fitted.tobytes() == np.array([[2, 1, 0], [5, 4, 3]], "<i2").tobytes()
-    turned = np.arange(6, dtype=np.int16).reshape(3, 2).T
-    assert (
-        fit_rows(ArraySpec("a", (3,), "int16"), turned, 2, "x").tobytes()
-        == np.array([0, 2, 4, 1, 3, 5], "<i2").tobytes()
-    )
+    turned = fit_rows(ArraySpec("a", (3,), "int16"), np.arange(6, dtype=np.int16).reshape(3, 2).T, 2, "x")
+    assert turned.tobytes() == np.array([0, 2, 4, 1, 3, 5], "<i2").tobytes()
     assert fit_rows(ArraySpec("a", (), "float16"), [np.nan], 1, "x").shape == (1,)
 
 
@@ -263,7 +239,3 @@ def test_sidecars_that_are_refused(sidecars: dict[str, str], message: str) -> No
     with pytest.raises(InputError, match=message):
         texts.check(sidecars, "x")
     assert texts.take_new() == b""
-
-
-def test_json_has_one_spelling() -> None:
-    assert compact_json({"b": 1, "a": [1.0, "é"]}, "x") == '{"a":[1.0,"é"],"b":1}'

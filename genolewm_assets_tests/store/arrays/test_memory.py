@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.store.arrays.memory import MemoryLimitError, check_fits_memory, usable_memory_bytes
+from genolewm_assets.store.arrays.memory import usable_memory_bytes
 
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -39,16 +38,3 @@ def test_the_lowest_limit_counts(tmp_path: Path, groups: str, limits: dict[str, 
 
 def test_this_process_may_use_something() -> None:
     assert 0 < usable_memory_bytes() <= PHYSICAL
-
-
-def test_a_refusal_names_both_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("genolewm_assets.store.arrays.memory.usable_memory_bytes", lambda: 64 * 2**30)
-    check_fits_memory(32 * 2**30, 0.5, "cache")
-    with pytest.raises(MemoryLimitError) as raised:
-        check_fits_memory(int(42.3 * 2**30), 0.5, "cache")
-    assert str(raised.value) == (
-        "cache: loading into memory refused: the array store would use 42.3 GB, which exceeds 50% of the 64.0 GB this "
-        "process may use. Read it from disk (load_in_memory=False)."
-    )
-    assert isinstance(raised.value, RuntimeError)
-    assert isinstance(raised.value, GenoLeWMError)

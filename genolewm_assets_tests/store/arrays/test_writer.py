@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import BusyError, ConfigurationError, InputError, ResourceError, VersionError
-from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint, is_complete
+from genolewm_assets.store import ArrayStoreReader, ArrayStoreWriter, compute_fingerprint
 from genolewm_assets.store.arrays.layout import ArraySpec
 from genolewm_assets.store.arrays.log import committed_rows, read_header
 from genolewm_assets.store.arrays.report import inspect_cache
 from genolewm_assets_tests.faults.killing import outcome
 from genolewm_assets_tests.worlds.store.array_stores import (
-    ARRAYS,
     CONFIG,
     FINGERPRINT,
     contents,
@@ -49,24 +48,6 @@ def check_rows(directory: Path, n_rows: int) -> None:
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 8, 9, 16, ROWS])
 def test_what_is_written_is_read(tmp_path: Path, n_rows: int) -> None:
     check_rows(finish(tmp_path / "s", n_rows), n_rows)
-
-
-def test_the_finished_files_are_those_of_the_specification(tmp_path: Path) -> None:
-    directory = finish(tmp_path / "s", ROWS)
-    assert set(contents(directory)) == {
-        "states.bin",
-        "mask.bin",
-        "scale.bin",
-        "index.parquet",
-        "panels.json",
-        "alleles.json",
-        "shapes.json",
-        "fingerprint.json",
-        "crc.json",
-        "_COMPLETE",
-    }
-    assert (directory / "states.bin").read_bytes() == values(0, ROWS)["states"].tobytes()
-    assert is_complete(directory)
 
 
 @settings(max_examples=25, deadline=None)
@@ -195,16 +176,6 @@ def test_a_refused_batch_leaves_nothing_behind(tmp_path: Path, rows: dict[str, n
     assert contents(tmp_path / "s") == contents(finish(tmp_path / "t", ROWS))
 
 
-def test_keys_are_distinct(tmp_path: Path) -> None:
-    with open_writer(tmp_path) as writer:
-        write_rows(writer, 0, 9)
-        for keys in ([key(3), "new"], ["new", key(8)], ["new", "new"]):
-            with pytest.raises(InputError, match="written before"):
-                writer.write_batch(values(0, 2), keys=keys, metas=[meta(0)] * 2)
-    with open_writer(tmp_path) as writer, pytest.raises(InputError, match="written before: got 'chr21:0'"):
-        write_rows(writer, 0, 1)
-
-
 def test_one_of_each_per_row(tmp_path: Path) -> None:
     with open_writer(tmp_path) as writer, pytest.raises(InputError, match="number of metas: expected 2, got 1"):
         writer.write_batch(values(0, 2), keys=["a", "b"], metas=[meta(0)])
@@ -302,8 +273,3 @@ def test_the_index_does_not_depend_on_commits_where_it_has_many_row_groups(tmp_p
     reader = ArrayStoreReader(tmp_path / "s")
     assert reader.keys() == [f"{row:040}" for row in range(n_rows)]
     assert reader.index.column("row").to_pylist() == list(range(n_rows))
-
-
-def test_declared_arrays(tmp_path: Path) -> None:
-    with open_writer(tmp_path) as writer:
-        assert writer.layout.arrays == ARRAYS

@@ -51,11 +51,8 @@ def test_a_build_is_published_with_its_manifest(root: Root) -> None:
         ("sub/extra.bin", 1, 1),
         ("variants.bin", 10240, 10240),
     ]
-    assert manifest["checks"][0] == {
-        "name": "content_is_right",
-        "passed": True,
-        "figures": {"bad": [1, 2], "share": 0.25},
-    }
+    figures = {"bad": [1, 2], "share": 0.25}
+    assert manifest["checks"][0] == {"name": "content_is_right", "passed": True, "figures": figures}
     assert published.directory.name == f"chr21.{published.manifest.sha256[:12]}"
     assert published.ref == InputRef("gnomad/shard", "chr21", published.manifest.sha256)
     assert json.loads((published.directory / "provenance.json").read_bytes())["run_id"] == "run-7"
@@ -90,8 +87,6 @@ GENOME = InputRef("reference/genome", None, "a" * 64)
     [
         make_plan(code_version="2"),
         make_plan(recipe={"min_af": 0.02}),
-        make_plan(recipe={"min_af": 0.01, "more": None}),
-        make_plan(recipe={}),
         make_plan(inputs=(GENOME,)),
         make_plan(artefact=ArtefactId("gnomad/shard", "chr20")),
         make_plan(artefact=ArtefactId("gnomad/shard")),
@@ -105,54 +100,32 @@ def test_anything_else_in_the_recipe_builds_anew(root: Root, other: BuildPlan) -
     assert former.file("variants.bin").read_bytes() == CONTENT["variants.bin"]
 
 
-def test_the_numbers_1_and_1_0_are_different_recipes_as_their_manifests_are(root: Root) -> None:
-    build(root, make_plan(recipe={"n": 1}))
-    assert not is_current(root, make_plan(recipe={"n": 1.0}))
-    assert not is_current(root, make_plan(recipe={"n": True}))
-
-
 def test_order_of_inputs_and_tuples_in_the_recipe_do_not_matter(root: Root) -> None:
     other = InputRef("clinvar/shard", "2026-02-26", "b" * 64)
     build(root, make_plan(recipe={"x": (1, 2)}, inputs=(GENOME, other)))
     assert build(root, make_plan(recipe={"x": [1, 2]}, inputs=(other, GENOME))).reused
 
 
-@pytest.mark.parametrize("victim", [*CONTENT, "manifest.json"])
-def test_a_flipped_byte_is_rebuilt(root: Root, victim: str) -> None:
-    published = build(root, make_plan())
-    before = plans.picture(root)
-    flip(published.directory / victim, 0, bit=6)
-    assert not build(root, make_plan()).reused
-    assert plans.picture(root) == before
-    assert build(root, make_plan()).reused
-
-
 def test_is_current_sees_what_is_cheap_to_see(root: Root) -> None:
     plan = make_plan()
     assert not is_current(root, plan)
     published = build(root, plan)
-    assert is_current(root, plan)
-    with (published.directory / "variants.bin").open("ab") as handle:
-        handle.write(b"x")
-    assert not is_current(root, plan)
-    build(root, plan)
-    assert is_current(root, plan)
-    published.file("sub/extra.bin").unlink()
-    assert not is_current(root, plan)
-    build(root, plan)
-    flip(published.directory / "manifest.json", 3)
-    assert not is_current(root, plan)
-    build(root, plan)
-    (root.path / LOCATION).unlink()
-    assert not is_current(root, plan)
+    for damage in (
+        lambda: os.truncate(published.file("variants.bin"), 10_241),
+        lambda: published.file("sub/extra.bin").unlink(),
+        lambda: flip(published.directory / "manifest.json", 3),
+        (root.path / LOCATION).unlink,
+    ):
+        assert is_current(root, plan)
+        damage()
+        assert not is_current(root, plan)
+        build(root, plan)
 
 
 def test_failed_checks_reject_the_build_and_the_last_good_version_stays(root: Root) -> None:
     build(root, make_plan())
     before = plans.picture(root)
-    with pytest.raises(
-        BuildRejectedError, match=r"gnomad/shard\[chr21\]: the build failed .*'content_is_right'"
-    ) as raised:
+    with pytest.raises(BuildRejectedError, match=r"gnomad/shard\[chr21\]: the build failed its checks") as raised:
         build(root, make_plan({"variants.bin": b"wrong"}, code_version="2", passed=False))
     assert [check.name for check in raised.value.checks] == ["content_is_right"]
     assert raised.value.checks[0].figures == {"share": 0.25, "bad": [1, 2]}
@@ -179,35 +152,11 @@ def test_an_error_raised_on_purpose_rejects_the_build_and_is_raised_again(root: 
     with pytest.raises(VcfError, match=r"in\.vcf:3: is malformed\. Correct it\."):
         build(root, failing_plan())
     rejected = root.path / "rejected" / LOCATION
-    assert json.loads((rejected / "failure.json").read_bytes()) == {
-        "artefact": "gnomad/shard[chr21]",
-        "error": "VcfError",
-        "message": "in.vcf:3: is malformed. Correct it.",
-    }
+    failure = {"artefact": "gnomad/shard[chr21]", "error": "VcfError", "message": "in.vcf:3: is malformed. Correct it."}
+    assert json.loads((rejected / "failure.json").read_bytes()) == failure
     assert (rejected / "half.bin").read_bytes() == b"half"
     assert plans.picture(root) == before
     assert no_work_left(root)
-
-
-def test_a_newer_failure_replaces_the_older_one(root: Root) -> None:
-    for message in ("is malformed", "is truncated"):
-        with pytest.raises(VcfError):
-            build(root, failing_plan(message))
-    marker = root.path / "rejected" / LOCATION
-    assert "is truncated" in (marker / "failure.json").read_text()
-    assert [p.name for p in (marker.parent / ".gen").iterdir()] == [marker.readlink().name]
-
-
-def test_success_and_reuse_both_clear_the_marker(root: Root) -> None:
-    plan = make_plan()
-    for _ in range(2):
-        with pytest.raises(VcfError):
-            build(root, failing_plan())
-        assert root.is_rejected(LOCATION)
-        build(root, plan)
-        assert not root.is_rejected(LOCATION)
-        assert is_current(root, plan)
-        assert [p for p in (root.path / "rejected").rglob("*") if not p.is_dir()] == []
 
 
 def test_a_marker_made_by_hand_counts_and_is_cleared(root: Root) -> None:
@@ -222,8 +171,15 @@ def test_a_marker_made_by_hand_counts_and_is_cleared(root: Root) -> None:
     assert is_current(root, plan)
 
 
-@pytest.mark.parametrize("error", [KeyError("bug"), KeyboardInterrupt(), SystemExit(1), FileNotFoundError(2, "gone")])
-def test_any_other_error_leaves_nothing_behind(root: Root, error: BaseException) -> None:
+FULL = FetchError("https://x/y.vcf.gz", "download failed")
+FULL.__cause__ = OSError(28, "No space left on device")
+BLAMELESS = (BusyError("sample", "another process is writing it"), FULL, FetchError("https://x/y.vcf.gz", "timed out"))
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("bug"), KeyboardInterrupt(), SystemExit(1), FileNotFoundError(2, "gone"), *BLAMELESS]
+)
+def test_what_says_nothing_about_the_content_leaves_nothing_behind(root: Root, error: BaseException) -> None:
     build(root, make_plan())
     before = plans.picture(root)
 
@@ -237,24 +193,6 @@ def test_any_other_error_leaves_nothing_behind(root: Root, error: BaseException)
     assert plans.picture(root) == before
     assert is_current(root, make_plan())
     assert no_work_left(root)
-
-
-def test_what_says_nothing_about_the_content_does_not_mark_it_rejected(root: Root) -> None:
-    def busy(_: Path) -> None:
-        raise BusyError("sample", "another process is writing it")
-
-    def full(_: Path) -> None:
-        raise FetchError("https://x/y.vcf.gz", "download failed") from OSError(28, "No space left on device")
-
-    def offline(_: Path) -> None:
-        raise FetchError("https://x/y.vcf.gz", "download failed (timed out)")
-
-    build(root, make_plan())
-    for hook, error in ((busy, BusyError), (full, FetchError), (offline, FetchError)):
-        with pytest.raises(error):
-            build(root, make_plan(code_version="2", before_write=hook))
-        assert is_current(root, make_plan())
-        assert no_work_left(root)
 
 
 def test_another_content_than_published_marks_it_rejected(root: Root) -> None:
@@ -348,13 +286,6 @@ def test_what_is_in_the_way_of_a_lock_or_of_generations_is_named(root: Root, nam
     assert not build(root, make_plan()).reused
 
 
-def test_leftovers_of_a_killed_build_are_swept(root: Root) -> None:
-    left = root.work_dir(LOCATION)
-    plans.write_files(left, {"half": b"1"})
-    build(root, make_plan())
-    assert not left.exists()
-
-
 def test_a_build_inside_a_build_of_the_same_location_is_busy_not_deadlocked(root: Root) -> None:
     with pytest.raises(BusyError, match=LOCATION):
         build(root, make_plan(before_write=lambda _: build(root, make_plan(), lock_wait_s=0.1)))
@@ -364,8 +295,9 @@ def test_an_empty_artefact_is_an_artefact(root: Root) -> None:
     published = build(root, make_plan({}, recipe={}))
     assert published.manifest.files == ()
     assert build(root, make_plan({}, recipe={})).reused
-    with pytest.raises(MissingResourceError, match="the manifest does not list this file"):
-        published.file("variants.bin")
+    for name in ("variants.bin", "manifest.json", "../x"):
+        with pytest.raises(MissingResourceError, match="the manifest does not list this file"):
+            published.file(name)
 
 
 def test_progress_counts_the_bytes_hashed(root: Root) -> None:

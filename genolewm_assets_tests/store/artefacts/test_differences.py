@@ -32,7 +32,8 @@ def manifest(
     return Manifest("gnomad/shard", partition, code_version, recipe or {}, inputs, (), {}, checks)  # type: ignore[arg-type]
 
 
-GENOME = InputRef("reference/genome", None, A)
+GENOME, WINDOWS = InputRef("reference/genome", None, A), InputRef("windows/index", "chr1", A)
+CHANGED = f"input reference/genome: built from manifest {B[:12]}, now {A[:12]}"
 
 
 @each_row(
@@ -47,22 +48,10 @@ GENOME = InputRef("reference/genome", None, A)
         (manifest({"a": "x"}), manifest({}), 'recipe a: built from nothing, now "x"'),
         (manifest({"a": [1, 2]}), manifest({"a": [1, 3]}), "recipe a 1: built from 3, now 2"),
         (manifest({"a": [1, 2]}), manifest({"a": [1]}), "recipe a: built from [1], now [1, 2]"),
-        (
-            manifest(inputs=(GENOME,)),
-            manifest(inputs=(InputRef("reference/genome", None, B),)),
-            f"input reference/genome: built from manifest {B[:12]}, now {A[:12]}",
-        ),
+        (manifest(inputs=(GENOME,)), manifest(inputs=(replace(GENOME, manifest_sha256=B),)), CHANGED),
         (manifest(inputs=(GENOME,)), manifest(), "input reference/genome: was not read, would be read now"),
-        (
-            manifest(),
-            manifest(inputs=(InputRef("windows/index", "chr1", A),)),
-            "input windows/index[chr1]: was read, would not be read now",
-        ),
-        (
-            manifest(),
-            manifest(partition="chr20"),
-            "artefact: gnomad/shard[chr20] is published, not gnomad/shard[chr17]",
-        ),
+        (manifest(), manifest(inputs=(WINDOWS,)), "input windows/index[chr1]: was read, would not be read now"),
+        (manifest(), manifest(partition="chr20"), "artefact: gnomad/shard[chr20] is published, not gnomad/shard[chr17"),
         (manifest(), manifest(checks=(CheckResult("sorted", passed=False),)), "checks: published with failed checks "),
     ],
 )

@@ -33,8 +33,7 @@ def an_hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hashed_by_opening(root: Root) -> int:
-    heard = Heard()
-    open_input(root, ARTEFACT, LOCATION, progress=heard)
+    open_input(root, ARTEFACT, LOCATION, progress=(heard := Heard()))
     return max((done for done, _, _ in heard), default=0)
 
 

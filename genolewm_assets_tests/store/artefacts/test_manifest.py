@@ -123,22 +123,6 @@ def test_paths_that_escape_or_collide_are_refused(tmp_path: Path, path: str) -> 
         read_manifest(write(tmp_path, lambda m: m["files"][0].update(path=path)))
 
 
-@pytest.mark.parametrize("target", ["/etc/hostname", "real"])
-def test_a_listed_file_that_is_a_symlink_is_refused(tmp_path: Path, target: str) -> None:
-    write(tmp_path)
-    (tmp_path / "real").write_bytes(b"")
-    (tmp_path / "variants.parquet").symlink_to(target)
-    with pytest.raises(CorruptResourceError, match=r"through the symlink 'variants\.parquet'"):
-        read_manifest(tmp_path)
-
-
-def test_a_listed_file_in_a_symlinked_folder_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, lambda m: m["files"][0].update(path="etc/hostname"))
-    (tmp_path / "etc").symlink_to("/etc")
-    with pytest.raises(CorruptResourceError, match="through the symlink 'etc'"):
-        read_manifest(tmp_path)
-
-
 CHANGES: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [
     ("major version", lambda m: m.update(schema_version="2.0"), "expected genolewm.manifest 1.x, got .*2.0"),
     ("schema", lambda m: m.update(schema="other"), "expected genolewm.manifest 1.x"),
@@ -188,14 +172,11 @@ def test_a_manifest_that_is_no_file(tmp_path: Path) -> None:
     path.symlink_to("/etc/hostname")
     with pytest.raises(CorruptResourceError, match="is a symlink"):
         read_manifest(tmp_path)
-    path.unlink()
-    os.mkfifo(path)
-    with pytest.raises(CorruptResourceError, match="not a regular file"):
-        read_manifest(tmp_path)
-    path.unlink()
-    path.mkdir()
-    with pytest.raises(CorruptResourceError, match="not a regular file"):
-        read_manifest(tmp_path)
+    for make in (os.mkfifo, Path.mkdir):
+        path.unlink()
+        make(path)
+        with pytest.raises(CorruptResourceError, match="not a regular file"):
+            read_manifest(tmp_path)
 
 
 def test_a_newer_minor_version_without_new_fields_is_read_as_it_is(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
+from genolewm_assets.errors import CorruptResourceError, VcfError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
 from genolewm_assets.store.artefacts.build import BuildRejectedError, build
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories
@@ -16,7 +16,6 @@ from genolewm_assets.store.artefacts.published import (
     ArtefactId,
     find_damage,
     has_listed_sizes,
-    list_files,
     write_provenance,
 )
 from genolewm_assets.store.artefacts.rejected import clear_rejected, rejection_reason
@@ -24,11 +23,6 @@ from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.digests import FileDigests, measure_file
 from genolewm_assets.store.files.generations import is_linked, link_of_generation
 from genolewm_assets_tests.worlds.store.plans import CONTENT, LOCATION, failing_plan, flip, make_plan
-
-
-def test_artefacts_are_named_as_in_messages() -> None:
-    assert str(ArtefactId("gnomad/shard", "chr21")) == "gnomad/shard[chr21]"
-    assert str(ArtefactId("reference/genome")) == "reference/genome"
 
 
 @pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1])
@@ -45,16 +39,12 @@ def test_measuring_does_not_follow_a_link(tmp_path: Path) -> None:
         measure_file(tmp_path / "link", ByteCount(NO_PROGRESS, 0))
 
 
-def test_files_are_listed_without_the_two_about_the_directory(root: Root) -> None:
-    assert list_files(build(root, make_plan()).directory) == sorted(CONTENT)
-
-
 def test_all_damages_are_found_not_only_the_first(root: Root) -> None:
     published = build(root, make_plan())
     for name in CONTENT:
         flip(published.file(name), 0)
-    digests = FileDigests(published.directory)
-    damages = list(find_damage(published.directory, published.manifest, ByteCount(NO_PROGRESS, 0), digests))
+    directory, count = published.directory, ByteCount(NO_PROGRESS, 0)
+    damages = find_damage(directory, published.manifest, count, FileDigests(directory))
     assert [damage.file for damage in damages] == sorted(CONTENT)
 
 
@@ -62,36 +52,17 @@ def test_a_directory_under_another_name_is_not_the_generation(root: Root) -> Non
     published = build(root, make_plan())
     moved = published.directory.rename(published.directory.with_name("chr21.0123456789ab"))
     (damage,) = find_damage(moved, published.manifest, ByteCount(NO_PROGRESS, 0), FileDigests(moved))
-    assert (damage.file, damage.expected, damage.got) == (
-        "manifest.json",
-        "0123456789ab",
-        published.manifest.sha256[:12],
-    )
+    wanted = ("manifest.json", "0123456789ab", published.manifest.sha256[:12])
+    assert (damage.file, damage.expected, damage.got) == wanted
     assert not has_listed_sizes(moved, published.manifest)
 
 
-def test_a_file_that_the_manifest_does_not_list_cannot_be_asked_for(root: Root) -> None:
-    published = build(root, make_plan())
-    for name in ("manifest.json", "../x", "gone"):
-        with pytest.raises(MissingResourceError, match="the manifest does not list this file"):
-            published.file(name)
-
-
-def test_the_reason_is_told_as_far_as_it_is_known(root: Root) -> None:
+def test_the_reason_is_told_as_far_as_it_is_known_and_cleared_of_one_location_only(root: Root) -> None:
     with pytest.raises(VcfError):
         build(root, failing_plan())
     assert rejection_reason(root, LOCATION) == "in.vcf:3: is malformed. Correct it."
     (root.path / "rejected" / LOCATION / "failure.json").write_bytes(b"{")
     assert rejection_reason(root, LOCATION) == f"see {root.path}/rejected/{LOCATION}"
-    with pytest.raises(BuildRejectedError):
-        build(root, make_plan(passed=False))
-    assert (
-        rejection_reason(root, LOCATION)
-        == "failed checks ['content_is_right'] (content_is_right: bad [1, 2], share 0.25)"
-    )
-
-
-def test_clearing_takes_the_marker_of_one_location_only(root: Root) -> None:
     other = LOCATION.replace("chr21", "chr21.x")
     for location in (LOCATION, other):
         with pytest.raises(BuildRejectedError):
@@ -99,54 +70,30 @@ def test_clearing_takes_the_marker_of_one_location_only(root: Root) -> None:
     clear_rejected(root, LOCATION)
     clear_rejected(root, LOCATION)
     assert not root.is_rejected(LOCATION)
-    assert (
-        rejection_reason(root, other) == "failed checks ['content_is_right'] (content_is_right: bad [1, 2], share 0.25)"
-    )
+    failed = "failed checks ['content_is_right'] (content_is_right: bad [1, 2], share 0.25)"
+    assert rejection_reason(root, other) == failed
 
 
-NAME, DIGEST, OTHER = "a/b", "0123456789ab", "ba9876543210"
+NAME, DIGEST = "a/b", "0123456789ab"
 RESUMED = resumable_name(DIGEST)
 
 
-def publish(site: LockedLocation, digest12: str, text: str) -> Path:
+def publish(site: LockedLocation) -> Path:
     work = site.work_dir()
-    (work / "f").write_text(text)
-    return site.publish(work, digest12)
-
-
-def test_what_was_left_unlinked_is_offered_after_what_is_linked_and_can_be_adopted(root: Root) -> None:
-    with locked_location(root, NAME, resumed=RESUMED) as site:
-        assert list(site.generations()) == []
-        former, latest = publish(site, OTHER, "former"), publish(site, DIGEST, "latest")
-        assert list(site.generations()) == [latest, former]
-        site.work_dir()
-        assert site.adopt(former) == former
-        assert list(site.generations()) == [former, latest]
-    assert (root.link_of(NAME) / "f").read_text() == "former"
-    assert root.leftovers(NAME) == []
-
-
-def test_locking_sweeps_what_cannot_be_gone_on_with(root: Root) -> None:
-    for name in (RESUMED, resumable_name(OTHER), None):
-        with root.lock(NAME) as lease:
-            root.work_dir(NAME, lease, name=name)
-    with locked_location(root, NAME, resumed=RESUMED) as site:
-        work = site.work_dir()
-        assert list(work.parent.glob("*.*.*")) == [work]
-    with locked_location(root, NAME, resumed=None):
-        assert not work.exists()
+    (work / "f").write_text("whole")
+    return site.publish(work, DIGEST)
 
 
 def test_what_cannot_be_healed_is_not_gone_on_with(root: Root) -> None:
     with locked_location(root, NAME, resumed=RESUMED) as site:
-        generation = publish(site, DIGEST, "whole")
+        generation = publish(site)
         (generation / "f").write_text("damaged")
-        assert publish(site, DIGEST, "whole") == generation
+        assert publish(site) == generation
         assert (site.link / "f").read_text() == "whole"
         root.link_of(NAME).unlink()
         root.link_of(NAME).touch()
         with pytest.raises(CorruptResourceError, match="in the place of the published link"):
-            publish(site, DIGEST, "whole")
+            publish(site)
     assert root.leftovers(NAME) == []
     with pytest.raises(CorruptResourceError), locked_location(root, NAME, resumed=RESUMED):
         pass

@@ -20,12 +20,8 @@ def test_a_root_is_claimed_once_and_recognised_again(root: Root) -> None:
     before = (root.path / "root.json").read_bytes()
     root.claim("sample", GENOME)
     assert (root.path / "root.json").read_bytes() == before
-    assert json.loads(before) == {
-        "catalog": "sample",
-        "genome_digest": GENOME,
-        "schema": "genolewm.root",
-        "schema_version": "1.0",
-    }
+    document = {"catalog": "sample", "genome_digest": GENOME, "schema": "genolewm.root", "schema_version": "1.0"}
+    assert json.loads(before) == document
 
 
 @pytest.mark.parametrize(("catalog", "digest", "what"), [("grch38", GENOME, "catalog"), ("sample", OTHER, "genome")])
@@ -170,9 +166,6 @@ def test_storage_failures_say_what_to_do(root: Root, code: int) -> None:
 def test_permission_errors_are_storage_failures_only_inside_the_root(root: Root) -> None:
     with pytest.raises(ResourceError, match="Make the root writable"), root.storage_errors("a"):
         raise PermissionError(errno.EACCES, "Permission denied", str(root.path / "work"))
-    with pytest.raises(PermissionError) as raised, root.storage_errors("a"):
-        raise PermissionError(errno.EACCES, "Permission denied", "/elsewhere/in.vcf")
-    assert raised.value.filename == "/elsewhere/in.vcf"
 
 
 def test_a_failing_disk_is_told_of_whatever_the_call_knew_of_the_file(root: Root) -> None:
@@ -183,9 +176,6 @@ def test_a_failing_disk_is_told_of_whatever_the_call_knew_of_the_file(root: Root
     }.items():
         with pytest.raises(ResourceError, match=re.escape(message)), root.storage_errors("a"):
             raise OSError(errno.EIO, "Input/output error", *named)
-    with pytest.raises(OSError, match="elsewhere") as raised, root.storage_errors("a"):
-        raise OSError(errno.EIO, "Input/output error", "/elsewhere/in.vcf")
-    assert not isinstance(raised.value, ResourceError)
 
 
 def test_a_root_that_is_gone_is_told_from_a_file_that_is_missing_in_it(root: Root) -> None:
@@ -197,21 +187,17 @@ def test_a_root_that_is_gone_is_told_from_a_file_that_is_missing_in_it(root: Roo
 
 
 def test_other_errors_pass_unchanged(root: Root) -> None:
-    for error in (
-        FileNotFoundError(errno.ENOENT, "No such file"),
-        KeyError("x"),
-        VcfError("f", "bad"),
-        FetchError("u", "x"),
-    ):
+    elsewhere = [OSError(code, os.strerror(code), "/elsewhere/in.vcf") for code in (errno.EACCES, errno.EIO)]
+    missing = FileNotFoundError(errno.ENOENT, "No such file")
+    for error in (missing, KeyError("x"), VcfError("f", "bad"), FetchError("u", "x"), *elsewhere):
         with pytest.raises(type(error)) as raised, root.storage_errors("a"):
             raise error
         assert raised.value is error
 
 
 def test_a_full_disk_is_recognised_behind_the_error_it_caused(root: Root) -> None:
-    full = OSError(errno.ENOSPC, "No space left on device")
     wrapped = FetchError("url", "download failed")
-    wrapped.__cause__ = full
+    wrapped.__cause__ = OSError(errno.ENOSPC, "No space left on device")
     assert root.is_storage_error(wrapped)
     assert not root.is_storage_error(FetchError("url", "checksum differs"))
     assert not root.is_storage_error(None)

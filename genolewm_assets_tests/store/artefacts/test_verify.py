@@ -31,13 +31,8 @@ def root(root: Root) -> Root:
 
 
 def build_windows(root: Root, *inputs: Published) -> Published:
-    plan = make_plan(
-        {"windows.bin": b"w"},
-        artefact=WINDOWS,
-        location="windows/default/chr21",
-        inputs=tuple(published.ref for published in inputs),
-    )
-    return build(root, plan)
+    refs = tuple(published.ref for published in inputs)
+    return build(root, make_plan({"w": b"w"}, artefact=WINDOWS, location="windows/default/chr21", inputs=refs))
 
 
 def kinds(findings: list[Finding]) -> list[tuple[FindingKind, str, str | None]]:
@@ -71,11 +66,6 @@ def test_one_flipped_bit_anywhere_is_found_in_its_file(root: Root, name: str) ->
         assert kinds(verify_root(root)) == [(FindingKind.CORRUPT, LOCATION, name)]
         flip(directory / name, index, bit=index % 8)
     assert verify_root(root) == []
-
-
-def test_a_finding_reads_like_an_error(root: Root) -> None:
-    flip(build(root, make_plan()).file("variants.bin"), 0)
-    assert str(verify_root(root)[0]).startswith(f"{LOCATION}/variants.bin: content differs: expected sha256 ")
 
 
 def test_every_kind_of_damage_in_one_root_is_listed(root: Root) -> None:
@@ -158,10 +148,8 @@ def test_a_link_that_readers_refuse_is_found(root: Root, target: str) -> None:
 )
 def test_what_does_not_show_its_file_is_found(root: Root, put: Callable[[Path], object], kind: FindingKind) -> None:
     for release in "QR":
-        plan = make_plan(
-            location=f"clinvar/{release}/shard", artefact=ArtefactId("clinvar/shard", release), surface=True
-        )
-        build(root, plan)
+        artefact = ArtefactId("clinvar/shard", release)
+        build(root, make_plan(location=f"clinvar/{release}/shard", artefact=artefact, surface=True))
     assert verify_root(root) == []
     name = root.path / "clinvar" / "R" / "variants.bin"
     name.unlink()
@@ -184,10 +172,8 @@ def test_rejected_and_abandoned_work_are_told_apart_from_running_work(root: Root
         left, _ = root.work_dir(LOCATION), root.work_dir("a/running")
     with root.lock("a/running"):
         findings = verify_root(root)
-    assert kinds(findings) == [
-        (FindingKind.REJECTED, LOCATION, None),
-        (FindingKind.ABANDONED, str(left.relative_to(root.path)), None),
-    ]
+    abandoned = str(left.relative_to(root.path))
+    assert kinds(findings) == [(FindingKind.REJECTED, LOCATION, None), (FindingKind.ABANDONED, abandoned, None)]
     assert "is malformed" in str(findings[0])
     assert not any(f.is_fault for f in findings)
 

@@ -1,4 +1,4 @@
-"""Listing folders, and naming what cannot be read."""
+"""Writing files, reading plain ones, and naming what cannot be read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
-from genolewm_assets.store.files.atomic import make_directories, sync_tree, write_atomic
+from genolewm_assets.store.files.atomic import make_directories, write_atomic
 from genolewm_assets.store.files.plain import open_plain, parse_json, read_blocks, read_plain
-from genolewm_assets.store.files.walk import reading, walk
+from genolewm_assets.store.files.walk import reading
 from genolewm_assets_tests.rows import each_row
 
 pytestmark = pytest.mark.disk
@@ -19,12 +19,6 @@ pytestmark = pytest.mark.disk
 
 def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
-
-
-def test_write_atomic_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
-    write_atomic(tmp_path / "a", b"old")
-    write_atomic(tmp_path / "a", b"new")
-    assert contents(tmp_path) == {"a": b"new"}
 
 
 def test_write_atomic_keeps_the_old_file_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,20 +31,6 @@ def test_write_atomic_keeps_the_old_file_when_the_disk_is_full(tmp_path: Path, m
     with pytest.raises(OSError, match="No space left"):
         write_atomic(tmp_path / "a", b"new")
     assert contents(tmp_path) == {"a": b"old"}
-
-
-def test_sync_tree_reaches_every_file_and_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work = tmp_path / "w"
-    (work / "sub").mkdir(parents=True)
-    for name in ("f", "sub/g", "sub/h"):
-        (work / name).touch()
-    (work / "away").symlink_to("/etc/hostname")
-    os.mkfifo(work / "pipe")
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
-    sync_tree(work)
-    expected = [work, *(path for path in work.rglob("*") if path.name not in {"away", "pipe"})]
-    assert sorted(synced) == sorted(path.stat().st_ino for path in expected)
 
 
 def test_make_directories_syncs_new_entries_and_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,16 +100,6 @@ def test_a_file_that_fails_while_it_is_read() -> None:
 def test_what_is_no_json(data: bytes) -> None:
     with pytest.raises(CorruptResourceError, match=r"x\.json: is not JSON"):
         parse_json(data, "x.json")
-
-
-def test_every_folder_is_listed_once(tmp_path: Path) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    (tmp_path / "a" / "f").touch()
-    assert [(folder, sorted(names)) for folder, _, names in walk(tmp_path)] == [
-        (tmp_path, []),
-        (tmp_path / "a", ["f"]),
-        (tmp_path / "a" / "b", []),
-    ]
 
 
 @pytest.mark.parametrize("name", ["deep/file", None])

@@ -28,26 +28,6 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {str(p.relative_to(directory)): p.read_bytes() for p in directory.rglob("*") if p.is_file()}
 
 
-def test_publish_moves_the_directory_and_makes_a_relative_link(tmp_path: Path) -> None:
-    link = tmp_path / "root" / "gnomad" / "4.1" / "chr21"
-    generation = publish_generation(work_dir(tmp_path, {"f": b"1", "sub/g": b"2"}), link, DIGEST)
-    assert str(link.readlink()) == f".gen/chr21.{DIGEST}"
-    assert generation == resolve_generation(link) == link.parent / ".gen" / f"chr21.{DIGEST}"
-    assert contents(link) == {"f": b"1", "sub/g": b"2"}
-    assert not (tmp_path / "w").exists()
-    assert list((link.parent / ".gen").iterdir()) == [generation]
-
-
-def test_a_new_digest_leaves_the_former_generation_to_its_readers(tmp_path: Path) -> None:
-    link = tmp_path / "a"
-    former = publish_generation(work_dir(tmp_path, {"f": b"1"}), link, DIGEST)
-    with (former / "f").open("rb") as reader:
-        latter = publish_generation(work_dir(tmp_path, {"f": b"2"}), link, OTHER)
-        assert reader.read() == b"1"
-    assert contents(former) == {"f": b"1"}
-    assert resolve_generation(link) == latter
-
-
 def test_publishing_the_same_digest_again_keeps_intact_files_in_place(tmp_path: Path) -> None:
     link = tmp_path / "a"
     generation = publish_generation(work_dir(tmp_path, {"f": b"1"}), link, DIGEST)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -39,11 +40,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def both(folder: Path, *, one_machine: bool = True, limit_s: float = 0.3) -> RootCheck:
     """Run the check twice at once; the two runs see the same verdicts, each from its side."""
+    options: dict[str, Any] = {"one_machine": one_machine, "limit_s": limit_s, "progress": NO_PROGRESS}
     with ThreadPoolExecutor(2) as pool:
-        runs = [
-            pool.submit(check_root, folder, wait_s=30.0, one_machine=one_machine, limit_s=limit_s, progress=NO_PROGRESS)
-            for _ in range(2)
-        ]
+        runs = [pool.submit(check_root, folder, wait_s=30.0, **options) for _ in range(2)]
         first, second = (run.result() for run in runs)
     assert tuple(replace(point, here=point.there, there=point.here) for point in second.points) == first.points
     return first

@@ -10,29 +10,20 @@ KNOWN = ("record_id", "sequence", "taxonomy", "chrom", "start", "end", "strand")
 
 
 @each_row(
-    "name, meant",
+    "meant, names",
     [
-        ("Start", "start"),
-        ("END", "end"),
-        ("record-id", "record_id"),
-        ("Record ID", "record_id"),
-        ("#chrom", "chrom"),
-        ("strnad", "strand"),
-        ("strat", "start"),
-        ("starts", "start"),
-        ("edn", "end"),
-        ("chr", "chrom"),
-        ("chromosome", "chrom"),
-        ("taxon", "taxonomy"),
-        ("strain", None),
-        ("species_type", None),
-        ("gene_type", None),
-        ("source", None),
-        ("length", None),
+        ("start", ("Start", "strat", "starts")),
+        ("end", ("END", "edn")),
+        ("record_id", ("record-id", "Record ID")),
+        ("chrom", ("#chrom", "chr", "chromosome")),
+        ("strand", ("strnad",)),
+        ("taxonomy", ("taxon",)),
+        (None, ("strain", "species_type", "gene_type", "source", "length")),
     ],
 )
-def test_a_name_is_a_slip_of_a_missing_one_or_another_name(name: str, meant: str | None) -> None:
-    assert find_misspelt([name], KNOWN) == ({} if meant is None else {name: meant})
+def test_a_name_is_a_slip_of_a_missing_one_or_another_name(meant: str | None, names: tuple[str, ...]) -> None:
+    found = [find_misspelt([name], KNOWN) for name in names]
+    assert found == [{} if meant is None else {name: meant} for name in names]
 
 
 def test_beside_the_known_name_another_one_is_another_column() -> None:

@@ -39,15 +39,10 @@ def test_a_column_is_read_of_each_type_that_is_written(column: pa.Array, wanted:
 @each_row(
     "kind, wanted",
     [
-        (pa.bool_(), WHOLE),
-        (pa.bool_(), LABEL),
-        (pa.list_(pa.int64()), WHOLE),
-        (pa.date32(), WHOLE),
-        (pa.decimal128(9, 0), WHOLE),
-        (pa.binary(), LABEL),
+        *((kind, WHOLE) for kind in (pa.bool_(), pa.list_(pa.int64()), pa.date32(), pa.decimal128(9, 0))),
+        *((kind, LABEL) for kind in (pa.bool_(), pa.binary(), pa.dictionary(pa.int8(), pa.date32()))),
         (pa.struct([("start", pa.int64())]), WHOLE),
         (pa.int64(), TEXT),
-        (pa.dictionary(pa.int8(), pa.date32()), LABEL),
     ],
 )
 def test_another_type_is_an_error_that_names_place_column_type_and_remedy(kind: pa.DataType, wanted: Wanted) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import VcfError
@@ -16,14 +16,8 @@ from genolewm_assets.store.tables.ahead import map_ahead
 from genolewm_assets.store.tables.spool import BatchSpool
 from genolewm_assets_tests.rows import each_row
 
-ROWS = pa.schema(
-    [
-        ("name", pa.string()),
-        ("genes", pa.list_(pa.int64())),
-        ("n", pa.int64()),
-        ("d", pa.dictionary(pa.int32(), pa.string())),
-    ]
-)
+GENES, NAMES = pa.list_(pa.int64()), pa.dictionary(pa.int32(), pa.string())
+ROWS = pa.schema([("name", pa.string()), ("genes", GENES), ("n", pa.int64()), ("d", NAMES)])
 AWKWARD = "HLA-A*01:01/x"
 
 
@@ -46,9 +40,11 @@ def batch(first: int, number: int) -> pa.RecordBatch:
     gathered=st.sampled_from([0, 500, 1 << 20]),
     memory=st.sampled_from([0, 1_000, 1 << 20]),
 )
+@example(sizes=[("chr3", 8), ("chr2", 2), ("chr2", 0), ("chr2", 2)], rows=1, gathered=0, memory=batch(0, 8).nbytes)
 def test_spool_gives_back_what_it_was_given(
     tmp_path: Path, sizes: list[tuple[str, int]], rows: int, gathered: int, memory: int
 ) -> None:
+    """Also in two rounds: rows appended after others were read, when there is memory again, come in their order."""
     expected: dict[str, list[dict[str, object]]] = {}
     with pytest.MonkeyPatch.context() as patch, BatchSpool(ROWS, tmp_path / "out") as spool:
         patch.setattr(module, "_GATHER_ROWS", rows)
@@ -57,6 +53,9 @@ def test_spool_gives_back_what_it_was_given(
         for at, (contig, size) in enumerate(sizes):
             spool.append(contig, batch(10 * at, size))
             expected.setdefault(contig, []).extend(batch(10 * at, size).to_pylist())
+            if 2 * at == len(sizes):
+                read = [row for each in spool.batches("chr3") for row in each.to_pylist()]
+                assert read == expected.pop("chr3", [])
         for contig in ("chr3", "chr2", AWKWARD, "chr1"):
             batches = list(spool.batches(contig))
             assert all(each.schema.equals(ROWS) and each.num_rows for each in batches)
@@ -64,15 +63,6 @@ def test_spool_gives_back_what_it_was_given(
             assert not list(spool.batches(contig))
         assert not list(tmp_path.rglob("*.arrows"))
     assert not tmp_path.joinpath("out").exists() or not list(tmp_path.joinpath("out").iterdir())
-
-
-def test_rows_appended_after_a_contig_was_read_come_next_time(tmp_path: Path) -> None:
-    with BatchSpool(ROWS, tmp_path) as spool:
-        for first in (0, 10):
-            spool.append("chr1", batch(first, 3))
-            assert [row["n"] for each in spool.batches("chr1") for row in each.to_pylist()] == [
-                *range(first, first + 3)
-            ]
 
 
 def test_few_rows_never_touch_the_disk(tmp_path: Path) -> None:
@@ -102,22 +92,6 @@ def test_memory_is_bounded_and_files_go_once_read(tmp_path: Path, monkeypatch: p
             assert len(list(tmp_path.rglob("*.arrows"))) == 6 - at
 
 
-def test_a_contig_that_is_on_disk_stays_there_until_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_GATHER_ROWS", 1)
-    monkeypatch.setattr(module, "_MEMORY_BYTES", batch(0, 8).nbytes)
-    with BatchSpool(ROWS, tmp_path) as spool:
-        spool.append("chr1", batch(0, 8))
-        spool.append("chr2", batch(10, 2))
-        assert len(list(tmp_path.rglob("*.arrows"))) == 1
-        assert len(list(spool.batches("chr1"))) == 1
-        # There is memory again, but the rows of chr2 must come in their order; those of another contig may use it.
-        spool.append("chr2", batch(20, 2))
-        spool.append("chr3", batch(30, 2))
-        assert len(list(tmp_path.rglob("*.arrows"))) == 1
-        assert [row["n"] for each in spool.batches("chr2") for row in each.to_pylist()] == [10, 11, 20, 21]
-        assert [row["n"] for each in spool.batches("chr3") for row in each.to_pylist()] == [30, 31]
-
-
 def test_few_rows_of_many_contigs_are_put_aside_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_GATHER_BYTES", 3 * batch(0, 2).nbytes)
     monkeypatch.setattr(module, "_MEMORY_BYTES", 0)
@@ -127,24 +101,16 @@ def test_few_rows_of_many_contigs_are_put_aside_too(tmp_path: Path, monkeypatch:
             assert len(list(tmp_path.rglob("*.arrows"))) == (3 if at >= 2 else 0)
 
 
-def test_spool_leaves_nothing_behind_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spool_that_an_error_ends_half_read_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MEMORY_BYTES", 0)
     monkeypatch.setattr(module, "_GATHER_ROWS", 1)
     with pytest.raises(KeyError), BatchSpool(ROWS, tmp_path) as spool:
-        spool.append("chr1", batch(0, 3))
-        assert len(list(tmp_path.rglob("*.arrows"))) == 1
-        raise KeyError
-    assert not list(tmp_path.iterdir())
-
-
-def test_spool_half_read_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MEMORY_BYTES", 0)
-    monkeypatch.setattr(module, "_GATHER_ROWS", 1)
-    with BatchSpool(ROWS, tmp_path) as spool:
-        for at in range(3):
-            spool.append("chr1", batch(at, 1))
+        for at in range(6):
+            spool.append(f"chr{at % 2}", batch(at, 1))
         batches = spool.batches("chr1")
         next(batches)
+        assert len(list(tmp_path.rglob("*.arrows"))) == 2
+        raise KeyError
     assert not list(tmp_path.iterdir())
 
 
@@ -153,13 +119,8 @@ def _readers() -> list[str]:
 
 
 @each_row("threads", [1, 2, 5])
-def test_results_come_in_the_order_of_the_items(threads: int) -> None:
-    assert list(map_ahead(lambda n: n * n, range(100), threads=threads)) == [n * n for n in range(100)]
+def test_results_come_in_order_and_few_items_are_drawn_ahead(threads: int) -> None:
     assert list(map_ahead(lambda n: n, [], threads=threads)) == []
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-def test_few_items_are_drawn_ahead(threads: int) -> None:
     drawn: list[int] = []
 
     def items() -> Iterator[int]:
@@ -167,9 +128,9 @@ def test_few_items_are_drawn_ahead(threads: int) -> None:
             drawn.append(item)
             yield item
 
-    results = map_ahead(lambda n: n, items(), threads=threads)
+    results = map_ahead(lambda n: n * n, items(), threads=threads)
     for expected in range(50):
-        assert next(results) == expected
+        assert next(results) == expected**2
         assert len(drawn) - expected - 1 <= threads + 2
     results.close()  # type: ignore[attr-defined]
     assert not _readers()

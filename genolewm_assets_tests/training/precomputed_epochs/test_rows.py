@@ -36,18 +36,12 @@ def make_edits(rng: np.random.Generator, windows: PackedWindows, n_edits: int, l
     visits, n = len(windows), len(windows) * n_edits
     width = int(windows.sizes[:, 1].max(initial=0)) // 6
     window = np.repeat(np.arange(visits), n_edits)
-    alt_at, allele_alt_at = np.full((2, n, 3), -1, dtype=np.int64)
-    lengths, types = np.zeros((n, 3), np.int64), np.full((n, 3), -1, np.int8)
-    counts, used = rng.integers(1, 4, n), 0
-    for row in range(n):
-        for place in range(counts[row]):
-            size = int(rng.integers(1, longest + 1))
-            lengths[row, place], types[row, place] = size, rng.integers(0, 5)
-            alt_at[row, place] = allele_alt_at[row, place] = used
-            used += size
-            if windows.is_reverse[window[row]]:
-                allele_alt_at[row, place] = used
-                used += size
+    counts = rng.integers(1, 4, n)
+    present = np.arange(3) < counts[:, None]
+    lengths = np.where(present, rng.integers(1, longest + 1, (n, 3)), 0)
+    # On the reverse strand an alt is followed by that of the allele.
+    behind = np.where(windows.is_reverse[window][:, None], lengths, 0)
+    first = np.cumsum(lengths + behind).reshape(n, 3) - lengths - behind
 
     def integers(*shape: int) -> Any:
         return rng.integers(-1, 1 << 40, shape)
@@ -66,16 +60,16 @@ def make_edits(rng: np.random.Generator, windows: PackedWindows, n_edits: int, l
         },
         phased=rng.random(n) < 0.5,
         **{name: integers(n) for name in ("n_pooled", "n_changed", "n_changed_blocks")},
-        edit_type=types,
+        edit_type=np.where(present, rng.integers(0, 5, (n, 3)), -1).astype(np.int8),
         edit_rel_pos=integers(n, 3),
         edit_pos=integers(n, 3),
         edit_ref_length=integers(n, 3),
         edit_alt_length=lengths,
         edit_ref=small(n, 3, 16),
         edit_alt=small(n, 3, 16),
-        alt_at=alt_at,
-        allele_alt_at=allele_alt_at,
-        pool=rng.integers(0, 4, used).astype(np.uint8),
+        alt_at=np.where(present, first, -1),
+        allele_alt_at=np.where(present, first + behind, -1),
+        pool=rng.integers(0, 4, (lengths + behind).sum()).astype(np.uint8),
         redraws=integers(visits, 8),
         source_tokens=rng.integers(-1, 4096, (visits, width)).astype(np.int16),
         target_tokens=rng.integers(-1, 4096, (n, width)).astype(np.int16),

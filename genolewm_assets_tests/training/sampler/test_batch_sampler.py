@@ -190,9 +190,8 @@ def test_a_radius_of_any_size_pools_the_whole_window(side):
     windows = SplitWindows([as_batch([make_window(simulate_reference(), 3_000)])])
     for radius in (sys.maxsize, 2**70):
         rules = SamplingRules(pooling=Pooling("local", radius, side))
-        Samplers(windows, {}, AlleleIndex.of(no_alleles()), rules).compare(
-            [0], [[EditSource.SYNTHETIC_SNV] * 4], seed=0, epoch=0
-        )
+        samplers = Samplers(windows, {}, AlleleIndex.of(no_alleles()), rules)
+        samplers.compare([0], [[EditSource.SYNTHETIC_SNV] * 4], seed=0, epoch=0)
 
 
 @pytest.mark.nightly

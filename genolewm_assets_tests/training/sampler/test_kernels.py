@@ -99,23 +99,6 @@ def is_even(counts: np.ndarray) -> bool:
     return bool(((counts - expected) ** 2 / expected).sum() < degrees * (1 - spread + 3.72 * spread**0.5) ** 3)
 
 
-@each_row("purpose", ["words", "slots", "windows", "visits", "epochs", "seeds"])
-def test_numbers_are_even_along_every_part_of_a_key(purpose):
-    """The first numbers of 20,000 neighbouring keys, alone and in pairs with the next key."""
-    found = []
-    draws = DrawKey.of(1, 2, "c0ffee" * 5 + "00", 0).draws(0)
-    for k in range(20_000):
-        if purpose != "words":
-            parts = {"seeds": k, "epochs": k, "windows": k, "visits": k, "slots": k}
-            own = {name: at if name == purpose else 0 for name, at in parts.items()}
-            key = DrawKey.of(own["seeds"], own["epochs"], f"{own['windows']:032x}", own["visits"])
-            draws = key.draws(own["slots"])
-        found.append(draws.below(7))
-    numbers = np.array(found)
-    assert is_even(np.bincount(numbers, minlength=7))
-    assert is_even(np.bincount(7 * numbers[:-1:2] + numbers[1::2], minlength=49))
-
-
 def test_numbers_of_any_size_are_even():
     draws = DrawKey.of(0, 0, "0" * 32, 0).draws(0)
     for n in (3, 3 << 30, 2**32, 3 << 60, 2**64):

@@ -130,9 +130,8 @@ def reference_alleles(arrays: WindowArrays, edits: EditBatch) -> set[tuple[int, 
         codes = 3 - codes[:size][::-1]
     placed = edits.edit_pos >= 0
     ends = edits.allele_alt_at + edits.edit_alt_length
-    rows = zip(
-        edits.edit_pos[placed], edits.edit_ref_length[placed], edits.allele_alt_at[placed], ends[placed], strict=True
-    )
+    columns = edits.edit_pos, edits.edit_ref_length, edits.allele_alt_at, ends
+    rows = zip(*(column[placed] for column in columns), strict=True)
     start = int(arrays.start[0])
     found = set()
     for pos, ref_bp, first, end in rows:

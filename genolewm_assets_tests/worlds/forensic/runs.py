@@ -38,19 +38,19 @@ class MadeLocus:
         return self.base_bp + int(repeats) * self.repeat_bp + int(bases or 0)
 
 
-def _alleles(first: int, last: int) -> tuple[str, ...]:
+def repeats(first: int, last: int) -> tuple[str, ...]:
     return tuple(str(n) for n in range(first, last + 1))
 
 
 KIT = {
     "AMELX": MadeLocus("blue", 1, 98, 9, ("X", "Y")),
-    "M1": MadeLocus("blue", 1, 90, 4, _alleles(9, 20), ("14.2",)),
-    "M2": MadeLocus("blue", 1, 160, 4, _alleles(7, 18), ("9.1",)),
-    "M3": MadeLocus("green", 2, 80, 5, _alleles(5, 17)),
-    "M4": MadeLocus("green", 2, 200, 4, (*_alleles(8, 10), "9.3", *_alleles(11, 20))),
-    "M5": MadeLocus("Yellow", 3, 100, 3, _alleles(7, 19)),
-    "M6": MadeLocus("yellow", 3, 180, 4, _alleles(10, 24)),
-    "M7": MadeLocus("RED", 4, 240, 4, _alleles(9, 22), ("15.3",)),
+    "M1": MadeLocus("blue", 1, 90, 4, repeats(9, 20), ("14.2",)),
+    "M2": MadeLocus("blue", 1, 160, 4, repeats(7, 18), ("9.1",)),
+    "M3": MadeLocus("green", 2, 80, 5, repeats(5, 17)),
+    "M4": MadeLocus("green", 2, 200, 4, (*repeats(8, 10), "9.3", *repeats(11, 20))),
+    "M5": MadeLocus("Yellow", 3, 100, 3, repeats(7, 19)),
+    "M6": MadeLocus("yellow", 3, 180, 4, repeats(10, 24)),
+    "M7": MadeLocus("RED", 4, 240, 4, repeats(9, 22), ("15.3",)),
 }
 GENOTYPE: Genotype = {
     "AMELX": ("X", "Y"),

@@ -48,6 +48,8 @@ STEPS: list[tuple[tuple[str, ...], tuple[str | None, ...]]] = [
     (("packages/current",), (None,)),
     (("forensic/profiles",), (NAME,)),
 ]
+#: Every partition of every asset, in the order in which they are built.
+BUILT = [(asset, partition) for assets, partitions in STEPS for asset in assets for partition in partitions]
 #: Dynamic partitions of the graph.
 DYNAMIC = ("clinvar_release", "forensic_run")
 
@@ -105,7 +107,7 @@ class BuiltWorld(TinyWorld):
     def run_job(self, name: str, **options: object) -> dg.ExecuteInProcessResult:
         """Run a job in this process, as its page in the UI would."""
         return self.graph.resolve_job_def(name).execute_in_process(
-            instance=self.instance, raise_on_error=False, **{"run_config": QUIET, **options}
+            raise_on_error=False, **{"instance": self.instance, "run_config": QUIET, **options}
         )
 
     def register_release(self, release: str, *, header_date: str | None = None) -> None:
@@ -200,6 +202,12 @@ class Automation:
             for asset, partitions in requested.items()
             for partition in sorted(partitions, key=str)
         ]
+
+    def follow(self, *steps: Requested) -> None:
+        """Tick and run what is asked for, once per step: it is as stated, not for the GPU, and succeeds."""
+        for requested in steps:
+            assert self.tick() == (requested, {})
+            assert all(success for *_, success in self.run(requested))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import dagster as dg
-import yaml
 
 from genolewm_assets.defs.operations.run_folder_sensor import run_folder_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
@@ -23,11 +22,6 @@ class ForensicWorld(BuiltWorld):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.instance.delete_dynamic_partition(PARTITIONS, NAME)
-
-    def edit_catalog(self, **keys: object) -> None:
-        catalog = yaml.safe_load(self.catalog.read_text())
-        catalog["forensic"] = {**catalog.get("forensic", {}), **keys}
-        self.catalog.write_text(yaml.safe_dump(catalog))
 
     @property
     def panels(self) -> list[Path]:
@@ -46,19 +40,13 @@ class ForensicWorld(BuiltWorld):
 
     def build(self) -> None:
         self.register()
-        assert self.materialize(PROFILES, partition=NAME).success
+        self.make(PROFILES, NAME)
 
     def age(self, seconds: float) -> None:
         """Let the latest change of everything in the run folder be some seconds ago."""
         then = time.time() - seconds
         for path in (*self.run.rglob("*"), self.run):
             os.utime(path, (then, then))
-
-    def make(self) -> dg.AssetMaterialization:
-        result = self.materialize(PROFILES, partition=NAME)
-        assert result.success
-        (event,) = result.asset_materializations_for_node("forensic__profiles")
-        return event
 
 
 class FolderTicks:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
-
-import dagster as dg
-import yaml
 
 from genolewm_assets.sample.alleles.mitochondrion import mito_vcf, simulate_mito_sites
 from genolewm_assets.sample.bgzip import write_bgzip
@@ -59,12 +55,6 @@ class MitoWorld(BuiltWorld):
             },
         )
 
-    def edit_catalog(self, **sections: Mapping[str, Any]) -> None:
-        catalog = yaml.safe_load(self.catalog.read_text())
-        for name, keys in sections.items():
-            catalog[name] = {**catalog.get(name, {}), **keys}
-        self.catalog.write_text(yaml.safe_dump(catalog))
-
     def build(self) -> None:
         for asset, partition in [
             ("reference/genome", None),
@@ -72,9 +62,3 @@ class MitoWorld(BuiltWorld):
             *((asset, release) for release in RELEASES for asset in ("clinvar/release", "clinvar/shard")),
         ]:
             assert self.materialize(asset, partition=partition).success, (asset, partition)
-
-    def make(self, asset: str, partition: str | None = None) -> dg.AssetMaterialization:
-        result = self.materialize(asset, partition=partition)
-        assert result.success, asset
-        (event,) = result.asset_materializations_for_node(asset.replace("/", "__"))
-        return event

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import dagster as dg
-import pytest
-import yaml
 
-from genolewm_assets.defs.operations import clinvar_sensor
 from genolewm_assets.defs.operations.clinvar_sensor import clinvar_release_sensor
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets_tests.servers.web_server import WebServer
@@ -18,7 +15,6 @@ from genolewm_assets_tests.worlds.sources.release_files import directory_page
 OLD, NEW = RELEASES
 LATER, LATEST = "2025-03-02", "2025-04-06"
 NAME = "clinvar_release"
-RELEASE, SHARD = "clinvar/release", "clinvar/shard"
 
 
 def unregistered_world(folder: Path) -> TinyWorld:
@@ -26,20 +22,8 @@ def unregistered_world(folder: Path) -> TinyWorld:
     world = TinyWorld(folder)
     for release in RELEASES:
         world.instance.delete_dynamic_partition(NAME, release)
-    change_catalog(world, predecessors=None)
-    set_t0(world, temporal=False)
+    world.edit_catalog(clinvar={"predecessors": None}, holdouts={"temporal": False})
     return world
-
-
-def set_t0(world: TinyWorld, *, temporal: object) -> None:
-    catalog = yaml.safe_load(world.catalog.read_text())
-    catalog["holdouts"]["temporal"] = temporal
-    world.catalog.write_text(yaml.safe_dump(catalog))
-
-
-def assume_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the sensor and the schedule take everything that a release reads for published."""
-    monkeypatch.setattr(clinvar_sensor, "missing_inputs", lambda *_: [])
 
 
 class Ticks:
@@ -85,24 +69,12 @@ def resource(world: TinyWorld) -> WorkspaceResource:
     return WorkspaceResource(root=str(world.root), catalog=str(world.catalog))
 
 
-def change_catalog(world: TinyWorld, **settings: object) -> None:
-    """Change settings of the catalogue's ``clinvar`` section; None removes one."""
-    catalog = yaml.safe_load(world.catalog.read_text())
-    section = {**catalog["clinvar"], **settings}
-    catalog["clinvar"] = {name: value for name, value in section.items() if value is not None}
-    world.catalog.write_text(yaml.safe_dump(catalog))
-
-
 def serve(world: TinyWorld, site: WebServer) -> None:
     """Serve the world's releases under a directory page, as they are now, and let the catalogue name it."""
     files = {path.name: path.read_bytes() for path in (world.folder / "clinvar").iterdir()}
     site.files = {f"data/{name}": content for name, content in files.items()}
     site.files["data/"] = directory_page(sorted(files))
-    change_catalog(world, listing=site.url("data/"))
-
-
-def vcf(world: TinyWorld, release: str) -> Path:
-    return world.folder / "clinvar" / f"clinvar_{release.replace('-', '')}.vcf.gz"
+    world.edit_catalog(clinvar={"listing": site.url("data/")})
 
 
 def run_of(world: TinyWorld, release: str, status: dg.DagsterRunStatus) -> None:

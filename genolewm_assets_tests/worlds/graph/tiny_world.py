@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import numpy as np
@@ -75,9 +77,11 @@ class TinyWorld:
         """Open what an asset published, as what reads it does."""
         return GATED[asset].open(self.workspace(), partition)
 
-    def write_fasta(self, sequences: dict[str, bytes]) -> None:
-        text = "".join(f">{name}\n{bases.decode()}\n" for name, bases in sequences.items())
-        self._bgzip("genome.fa.gz", text)
+    def write_fasta(self, sequences: dict[str, bytes], *, width: int = LENGTH) -> None:
+        lines = []
+        for name, bases in sequences.items():
+            lines += [f">{name}", *(bases[at : at + width].decode() for at in range(0, len(bases), width))]
+        self._bgzip("genome.fa.gz", "\n".join(lines) + "\n")
 
     def write_catalog(self, name: str = "tiny", **encoder: object) -> None:
         contigs = [
@@ -97,6 +101,10 @@ class TinyWorld:
             "packages": {"mix_declared": True, "max_visits": 40, "audit_tuples": 3_000, "audit_planted": 2},
         }
         self.catalog.write_text(yaml.safe_dump(catalog))
+
+    def edit_catalog(self, **sections: Mapping[str, Any]) -> None:
+        """Set keys of sections, at any depth; None removes one."""
+        self.catalog.write_text(yaml.safe_dump(_merged(yaml.safe_load(self.catalog.read_text()), sections)))
 
     def write_corpus(self) -> None:
         """Write genes of chr17 with coordinates, a transcript, and bacteria."""
@@ -176,8 +184,10 @@ class TinyWorld:
             "#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO",
         ]
         records = self.clinvar_records() if records is None else records
-        name = f"clinvar/clinvar_{release.replace('-', '')}.vcf.gz"
-        return self._bgzip(name, "\n".join([*header, *records]) + "\n", published=True)
+        return self._bgzip(str(self.vcf(release)), "\n".join([*header, *records]) + "\n", published=True)
+
+    def vcf(self, release: str) -> Path:
+        return self.folder / "clinvar" / f"clinvar_{release.replace('-', '')}.vcf.gz"
 
     def _bgzip(self, name: str, text: str, *, published: bool = False) -> Path:
         path = self.folder / name
@@ -199,10 +209,11 @@ class TinyWorld:
         partition: str | None = None,
         ops: dict[str, object] | None = None,
         tags: dict[str, str] | None = None,
+        assets: Sequence[Any] = defs.assets or (),
     ) -> dg.ExecuteInProcessResult:
         """Run assets for one partition in one run, as the UI's Materialize button would; ``ops`` is their config."""
         return dg.materialize(
-            list(defs.assets or []),
+            list(assets),
             instance=self.instance,
             partition_key=partition,
             selection=dg.AssetSelection.assets(*[dg.AssetKey(key.split("/")) for key in keys]),
@@ -212,19 +223,47 @@ class TinyWorld:
             raise_on_error=False,
         )
 
+    def make(self, asset: str, partition: str | None = None) -> dg.AssetMaterialization:
+        """Run one asset, which succeeds; returns what its page then shows."""
+        result = self.materialize(asset, partition=partition)
+        assert result.success, asset
+        return shown_of(result, asset)
+
+
+def _merged(old: object, new: Mapping[str, Any]) -> dict[str, Any]:
+    kept = dict(old) if isinstance(old, Mapping) else {}
+    for key, value in new.items():
+        kept[key] = _merged(kept.get(key), value) if isinstance(value, Mapping) else value
+    return {key: value for key, value in kept.items() if value is not None}
+
+
+def shown_of(result: dg.ExecuteInProcessResult, asset: str) -> dg.AssetMaterialization:
+    (event,) = result.asset_materializations_for_node(asset.replace("/", "__"))
+    return event
+
+
+def check_of(result: dg.ExecuteInProcessResult, name: str) -> dg.AssetCheckEvaluation:
+    (check,) = (check for check in result.get_asset_check_evaluations() if check.check_name == name)
+    return check
+
+
+def refusal_of(result: dg.ExecuteInProcessResult) -> str:
+    """Return why a run did not accept its inputs, which is all that failed."""
+    assert failed_checks(result) == {"inputs_accepted"}
+    return str(check_of(result, "inputs_accepted").metadata["error"].value)
+
+
+def failure_of(result: dg.ExecuteInProcessResult) -> str:
+    """Return what the one failed step of a run states."""
+    (event,) = result.get_step_failure_events()
+    assert event.step_failure_data.user_failure_data is not None, event.step_failure_data.error
+    return str(event.step_failure_data.user_failure_data.description)
+
 
 def failed_checks(result: dg.ExecuteInProcessResult) -> set[str]:
     """Return the names of the blocking checks that a run evaluated and recorded as failed."""
-    return {name for name, severity in _not_passed(result) if severity is dg.AssetCheckSeverity.ERROR}
-
-
-def warned_checks(result: dg.ExecuteInProcessResult) -> set[str]:
-    """Return the names of the blocking checks that a run recorded as a warning."""
-    return {name for name, severity in _not_passed(result) if severity is dg.AssetCheckSeverity.WARN}
-
-
-def _not_passed(result: dg.ExecuteInProcessResult) -> list[tuple[str, dg.AssetCheckSeverity]]:
-    return [(check.check_name, check.severity) for check in blocking_checks(result) if not check.passed]
+    failed = dg.AssetCheckSeverity.ERROR
+    return {check.check_name for check in blocking_checks(result) if not check.passed and check.severity is failed}
 
 
 def blocking_checks(result: dg.ExecuteInProcessResult) -> list[dg.AssetCheckEvaluation]:

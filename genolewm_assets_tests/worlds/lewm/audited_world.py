@@ -10,14 +10,8 @@ from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
 
-_CLNSIG = {
-    "P": "Pathogenic",
-    "LP": "Likely_pathogenic",
-    "B": "Benign",
-    "LB": "Likely_benign",
-    "VUS": "Uncertain_significance",
-    "OTHER": "not_provided",
-}
+CLNSIG = {"P": "Pathogenic", "LP": "Likely_pathogenic", "B": "Benign", "LB": "Likely_benign"}
+CLNSIG |= {"VUS": "Uncertain_significance", "OTHER": "not_provided"}
 #: By review stars.
 _CLNREVSTAT = (
     "no_assertion_criteria_provided",
@@ -26,6 +20,10 @@ _CLNREVSTAT = (
     "reviewed_by_expert_panel",
     "practice_guideline",
 )
+
+
+#: Contigs as text.
+TEXTS = {name: text.decode() for name, text in world.SEQUENCES.items()}
 
 
 @dataclass(frozen=True)
@@ -51,12 +49,12 @@ def make_audited_world(folder: Path, **changes: object) -> AuditedWorld:
     changes = {"alleles": alleles, "policy": world.UNBUFFERED} | changes
     sources = replace(world.make_sources(**changes), caches=())
     package = world.publish(root, sources).directory
-    fasta = write_fasta(folder / "genome.fa", {name: text.decode() for name, text in world.SEQUENCES.items()})
+    fasta = write_fasta(folder / "genome.fa", TEXTS)
     vcf = folder / "clinvar.vcf.gz"
     with gzip.open(vcf, "wt") as out:
         out.write("##fileformat=VCFv4.1\n#CHROM\tPOS\tID\tREF\tALT\tQUAL\tFILTER\tINFO\n")
         for row in (row for contig in world.LENGTHS for row in world.clinvar(contig).to_pylist()):
             columns = (row["chrom"][3:], row["pos"], row["clinvar_id"], row["ref"], row["alt"], ".", ".")
-            info = f"CLNSIG={_CLNSIG[row['label']]};CLNREVSTAT={_CLNREVSTAT[row['stars']]}"
+            info = f"CLNSIG={CLNSIG[row['label']]};CLNREVSTAT={_CLNREVSTAT[row['stars']]}"
             out.write("\t".join(map(str, columns)) + f"\t{info}\n")
     return AuditedWorld(package, fasta, vcf)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from genolewm_assets.encoders import EncoderIdentity, state_config, write_states
+from genolewm_assets.encoders import state_config, write_states
 from genolewm_assets.encoders.identity import StateEncoder
 from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.packages.schema import CacheRef
@@ -38,19 +38,12 @@ def states_of(sequence: str) -> NDArray[np.float32]:
 
 
 def publish_cache(
-    root: Root,
-    source: str,
-    sequences: list[str],
-    encode: Callable[[list[str]], NDArray[np.float32]],
-    identity: EncoderIdentity | None = None,
+    root: Root, source: str, sequences: list[str], encode: Callable[[list[str]], NDArray[np.float32]]
 ) -> CacheRef:
-    """Build one cache as the asset graph does, with an identity under the key that the graph computes."""
+    """Build one cache as the asset graph does."""
     states = encode(sequences)
     windows_sha256 = hashlib.sha256("".join([source, *sequences]).encode()).hexdigest()
     config = {"source": source, "sequences": windows_sha256}
-    if identity is not None:
-        shape = list(identity.row_shape(PROFILE.window_bp))
-        config = {"encoder": identity.as_recipe(), "windows_sha256": windows_sha256, "row_shape": shape}
     key = compute_key(config)
 
     def write(work: Path) -> BuildReport:
@@ -74,15 +67,13 @@ def publish_package(
     folder: Path,
     *,
     encode: Callable[[list[str]], NDArray[np.float32]] | None = simulated_states,
-    identity: EncoderIdentity | None = None,
     **changes: object,
 ) -> Path:
     """Publish the package of ``package_world``, with ``encode`` also its caches, in a root of its own."""
     root = Root(folder / "root")
     root.claim("tiny", GENOME_DIGEST)
     sources: PackageSources = make_sources(**changes)
-    caches = window_texts(sources)
-    refs = tuple(publish_cache(root, *cache, encode, identity) for cache in caches.items()) if encode else ()
+    refs = tuple(publish_cache(root, *cache, encode) for cache in window_texts(sources).items()) if encode else ()
     return publish(root, replace(sources, caches=refs)).directory
 
 

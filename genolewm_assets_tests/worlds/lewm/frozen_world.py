@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from genolewm_assets import encoders, lewm
-from genolewm_assets_tests.worlds.lewm.dataset_world import N_BLOCKS, publish_package
+from genolewm_assets_tests.worlds.lewm.dataset_world import publish_encoded
 from genolewm_assets_tests.worlds.once import built_once
 
 EPOCHS = 2
@@ -56,12 +56,7 @@ def frozen_world(factory: pytest.TempPathFactory) -> FrozenWorld:
     def build(folder: Path) -> None:
         world = FrozenWorld(folder)
         encoders.write_tiny_llama(world.model)
-        package = publish_package(
-            folder,
-            encode=lambda windows: world.encoder.encode_windows(windows, n_blocks=N_BLOCKS),
-            identity=world.encoder.identity,
-        )
-        (folder / "package.txt").write_text(str(package))
+        (folder / "package.txt").write_text(str(publish_encoded(folder, world.encoder)))
         report = world.freeze(world.store)
         assert all(check.passed for check in report.checks), report.checks
 

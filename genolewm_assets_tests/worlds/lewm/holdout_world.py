@@ -40,18 +40,10 @@ def gnomad(alleles: Iterable[tuple[object, ...]], contig: str = "chr17") -> pa.T
 def allele(pos: int, genes: Iterable[str] = (), label: str = "P", *, ref: str = "A", **more: object) -> Row:
     """Return an allele of ClinVar that names genes: ``SYMBOL:ID``, or ``SYMBOL`` alone."""
     named = [gene.partition(":") for gene in genes]
-    return {
-        "chrom": "chr17",
-        "pos": pos,
-        "ref": ref,
-        "alt": "C",
-        "label": label,
-        "stars": 1,
-        "clinvar_id": pos,
-        "gene_symbols": [symbol for symbol, _, _ in named],
-        "gene_ids": [int(number) if number else None for _, _, number in named],
-        **more,
-    }
+    row: Row = {"chrom": "chr17", "pos": pos, "ref": ref, "alt": "C", "label": label, "stars": 1, "clinvar_id": pos}
+    row["gene_symbols"] = [symbol for symbol, _, _ in named]
+    row["gene_ids"] = [int(number) if number else None for _, _, number in named]
+    return {**row, **more}
 
 
 def clinvar(rows: Iterable[Row]) -> pa.Table:
@@ -65,20 +57,9 @@ def windows(contig: Contig, profile: WindowProfile = SMALL) -> pa.Table:
 
 
 def corpus_row(number: int, how: str = "coordinates", **more: object) -> Row:
-    row: Row = {
-        "source": "eukaryote_generator",
-        "record_id": f"record{number}",
-        "window_index": 0,
-        "maybe_human": True,
-        "placement_how": how,
-        "placed_contig": None,
-        "placed_start": None,
-        "placed_end": None,
-        "stated_contig": None,
-        "stated_start": None,
-        "stated_end": None,
-    }
-    return {**row, **more}
+    row: Row = {"source": "eukaryote_generator", "record_id": f"record{number}", "window_index": 0, "maybe_human": True}
+    places = dict.fromkeys(f"{which}_{what}" for which in ("placed", "stated") for what in ("contig", "start", "end"))
+    return {**row, "placement_how": how, **places, **more}
 
 
 def corpus(rows: Iterable[Row]) -> pa.Table:
@@ -86,16 +67,11 @@ def corpus(rows: Iterable[Row]) -> pa.Table:
 
 
 def genome(shares: dict[str, float] | None = None, contigs: ContigSet = CONTIGS) -> pa.Table:
+    same = {"circular": False, "md5": "0" * 32, "acgt_runs": 1}
     rows = [
-        {
-            "contig": contig.name,
-            "length": contig.length,
-            "circular": False,
-            "md5": "0" * 32,
-            "acgt_bases": int(contig.length * (shares or {}).get(contig.name, 1.0)),
-            "acgt_runs": 1,
-        }
+        {**same, "contig": contig.name, "length": contig.length, "acgt_bases": int(contig.length * share)}
         for contig in contigs
+        for share in [(shares or {}).get(contig.name, 1.0)]
     ]
     return pa.Table.from_pylist(rows, schema=GENOME_CONTIGS.arrow)
 

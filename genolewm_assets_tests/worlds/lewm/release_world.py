@@ -36,6 +36,10 @@ class Entry:
     def label(self) -> str:
         return LABELS[self.clnsig]
 
+    @property
+    def gene_ids(self) -> list[int]:
+        return [len(gene) for gene in self.genes]
+
 
 Allele = tuple[int, str, str]
 #: Alleles by contig.
@@ -47,18 +51,8 @@ SCHEMA = pa.schema([CLINVAR_VARIANTS.arrow.field(name) for name in CHANGE_COLUMN
 def allele_table(contig: str, alleles: Iterable[tuple[Allele, Entry]]) -> pa.Table:
     """Return alleles of one contig, in the order given."""
     rows = [
-        {
-            "chrom": contig,
-            "pos": pos,
-            "ref": ref,
-            "alt": alt,
-            "clinvar_id": entry.clinvar_id,
-            "label": entry.label,
-            "clnsig": entry.clnsig,
-            "stars": entry.stars,
-            "gene_symbols": list(entry.genes),
-            "gene_ids": [len(gene) for gene in entry.genes],
-        }
+        {"chrom": contig, "pos": pos, "ref": ref, "alt": alt, "gene_symbols": list(entry.genes)}
+        | {name: getattr(entry, name) for name in ("clinvar_id", "label", "clnsig", "stars", "gene_ids")}
         for (pos, ref, alt), entry in alleles
     ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)

@@ -20,14 +20,14 @@ INFO = ["CLNSIG:.:String", "CLNREVSTAT:.:String", "GENEINFO:1:String", "ALLELEID
 
 
 def build(
-    folder: Path, records: list[tuple[object, ...]], *, single_file: bool = False, reference: bool = True
+    folder: Path, records: list[tuple[object, ...]], *, single_file: bool = False
 ) -> tuple[list[Row], Mapping[str, int], list[Row]]:
     out = folder / "out"
     report = build_clinvar_shard(
         write_text(folder / "in.vcf", vcf_text(records, info=INFO)),
         release="2026-02-26",
         contigs=TOY,
-        reference=(lambda _: SEQUENCE) if reference else None,
+        reference=lambda _: SEQUENCE,
         out_dir=out,
         single_file=single_file,
     )

@@ -36,16 +36,9 @@ def read_bases(contig: str, start: int, end: int) -> bytes:
 def gene(contig: str, start: int, end: int, strand: str = "+", /, **more: object) -> CorpusRecord:
     """A record with true coordinates."""
     sequence = BASES[contig][start:end]
-    values: dict[str, object] = {
-        "source": CorpusSource.EUKARYOTE_GENERATOR,
-        "record_id": "gene",
-        "sequence": sequence if strand == "+" else reverse_complement(sequence),
-        "taxonomy": "Homo sapiens",
-        "contig": contig,
-        "span": (start, end),
-        "strand": strand,
-        "junctions": (),
-    }
+    place = {"contig": contig, "span": (start, end), "strand": strand, "junctions": ()}
+    values = {"source": CorpusSource.EUKARYOTE_GENERATOR, "record_id": "gene", "taxonomy": "Homo sapiens", **place}
+    values["sequence"] = sequence if strand == "+" else reverse_complement(sequence)
     return CorpusRecord(**{**values, **more})  # type: ignore[arg-type]
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pytest
 
+from genolewm_assets.sources.vcf import bgzf
+from genolewm_assets.sources.vcf import text as text_chunks
 from genolewm_assets.sources.vcf.block import VcfBlock
 from genolewm_assets.sources.vcf.scan import VcfScanner
 from genolewm_assets.sources.vcf.source import VcfSource
@@ -63,3 +66,10 @@ def one_block(path: Path) -> VcfBlock:
     with VcfScanner(path) as scanner:
         (block,) = scanner
     return block
+
+
+def cut_small(monkeypatch: pytest.MonkeyPatch, size_bytes: int, read_bytes: int | None = None) -> None:
+    """Let every container hand its text over in pieces of about this size."""
+    monkeypatch.setattr(bgzf, "BATCH_TEXT_BYTES", size_bytes)
+    monkeypatch.setattr(bgzf, "_READ_BYTES", read_bytes or size_bytes)
+    monkeypatch.setattr(text_chunks, "CHUNK_BYTES", size_bytes)

@@ -28,19 +28,11 @@ def best_score(row: Mapping[str, object]) -> tuple[object, ...]:
 
 def rows_of(spellings: Sequence[Spelling]) -> list[Row]:
     """Return rows whose line is their place in the list; every second identifier is missing."""
-    return [
-        {
-            "raw_line": line,
-            "raw_chrom": "1",
-            "raw_pos": pos,
-            "raw_ref": ref,
-            "raw_alt": alt,
-            "raw_id": f"id{score}" if score % 2 else None,
-            "score": score,
-            "words": ["w"] * (score % 3),
-        }
+    cells = (
+        (line, "1", pos, ref, alt, f"id{score}" if score % 2 else None, score, ["w"] * (score % 3))
         for line, (pos, ref, alt, score) in enumerate(spellings, 1)
-    ]
+    )
+    return [dict(zip(SCHEMA.names, row, strict=True)) for row in cells]
 
 
 def batches_of(rows: list[Row], cuts: Sequence[int] = ()) -> Iterator[pa.RecordBatch]:

@@ -45,15 +45,8 @@ def arrays_of(sample: bytes, panel: bytes) -> dict[str, npt.ArrayLike]:
 
 
 def open_cache(cache_dir: Path, files: Mapping[str, Path], **changes: object) -> ArrayCacheWriter:
-    settings = {
-        "commit_rows": 4,
-        "commit_ms": None,
-        "batch_rows": 4,
-        "key_column": "path",
-        "lock_wait_s": 0.0,
-        **changes,
-    }
-    return ArrayCacheWriter(cache_dir, CONFIG, ARRAYS, files=files, **settings)
+    settings = {"commit_rows": 4, "commit_ms": None, "batch_rows": 4, "key_column": "path", "lock_wait_s": 0.0}
+    return ArrayCacheWriter(cache_dir, CONFIG, ARRAYS, files=files, **{**settings, **changes})
 
 
 def write_rows(writer: ArrayCacheWriter, files: Mapping[str, Path], stop: int | None = None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,9 @@ FINGERPRINT = compute_fingerprint(CONFIG, {"windows/index[chr21]": "a" * 64})
 
 
 def open_writer(directory: Path, *, commit_rows: int = 8, **changes: Any) -> ArrayStoreWriter:
-    settings: dict[str, Any] = {
-        "arrays": ARRAYS,
-        "key_config": CONFIG,
-        "commit_rows": commit_rows,
-        "commit_ms": None,
-        "batch_rows": commit_rows,
-        "columns": {"contig": "string", "start": "int64"},
-        "sidecars": ("panel", "allele"),
-    }
+    settings: dict[str, Any] = {"arrays": ARRAYS, "key_config": CONFIG, "sidecars": ("panel", "allele")}
+    settings |= {"commit_rows": commit_rows, "commit_ms": None, "batch_rows": commit_rows}
+    settings |= {"columns": {"contig": "string", "start": "int64"}}
     return ArrayStoreWriter(directory, **{**settings, **changes})
 
 
@@ -64,11 +58,10 @@ def write_rows(writer: ArrayStoreWriter, first: int, stop: int) -> None:
     writer.write_batch(values(first, stop), keys=keys, metas=metas, sidecars=texts)
 
 
-def finish(directory: Path, n_rows: int, *, steps: Sequence[int] = (), **changes: Any) -> Path:
-    """Write a whole store, one session of the writer per step, continuing what is there."""
-    for stop in (*steps, n_rows):
-        with open_writer(directory, **changes) as writer:
-            write_rows(writer, writer.n_rows, stop)
+def finish(directory: Path, n_rows: int, **changes: Any) -> Path:
+    """Write a whole store, continuing what is there, in one session of the writer, and finish it in another."""
+    with open_writer(directory, **changes) as writer:
+        write_rows(writer, writer.n_rows, n_rows)
     with open_writer(directory, **changes) as writer:
         writer.finalize(FINGERPRINT)
     return directory

@@ -22,14 +22,8 @@ STATES = [(state, phase) for phase, states in DOCUMENTED.items() for state in st
 #: Texts of people: what follows the state may say anything.
 HOSTILE = st.one_of(
     st.text(st.characters(exclude_characters="\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), max_size=60),
-    st.sampled_from(
-        [
-            "JobState=COMPLETED",
-            " JobState=COMPLETED Reason=None Restarts=0 ExitCode=0:0 NodeList=x",
-            "ExitCode=0:0",
-            "JobId=7 JobName=job",
-        ]
-    ),
+    st.sampled_from(["JobState=COMPLETED", "ExitCode=0:0", "JobId=7 JobName=job"]),
+    st.just(" JobState=COMPLETED Reason=None Restarts=0 ExitCode=0:0 NodeList=x"),
 )
 
 
@@ -60,24 +54,7 @@ def test_the_table_is_the_one_of_the_documentation() -> None:
 @each_row(("state", "phase"), STATES)
 def test_a_state_has_one_meaning(state: str, phase: Phase) -> None:
     view = parse_job(shown(state))
-    assert view is not None
-    assert view.phase is phase
-    assert view.succeeded is (state == "COMPLETED")
-
-
-@each_row("exit_code", ["1:0", "0:9", "0:15", "127:0", "1:9"])
-def test_completed_with_an_exit_code_is_no_success(exit_code: str) -> None:
-    view = parse_job(shown("COMPLETED", exit_code))
-    assert view is not None
-    assert not view.succeeded
-
-
-def test_a_job_that_was_requeued_has_failed_whatever_became_of_it() -> None:
-    for state in PHASES:
-        view = parse_job(shown(state, restarts=1))
-        assert view is not None
-        assert view.phase is Phase.FAILED
-        assert not view.succeeded
+    assert (view.phase, view.succeeded) == (phase, state == "COMPLETED")
 
 
 @each_row(
@@ -95,18 +72,9 @@ def test_what_is_no_known_state_of_one_job_is_no_answer(text: str) -> None:
     assert parse_job(text) is None
 
 
-def test_what_a_person_reads_says_why() -> None:
-    assert str(parse_job(shown("PENDING", reason="Resources"))) == "PENDING, reason Resources"
-    assert str(parse_job(shown("RUNNING"))) == "RUNNING"
-    assert str(parse_job(shown("FAILED", "0:9"))) == "FAILED, killed by signal 9"
-    failed = parse_job(shown("FAILED", "1:0", reason="NonZeroExitCode"))
-    assert str(failed) == "FAILED, reason NonZeroExitCode, exit status 1"
-
-
 @given(st.sampled_from(sorted(PHASES)), st.integers(0, 255), st.integers(0, 64), HOSTILE, HOSTILE)
 def test_fields_of_people_change_nothing(state: str, status: int, signal: int, command: str, comment: str) -> None:
     view = parse_job(shown(state, f"{status}:{signal}", command=command, comment=comment))
-    assert view is not None
     assert (view.state, view.exit_code, view.nodes) == (state, f"{status}:{signal}", "h100-1")
     assert view.succeeded is ((state, status, signal) == ("COMPLETED", 0, 0))
 

@@ -4,6 +4,7 @@ The commands of Slurm are programs that answer what a test tells them; time pass
 """
 
 import os
+from functools import partial
 
 import pytest
 from dagster._core.errors import DagsterExecutionInterruptedError
@@ -70,13 +71,9 @@ def test_every_bad_end_is_a_failure_even_if_the_job_says_that_it_finished(cluste
     ("state", "restarts"), [*((state, 0) for state in REQUEUED), ("PENDING", 1), ("RUNNING", 1), ("COMPLETED", 1)]
 )
 def test_a_job_that_was_requeued_is_cancelled(cluster: Cluster, state: str, restarts: int) -> None:
-    def cancelled() -> None:
-        if cluster.calls("scancel"):
-            cluster.says("CANCELLED", restarts=1)
-
     cluster.says(state, restarts=restarts)
     with pytest.raises(SlurmJobError, match=f"did not succeed: got {state}"):
-        cluster.run(cluster.finishes, *[cancelled] * 5)
+        cluster.run(cluster.finishes, *[partial(cluster.obeys, restarts=1)] * 5)
     assert bool(cluster.calls("scancel")) is (state != "COMPLETED")
 
 
@@ -91,23 +88,18 @@ def test_completed_with_an_exit_code_is_a_failure(cluster: Cluster, exit_code: s
 )
 def test_a_job_that_did_not_say_that_it_finished_has_failed(cluster: Cluster, text: str) -> None:
     with pytest.raises(SlurmJobError, match="did not say that it had finished"):
-        cluster.run(
-            lambda: cluster.tells("opened", extras={}), lambda: cluster.writes(text), lambda: cluster.says("COMPLETED")
-        )
+        opened = partial(cluster.tells, "opened", extras={})
+        cluster.run(opened, lambda: cluster.writes(text), lambda: cluster.says("COMPLETED"))
 
 
 def test_last_words_that_come_late_and_in_pieces_count(cluster: Cluster) -> None:
     closed = '{"__dagster_pipes_version": "0.1", "method": "closed", "params": {}}\n'
     cluster.says("COMPLETED")
     wait = [lambda: None] * 40
-    told, _ = cluster.run(
-        *wait,
-        lambda: cluster.tells("opened", extras={}),
-        lambda: cluster.tells("report_custom_message", payload="é" * 20_000),
-        lambda: cluster.writes(closed[:20]),
-        *wait,
-        lambda: cluster.writes(closed[20:]),
-    )
+    opened = partial(cluster.tells, "opened", extras={})
+    says = partial(cluster.tells, "report_custom_message", payload="é" * 20_000)
+    halves = [partial(cluster.writes, half) for half in (closed[:20], closed[20:])]
+    told, _ = cluster.run(*wait, opened, says, halves[0], *wait, halves[1])
     assert told == ["é" * 20_000]
 
 
@@ -138,13 +130,8 @@ def test_an_error_that_is_stated_late_is_heard(cluster: Cluster) -> None:
 
 def test_a_job_that_slurm_does_not_know_any_more_has_failed(cluster: Cluster) -> None:
     with pytest.raises(SlurmJobError, match="unknown to Slurm, so nobody can tell how it ended"):
-        cluster.run(
-            cluster.finishes,
-            lambda: cluster.says("RUNNING"),
-            lambda: None,
-            lambda: None,
-            lambda: cluster.answer("scontrol", "", GONE, 1),
-        )
+        gone = partial(cluster.answer, "scontrol", "", GONE, 1)
+        cluster.run(cluster.finishes, lambda: cluster.says("RUNNING"), lambda: None, lambda: None, gone)
 
 
 def test_another_job_with_the_same_number_is_not_ours(cluster: Cluster) -> None:
@@ -168,29 +155,16 @@ NO_ANSWERS = {
 @pytest.mark.nightly
 @pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=list(NO_ANSWERS))
 def test_without_an_answer_a_job_is_given_up_in_the_end(cluster: Cluster, answer: tuple[str, str, int]) -> None:
-    def silence() -> None:
-        cluster.answer("scontrol", *answer)
-
     with pytest.raises(SlurmJobError, match=r"nothing is known of Slurm job 7 for (5|6)\d s"):
-        cluster.run(cluster.finishes, silence)
+        cluster.run(cluster.finishes, partial(cluster.answer, "scontrol", *answer))
     assert set(cluster.calls("scancel")) == {"7"}
     assert any("may still run: Slurm does not say that it ended. Run: scancel 7" in line for line in cluster.log)
 
 
 def test_a_controller_that_comes_back_is_waited_for(cluster: Cluster) -> None:
-    def down() -> None:
-        cluster.answer("scontrol", "", DOWN, 1)
-
-    told, log = cluster.run(
-        down,
-        *[lambda: None] * 70,
-        lambda: cluster.says("RUNNING"),
-        *[lambda: None] * 40,
-        down,
-        *[lambda: None] * 70,
-        cluster.finishes,
-        lambda: cluster.says("COMPLETED"),
-    )
+    outage = [partial(cluster.answer, "scontrol", "", DOWN, 1), *[lambda: None] * 70]
+    running = [lambda: cluster.says("RUNNING"), *[lambda: None] * 40]
+    told, log = cluster.run(*outage, *running, *outage, cluster.finishes, lambda: cluster.says("COMPLETED"))
     assert told == [{"outcome": "built"}]
     assert len([line for line in log if "Unable to contact" in line]) == 2
 
@@ -199,24 +173,17 @@ def test_a_client_that_is_exchanged_is_waited_for(cluster: Cluster) -> None:
     program, away = cluster.folder / "scontrol", cluster.folder / "away"
     os.environ["PATH"] = str(cluster.folder)
 
-    def remove() -> None:
-        program.rename(away)
-
-    def bring_back() -> None:
-        away.rename(program)
-
-    told, _ = cluster.run(remove, *[lambda: None] * 20, bring_back, cluster.finishes, lambda: cluster.says("COMPLETED"))
+    told, _ = cluster.run(
+        *(lambda: program.rename(away), *[lambda: None] * 20, lambda: away.rename(program)),
+        *(cluster.finishes, lambda: cluster.says("COMPLETED")),
+    )
     assert told == [{"outcome": "built"}]
     assert any("scontrol: could not be run to its end" in line for line in cluster.log)
     assert cluster.calls("scancel") == []
 
 
 def test_a_job_that_waits_too_long_is_cancelled_with_its_reason(cluster: Cluster) -> None:
-    def cancelled() -> None:
-        if cluster.calls("scancel"):
-            cluster.says("CANCELLED")
-
-    steps = [lambda: cluster.says("PENDING", reason="Priority")] + [cancelled] * 1_000
+    steps = [lambda: cluster.says("PENDING", reason="Priority"), *[cluster.obeys] * 1_000]
     with pytest.raises(SlurmJobError, match=r"waited for 100 s and did not start: got PENDING, reason Priority"):
         cluster.run(*steps)
     assert cluster.calls("scancel") == ["7"]
@@ -233,11 +200,8 @@ def test_an_interrupted_step_cancels_its_job_and_waits_for_that(cluster: Cluster
     def interrupt() -> None:
         raise DagsterExecutionInterruptedError
 
-    def cancelled() -> None:
-        if len(cluster.calls("scancel")) > 2:
-            cluster.says("CANCELLED", "0:15")
-
+    obeys = partial(cluster.obeys, "0:15", asked=3)
     with pytest.raises(DagsterExecutionInterruptedError):
-        cluster.run(lambda: cluster.says("RUNNING"), lambda: None, interrupt, *[cancelled] * 50)
+        cluster.run(lambda: cluster.says("RUNNING"), lambda: None, interrupt, *[obeys] * 50)
     assert len(cluster.calls("scancel")) == 3
     assert "Slurm job 7 was cancelled: CANCELLED, killed by signal 15" in cluster.log

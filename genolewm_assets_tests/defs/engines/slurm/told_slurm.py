@@ -49,6 +49,11 @@ class Cluster:
     def says(self, state: str, exit_code: str = "0:0", **fields: Any) -> None:
         self.answer("scontrol", shown(state, exit_code, **fields))
 
+    def obeys(self, exit_code: str = "0:0", *, asked: int = 1, **fields: Any) -> None:
+        """Say that the job is cancelled once that was asked for so often."""
+        if len(self.calls("scancel")) >= asked:
+            self.says("CANCELLED", exit_code, **fields)
+
     def calls(self, name: str) -> list[str]:
         path = self.folder / f"{name}.calls"
         return path.read_text().splitlines() if path.exists() else []
