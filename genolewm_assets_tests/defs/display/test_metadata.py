@@ -167,8 +167,10 @@ def test_entries_come_in_reading_order() -> None:
         {"picture": dg.MetadataValue.md("![12 alleles](data:image/svg+xml;base64,AAAA)")},
         {"card": dg.MetadataValue.md("# Card")},
         {"counts": dg.MetadataValue.md("| what | count |")},
-        {"dagster/uri": dg.MetadataValue.path("/root")},
-        {"files": dg.MetadataValue.table([dg.TableRecord({"file": "a"})])},
+        {
+            "dagster/uri": dg.MetadataValue.path("/root"),
+            "files": dg.MetadataValue.table([dg.TableRecord({"file": "a"})]),
+        },
         {"stated": dg.MetadataValue.json({})},
         {"lineage": dg.TableColumnLineage({})},
     ]
