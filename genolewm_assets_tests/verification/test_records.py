@@ -98,6 +98,15 @@ def test_what_a_reader_refuses_is_a_fault(
     assert find_record_faults(Root(world.root)) == []
 
 
+def test_a_plain_file_with_the_name_of_a_release_is_no_package(world: BuiltWorld) -> None:
+    stray = world.root / "packages/2019-01-01"
+    stray.write_text("")
+    try:
+        assert find_record_faults(Root(world.root)) == []
+    finally:
+        stray.unlink()
+
+
 def _opens(root: Path) -> bool:
     try:
         GenoLeWMDataset.current(root, seed=0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
+import os
 
 import dagster as dg
 import pytest
@@ -27,7 +29,9 @@ def said_of_index(result: dg.ExecuteInProcessResult) -> str:
     return str(shown_of(result, "embeddings/cache").metadata["window_hashes"].value)
 
 
-def test_a_look_up_that_cannot_be_made_is_said_and_the_cache_stays(world: TinyWorld) -> None:
+def test_a_look_up_that_cannot_be_made_is_said_and_the_cache_stays(
+    world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert world.materialize(WINDOWS, CACHE, partition="chr17").success
     workspace = world.workspace()
     cache = world.open("embeddings/cache", "chr17")
@@ -44,10 +48,19 @@ def test_a_look_up_that_cannot_be_made_is_said_and_the_cache_stays(world: TinyWo
     with pytest.raises(CorruptResourceError):
         open_cache_index(workspace.root)
     in_the_way.rmdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("genolewm_assets.defs.assets.embeddings.index_cache", without_maps)
+        assert "cannot be searched: [Errno 19] No such device" in said_of_index(
+            world.materialize(CACHE, partition="chr17")
+        )
     again = world.materialize(CACHE, partition="chr17")
     assert said_of_index(again) == "27 rows"
     assert check_cache_index(workspace.root).rows == 27
     assert world.open("embeddings/cache", "chr17").directory == cache.directory
+
+
+def without_maps(*_: object) -> None:
+    raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
 
 
 @pytest.mark.nightly

@@ -191,6 +191,9 @@ def test_what_is_refused(store: Path, tmp_path: Path) -> None:
         export_array_store(store, tmp_path / "none" / "out.parquet")
     with pytest.raises(InputError, match="is inside the store"):
         export_array_store(store, store / "out.parquet")
+    (tmp_path / ".gen/other.0123456789ab").mkdir(parents=True)
+    with pytest.raises(InputError, match="lies in a published artefact"):
+        export_array_store(store, tmp_path / ".gen/other.0123456789ab/out.parquet")
     with open_writer(tmp_path / "unfinished") as writer:
         write_rows(writer, 0, 3)
     for directory in (tmp_path / "unfinished", tmp_path / "folder"):
