@@ -51,6 +51,8 @@ def _build(pipes: PipesContext) -> dict[str, Any]:
             told = [[each.file, each.problem, each.expected, each.got] for each in differences]
             return {"outcome": "built", "differences": told}
         published = build(workspace.root, plan, run_id=pipes.run_id, progress=progress)
+        if asset.after is not None:
+            asset.after(workspace, plan, published)
     return {"outcome": "built", "reused": published.reused}
 
 

@@ -68,6 +68,8 @@ class ArrayWriter:
     def append(self, rows: NDArray[Any]) -> None:
         """Write rows: any type that casts without loss, shape (n, *row_shape)."""
         cast = np.ascontiguousarray(rows.astype(self._dtype, casting="same_kind", copy=False))
+        if not (np.can_cast(rows.dtype, self._dtype) or np.array_equal(cast, rows)):
+            raise ValueError(f"rows hold numbers that {self._dtype} cannot")
         if cast.shape[1:] != self._row_shape:
             raise ValueError(f"rows have shape {cast.shape[1:]}, expected {self._row_shape}")
         self._file.write(cast.data if cast.size else b"")

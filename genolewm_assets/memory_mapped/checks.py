@@ -91,18 +91,20 @@ def _find_faults(carried: Path, directory: Path, split: Split, scratch: Path) ->
         made[path] = _ComparedFile(path)
         return made[path]
 
-    ended: str | None = None
+    ended: ResourceError | InputError | None = None
     try:
         write_from_tables(carried, directory, split, create=compare, scratch=scratch)
     except (ResourceError, InputError) as err:
-        ended = f"the tables make none ({err})"
+        ended = err
     faults = {path: fault for path, file in made.items() if (fault := file.fault(whole=ended is None))}
     if ended is None:
         extra = (path for path in carried.rglob("*") if path.is_file() and path not in made)
         faults |= dict.fromkeys(extra, "is not made of the tables")
     found = sorted((path.relative_to(carried).as_posix(), fault) for path, fault in faults.items())
     # The form ends early where a file of it that is read back is damaged, and then the file is the fault.
-    return found or ([("", ended)] if ended else [])
+    if ended is not None and not (found and str(carried) in str(ended)):
+        found.insert(0, ("", f"the tables make none ({ended})"))
+    return found
 
 
 class _ComparedFile:

@@ -167,8 +167,14 @@ def _kinds(index: SplitIndex) -> list[tuple[str, tuple[np.dtype[Any], tuple[int,
     found = [(f"{WINDOWS}/{name}", (column.dtype, shapes.get(name, (n,)))) for name, column in WINDOW_COLUMNS.items()]
     n_view_rows = sum(view.n_windows for view in index.views if view.rows is not None)
     found.append((_VIEW_ROWS, (VIEW_ROWS_COLUMN.dtype, (n_view_rows,))))
+    if set(index.alleles) != {*VariantSource, HELD_OUT}:
+        raise ValueError(f"it has alleles of {sorted(index.alleles)}")
     for folder, names in index.alleles.items():
         n = names.n_alleles
+        if len(names.longest_bp) != len(names.holdouts):
+            raise ValueError(
+                f"{folder} has {len(names.holdouts)} holdouts, but longest alts of {len(names.longest_bp)}"
+            )
         columns = {**ALLELE_COLUMNS, **(CLASS_COLUMNS if folder == VariantSource.CLINVAR else {})}
         lengths: dict[str, tuple[int, ...]] = {
             "at": (2 * n + 1,),

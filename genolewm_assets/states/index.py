@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.states.row_lookup import REMEDY, RowLookup, lookup_path, write_lookup
+from genolewm_assets.states.row_lookup import RowLookup, lookup_path, write_lookup
 from genolewm_assets.states.window_tables import window_table_of
 from genolewm_assets.store.artefacts import Finding, FindingKind, Manifest, Root, links, read_manifest
 from genolewm_assets.store.files import (
@@ -136,7 +136,7 @@ def index_cache(root: Root, generation: Path, *, progress: Progress = NO_PROGRES
     with root.storage_errors(cache.location):
         try:
             _open_lookup(cache, manifest, generation).verify()
-        except ResourceError:
+        except (CorruptResourceError, MissingResourceError):
             table = window_table_of(manifest, root.path)
             table.check_bytes(ByteCount(progress, table.size_bytes))
             table.check_rows(cache.n_rows)
@@ -201,13 +201,14 @@ def find_index_faults(root: Root) -> list[Finding]:
     """
     return [
         Finding(
-            FindingKind.MISSING if isinstance(err, MissingResourceError) else FindingKind.CORRUPT,
+            # A cache is published before its look-up is made.
+            FindingKind.STALE if isinstance(err, MissingResourceError) else FindingKind.CORRUPT,
             cache.location,
             None,
             err.problem,
             err.expected,
             err.got,
-            REMEDY,
+            err.remedy,
         )
         for cache, err in _open_lookups(root, verify=True)[1]
     ]
@@ -242,7 +243,7 @@ def _raise_first(index: CacheIndex, faults: _Faults) -> None:
         listed = "; ".join(f"{cache.location} ({cache.label}): {err.problem}" for cache, err in faults[:_MAX_LISTED])
         more = f"; and {len(faults) - _MAX_LISTED} more" if len(faults) > _MAX_LISTED else ""
         problem = f"some caches cannot be searched: {listed}{more}"
-        raise CorruptResourceError(str(index.path), problem, remedy=REMEDY)
+        raise CorruptResourceError(str(index.path), problem, remedy=faults[0][1].remedy)
 
 
 def _links(root: Root) -> list[tuple[str, Path]]:

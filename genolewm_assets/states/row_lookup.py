@@ -24,10 +24,10 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError, ResourceError
+from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.states.window_tables import WindowTable
 from genolewm_assets.store.arrays import crc32c
-from genolewm_assets.store.files import open_plain, replacing
+from genolewm_assets.store.files import open_plain, reading, replacing
 
 #: Length of a hash in bytes, and of the shortest prefix that can be searched for.
 HASH_BYTES, SHORTEST_BYTES = 32, 16
@@ -124,19 +124,18 @@ class RowLookup:
         If the file does not exist.
     CorruptResourceError
         If it belongs to another window table or has another length; a search raises it for damaged records.
+    ResourceError
+        If it cannot be opened or mapped.
     """
 
     def __init__(self, path: Path, windows_sha256: str, n_rows: int) -> None:
         self.path, self.n_rows = path, n_rows
         try:
-            with open_plain(path) as handle:
+            with reading(path), open_plain(path, remedy=REMEDY) as handle:
                 header, size_bytes = handle.read(_HEADER.size), os.fstat(handle.fileno()).st_size
                 self._map = mmap.mmap(handle.fileno() if size_bytes else -1, size_bytes or 1, access=mmap.ACCESS_READ)
         except MissingResourceError as err:
             raise MissingResourceError(str(path), "there is no look-up of window hashes", remedy=REMEDY) from err
-        except OSError as err:
-            problem = err.problem if isinstance(err, ResourceError) else f"cannot be read ({err.strerror})"
-            raise self._corrupt(problem) from err
         if header != _header(windows_sha256, n_rows):
             raise self._corrupt(f"is not the look-up of the {n_rows} window hashes of its cache")
         wanted = _HEADER.size + n_rows * _SIZE + _n_blocks(n_rows) * 4

@@ -35,6 +35,8 @@ def test_a_lossy_type_and_another_shape_are_refused(tmp_path):
             writer.append(np.array([0.5]))
         with pytest.raises(ValueError, match="rows have shape"):
             writer.append(np.zeros((2, 2), np.int32))
+        with pytest.raises(ValueError, match="numbers that int32 cannot"):
+            writer.append(np.array([2**32]))
 
 
 @pytest.mark.parametrize(

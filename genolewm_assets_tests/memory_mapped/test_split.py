@@ -180,6 +180,17 @@ def test_an_index_of_impossible_numbers_is_none(copied, change):
         MappedSplit(copied)
 
 
+@pytest.mark.parametrize("change", [{"gnomad": None}, {"clinvar": {"longest_bp": []}}])
+def test_an_index_that_lacks_alleles_or_lengths_is_refused(copied, change):
+    index = json.loads((copied / "index.json").read_text())
+    for folder, values in change.items():
+        index["alleles"][folder] = None if values is None else index["alleles"][folder] | values
+    index["alleles"] = {folder: names for folder, names in index["alleles"].items() if names is not None}
+    (copied / "index.json").write_text(json.dumps(index))
+    with pytest.raises(CorruptResourceError, match=r"is no index of a split \((it has alleles of|clinvar has)"):
+        MappedSplit(copied)
+
+
 def simulate(rng: np.random.Generator, n: int) -> pa.Table:
     bases = np.array(["A", "C", "G", "T", "AC", "GGT"])
     return pa.table(

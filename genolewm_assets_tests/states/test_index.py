@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -124,7 +124,7 @@ def test_caches_without_a_look_up_are_named(root: Root, built: tuple[Path, Pairs
         path.unlink()
     with pytest.raises(CorruptResourceError, match=r"; and 3 more\. Make it again: genolewm cache index"):
         open_cache_index(root)
-    assert {finding.kind for finding in find_index_faults(root)} == {FindingKind.MISSING}
+    assert {finding.kind for finding in find_index_faults(root)} == {FindingKind.STALE}
     assert len(refresh_cache_index(root).made) == 6
     for link in (root.path / "embeddings").glob("[!.]*"):
         link.unlink()
@@ -166,6 +166,23 @@ def test_look_ups_go_with_their_generations(root: Root, built: tuple[Path, Pairs
     assert not lookup_of(root, cache).exists()
     assert lookup_of(root, newer).is_file()
     assert check_cache_index(root).rows == 88
+
+
+def test_a_generation_that_is_published_again_meanwhile_keeps_its_look_up(
+    root: Root, built: tuple[Path, Pairs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows, cache = built[1]["chr20"]
+    publish_cache(root, windows, code_version="2")
+    link, free = root.path / location(cache), Root.while_free
+
+    def publish_first(self: Root, where: str) -> AbstractContextManager[None]:
+        link.unlink()
+        link.symlink_to(Path(".gen") / cache.directory.name)
+        return free(self, where)
+
+    monkeypatch.setattr(Root, "while_free", publish_first)
+    assert collect_garbage(root) == []
+    assert lookup_of(root, cache).is_file()
 
 
 def break_link(root: Root, windows: Published, cache: Published) -> str:

@@ -112,12 +112,16 @@ def sweep_caches(cache_dir: Path, *, dry_run: bool = False) -> list[Removed]:
 
 @dataclass(frozen=True, slots=True)
 class _Garbage:
-    """A path to remove, while the lock of its location is free; ``location`` is None for a single file."""
+    """A path to remove, while the lock of its location is free; ``location`` is None for a single file.
+
+    A file that is ``made_of`` a generation stays with it.
+    """
 
     location: str | None
     path: Path
     why: Reason
     size_bytes: int
+    made_of: Path | None = None
 
     def entry(self, root: Root) -> Removed:
         return Removed(str(self.path.relative_to(root.path)), self.size_bytes, self.why)
@@ -125,6 +129,8 @@ class _Garbage:
     def remove(self, root: Root) -> bool:
         """Remove the path; return False if its location is busy, or it was linked or removed since it was listed."""
         if self.location is None:
+            if self.made_of is not None and self.made_of.is_dir():
+                return False
             remove_tree(self.path)
             return True
         try:
@@ -162,7 +168,7 @@ def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:
     for path in derived(root.path):
         generation = path.with_suffix("")
         if generation in doomed or not generation.is_dir():
-            yield _Garbage(None, path, Reason.SUPERSEDED, _size_bytes(path))
+            yield _Garbage(None, path, Reason.SUPERSEDED, _size_bytes(path), generation)
     digests = {path.name[-12:] for path in generations(root.path)}
     # A list, because removing a file before its record is looked at would hide when it was used.
     for path in [*unused_files(root.path / DERIVED, digests)]:
