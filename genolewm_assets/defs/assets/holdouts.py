@@ -298,7 +298,7 @@ holdouts_manifest = GatedAsset(
     `packages/split` filters by these tables and checks its splits against them.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="6",
+    code_version="7",
     place=lambda _, release: f"holdouts/{release}",
     deps=(*RELEASE_DEPS, on_every_partition(haplotype_source)),
     partitions=BY_PACKAGED_RELEASE,
