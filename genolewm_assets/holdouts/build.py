@@ -40,7 +40,9 @@ from genolewm_assets.holdouts.held_intervals import (
     hold_contigs,
     hold_genes,
     keep_intervals,
+    kept_components,
     merge_intervals,
+    settle_roles,
 )
 from genolewm_assets.holdouts.phased import PhasedGenotypes
 from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
@@ -245,10 +247,15 @@ def _hold_intervals(
 ) -> HeldIntervals:
     """Return all held-out intervals."""
     lengths = {contig.name: contig.length for contigs in (GRCH38, inputs.contigs) for contig in contigs}
-    before, larger = inputs.before, hold_contigs(policy, lengths)
-    larger += hold_genes(policy, components, lengths, inputs.profile.window_bp, before)
-    held = [*larger, *hold_blocks(policy, blocks, HeldIntervals(larger), before.of_units())]
-    return HeldIntervals([*held, *keep_intervals(held, before.intervals)])
+    before, of_units = inputs.before, inputs.before.of_units()
+    kept = kept_components(components, before)
+    known = of_units | kept
+    genes = hold_genes(policy, components, lengths, inputs.profile.window_bp, kept=kept, known=known)
+    genes += keep_intervals(genes, before.intervals, Holdout.CLINVAR)
+    larger = [*hold_contigs(policy, lengths), *settle_roles(genes, known)]
+    own = hold_blocks(policy, blocks, HeldIntervals(larger), of_units)
+    own += keep_intervals(own, before.intervals, Holdout.HAPLOTYPES)
+    return HeldIntervals([*larger, *settle_roles(own, of_units)])
 
 
 def _own_alleles(

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import Holdout
+from genolewm_assets.genome import EVALUATION, Holdout
 from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables
 from genolewm_assets.holdouts.declared_checks import HOLDOUT_CHECKS
 from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
@@ -101,14 +101,14 @@ def _keys(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) ->
 
 
 def _roles(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
-    """Find contigs, gene components and blocks that have two roles, in one holdout or across holdouts."""
+    """Find contigs, gene components and blocks that have two roles, and intervals of one holdout that share bases."""
     roles: defaultdict[str, set[str]] = defaultdict(set)
     holdouts: defaultdict[str, set[str]] = defaultdict(set)
     for table in (held.intervals, held.alleles):
         for row in table.group_by(["unit", "role", "holdout"]).aggregate([]).to_pylist():
             roles[row["unit"]].add(row["role"])
             holdouts[row["unit"]].add(row["holdout"])
-    return [
+    problems: Problems = [
         {
             "unit": unit,
             "holdouts": sorted(holdouts[unit]),
@@ -118,6 +118,16 @@ def _roles(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -
         for unit, found in sorted(roles.items())
         if len(found) > 1
     ]
+    ends: dict[tuple[str, str, str], tuple[int, str]] = {}
+    for row in held.intervals.sort_by([("contig", "ascending"), ("start", "ascending")]).to_pylist():
+        place = row["holdout"], row["contig"]
+        for role in set(EVALUATION) - {row["role"]}:
+            end, unit = ends.get((*place, role), (0, ""))
+            if row["start"] < end:
+                problem = f"{unit} in {role} and {row['unit']} in {row['role']} share bases of {row['contig']}"
+                problems.append({"unit": row["unit"], "holdouts": [row["holdout"]], "problem": problem})
+        ends[(*place, row["role"])] = max(ends.get((*place, row["role"]), (0, "")), (row["end"], row["unit"]))
+    return problems
 
 
 def _contigs(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> Problems:

@@ -6,20 +6,21 @@ contains test data.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import NO_INTERVALS, Holdout, IntervalArray, Split, first_met
+from genolewm_assets.genome import NO_INTERVALS, Holdout, IntervalArray, Split, connect, first_met
 from genolewm_assets.holdouts.gene_components import GeneComponent, GeneComponents
 from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.holdouts.schema import HOLDOUT_INTERVALS, IntervalReason
-from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, strictest
+from genolewm_assets.holdouts.sides import EarlierSides, strictest
 from genolewm_assets.variants import Int64s
 
 
@@ -102,25 +103,24 @@ def hold_genes(
     components: GeneComponents,
     lengths: Mapping[str, int],
     window_bp: int,
-    before: EarlierSides = NOTHING_BEFORE,
+    *,
+    kept: Collection[str] = (),
+    known: Mapping[str, Split] = MappingProxyType({}),
 ) -> list[HeldInterval]:
     """Return the intervals of held-out gene components: those with named genes or, by hash, a share of all.
 
     Every span is extended by ``window_bp`` at both ends, because a gene extends beyond its outermost alleles. If the
-    share is above 0 and the hash selects no component, the one with the smallest hash is held out.
+    share is above 0 and the hash selects no component, the one with the smallest hash is held out. ``kept``: ids of
+    components that must be held out; ``known``: roles from before, by id.
     """
-    genes, units = before.of_genes(), before.of_units()
-    met = {component.id: [genes[gene] for gene in component.genes & genes.keys()] for component in components}
-    chosen = _choose_components(policy, components, {unit for unit, found in met.items() if found})
+    chosen = _choose_components(policy, components, kept)
     by_contig = policy.contig_roles()
     roles: dict[str, Split] = {}
     for component in chosen:
         for span in component.spans:
             if span.contig in by_contig:
                 roles.setdefault(component.id, by_contig[span.contig])
-    known = {c.id: [*met[c.id], *(units[unit] for unit in (c.id,) if unit in units)] for c in chosen}
-    kept = {unit: strictest(*found) for unit, found in known.items() if found}
-    roles = policy.divide(component.id for component in chosen if component.id not in roles) | kept | roles
+    roles = policy.divide(component.id for component in chosen if component.id not in roles) | dict(known) | roles
     return [
         HeldInterval(
             Holdout.CLINVAR,
@@ -135,6 +135,37 @@ def hold_genes(
         for component in chosen
         for span in component.spans
     ]
+
+
+def kept_components(components: GeneComponents, before: EarlierSides) -> dict[str, Split]:
+    """Return the role of each gene component that an earlier release held out, or a gene of it, by id."""
+    genes, units, kept = before.of_genes(), before.of_units(), dict[str, Split]()
+    for component in components:
+        found = [genes[gene] for gene in component.genes & genes.keys()]
+        if found:
+            kept[component.id] = strictest(*found, *(units[unit] for unit in (component.id,) if unit in units))
+    return kept
+
+
+def settle_roles(intervals: Sequence[HeldInterval], kept: Mapping[str, Split]) -> list[HeldInterval]:
+    """Give intervals of one holdout that overlap one role: of those with a role before the strictest, else of all.
+
+    Components that are further apart than a window's footprint overlap once their spans are extended.
+    """
+    at, links = sorted(intervals, key=lambda row: (row.contig, row.start)), list[tuple[str, str]]()
+    last = at[0] if at else None
+    for row in at[1:]:
+        assert last is not None
+        overlap = row.contig == last.contig and row.start < last.end
+        links += [(last.unit, row.unit)] if overlap else []
+        last = row if not overlap or row.end > last.end else last
+    head, decided, found = connect(links), defaultdict[str, list[Split]](list), defaultdict[str, list[Split]](list)
+    for row in intervals:
+        group = head.get(row.unit, row.unit)
+        found[group].append(row.role)
+        decided[group] += [kept[row.unit]] if row.unit in kept else []
+    roles = {group: strictest(*(decided[group] or each)) for group, each in found.items()}
+    return [replace(row, role=roles[head.get(row.unit, row.unit)]) for row in intervals]
 
 
 def hold_blocks(
@@ -185,14 +216,14 @@ def _overlapping(blocks: Sequence[HaplotypeBlock]) -> Iterator[list[HaplotypeBlo
         yield run
 
 
-def keep_intervals(own: Sequence[HeldInterval], earlier: pa.Table) -> list[HeldInterval]:
-    """Return the intervals (``HOLDOUT_INTERVALS``) of genes and blocks that no interval of their holdout covers."""
-    covering: dict[tuple[str, str], list[HeldInterval]] = {}
+def keep_intervals(own: Sequence[HeldInterval], earlier: pa.Table, holdout: Holdout) -> list[HeldInterval]:
+    """Return the earlier intervals (``HOLDOUT_INTERVALS``) of a holdout of genes or blocks that none of it covers."""
+    covering = defaultdict[str, list[HeldInterval]](list)
     for each in own:
-        covering.setdefault((each.holdout, each.contig), []).append(each)
+        covering[each.contig].append(each)
     return [
         HeldInterval(
-            Holdout(row["holdout"]),
+            holdout,
             Split(row["role"]),
             row["contig"],
             row["start"],
@@ -201,12 +232,8 @@ def keep_intervals(own: Sequence[HeldInterval], earlier: pa.Table) -> list[HeldI
             row["name"],
             IntervalReason.KEPT,
         )
-        for row in earlier.to_pylist()
-        if row["holdout"] != Holdout.CHR
-        and not any(
-            each.start <= row["start"] and row["end"] <= each.end
-            for each in covering.get((row["holdout"], row["contig"]), ())
-        )
+        for row in earlier.filter(pc.equal(earlier["holdout"], str(holdout))).to_pylist()
+        if not any(each.start <= row["start"] and row["end"] <= each.end for each in covering[row["contig"]])
     ]
 
 

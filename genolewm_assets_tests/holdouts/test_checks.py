@@ -47,6 +47,14 @@ def flip(table: pa.Table, row: int) -> pa.Table:
     return with_value(table, row, "role", "test" if role == "validation" else "validation")
 
 
+def beside(table: pa.Table, row: int) -> pa.Table:
+    """Add a unit with the other role that shares the last base of a row."""
+    other = with_value(flip(table.slice(row, 1), 0), 0, "unit", "gene:other")
+    last = other["end"][0].as_py() - 1
+    moved = with_value(with_value(other, 0, "start", last), 0, "end", last + 9)
+    return pa.concat_tables([table, moved])
+
+
 def put(name: str, row: int, column: str, value: object) -> Fault:
     return lambda tables: replace(tables, **{name: with_value(getattr(tables, name), row, column, value)})
 
@@ -63,6 +71,10 @@ FAULTS: list[tuple[str, Fault]] = [
     ("schema_as_declared", lambda t: replace(t, alleles=t.alleles.drop_columns(["stars"]))),
     ("rows_sorted_and_unique", lambda t: replace(t, corpus=pa.concat_tables([t.corpus, t.corpus.slice(0, 1)]))),
     ("units_have_one_role", lambda t: replace(t, alleles=flip(t.alleles, row_of(t.alleles, "holdout-haplotypes")))),
+    (
+        "units_have_one_role",
+        lambda t: replace(t, intervals=beside(t.intervals, row_of(t.intervals, "holdout-clinvar"))),
+    ),
     ("contigs_held_out_whole", put("intervals", 0, "end", 119_999)),
     ("contigs_held_out_whole", put("intervals", 1, "start", 1)),
     ("alleles_in_stretches_named", lambda t: replace(t, alleles=t.alleles.slice(1))),

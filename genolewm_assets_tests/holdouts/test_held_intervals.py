@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from genolewm_assets.genome import EVALUATION, Holdout, Interval, IntervalArray, Split, first_met, meets
 from genolewm_assets.holdouts.gene_components import GeneComponents, find_gene_components
 from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock
-from genolewm_assets.holdouts.held_intervals import HeldInterval, HeldIntervals, hold_blocks, hold_contigs, hold_genes
+from genolewm_assets.holdouts.held_intervals import (
+    HeldInterval,
+    HeldIntervals,
+    hold_blocks,
+    hold_contigs,
+    hold_genes,
+    settle_roles,
+)
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.holdouts.schema import IntervalReason
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, allele, clinvar
@@ -72,6 +79,37 @@ def test_genes_and_blocks_take_the_side_of_what_they_lie_in() -> None:
     found = hold_blocks(policy, free, larger)
     assert {row.role for row in found} == set(EVALUATION)
     assert {row.reason for row in found} == {IntervalReason.PHASED_BLOCK}
+
+
+def pairs_of_one_holdout(held: list[HeldInterval]) -> list[tuple[HeldInterval, HeldInterval]]:
+    return [
+        (one, other)
+        for one in held
+        for other in held
+        if one.unit < other.unit
+        and one.contig == other.contig
+        and max(one.start, other.start) < min(one.end, other.end)
+    ]
+
+
+@pytest.mark.parametrize("gap_bp", [WINDOW_BP + 100, 2 * WINDOW_BP, 2 * WINDOW_BP + 1])
+def test_components_that_overlap_once_they_are_extended_have_one_role(gap_bp: int) -> None:
+    places = [(f"G{n}:{n}", "chr17", (50 + gap_bp) * n + 3_000, (50 + gap_bp) * n + 3_050) for n in range(1, 120)]
+    # In pairs, each far from the next.
+    places = [place for n, place in enumerate(places) if n % 4 < 2]
+    held = hold_genes(HoldoutPolicy(clinvar_gene_fraction=1), genes(*places), {"chr17": 10**7}, WINDOW_BP)
+    met = pairs_of_one_holdout(held)
+    assert len(met) == (0 if gap_bp > 2 * WINDOW_BP else 30)
+    assert not met or any(one.role != other.role for one, other in met)
+    settled = settle_roles(held, {})
+    assert [(row.unit, row.start, row.end) for row in settled] == [(row.unit, row.start, row.end) for row in held]
+    assert all(one.role == other.role for one, other in pairs_of_one_holdout(settled))
+    assert {row.role for row in settled} == set(EVALUATION)
+    # Who had a role before keeps it, and who overlaps it takes it over; of two the stricter one counts.
+    for one, other in met:
+        for kept in ({one.unit: Split.VALIDATION}, {one.unit: Split.VALIDATION, other.unit: Split.TEST}):
+            role = Split.VALIDATION if len(kept) == 1 else Split.TEST
+            assert {row.role for row in settle_roles(held, kept) if row.unit in (one.unit, other.unit)} == {role}
 
 
 def test_overlapping_blocks_have_one_role() -> None:

@@ -14,7 +14,7 @@ from genolewm_assets.genome import IntervalArray
 from genolewm_assets.sources.reference import FastaReader
 
 #: Bases that are compared at once. Their table takes 8 bytes a base, and one of minimap2's indexes up to 15.
-PART_BP = 25_000_000
+PART_BP = 1 << 24
 #: Bases that two parts of one interval share, so that a gene at their border is whole in one of them.
 OVERLAP_BP = 2_000_000
 #: Slots of the table by 21-mer.
