@@ -11,6 +11,7 @@ from genolewm_assets.defs.operations import (
     check_current_schedule,
     clinvar_release_schedule,
     clinvar_release_sensor,
+    corpus_piece_sensor,
     observe_sources_schedule,
     purge_old_runs_schedule,
     refused_release_sensor,
@@ -31,6 +32,7 @@ defs = dg.Definitions(
     sensors=[
         clinvar_release_sensor,
         refused_release_sensor,
+        corpus_piece_sensor,
         run_folder_sensor,
         cpu_automation_sensor,
         gpu_automation_sensor,

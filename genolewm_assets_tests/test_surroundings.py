@@ -46,6 +46,7 @@ def test_a_world_is_built_at_a_strange_path(name: str, tmp_path: Path) -> None:
             (("reference/genome",), None),
             (("gnomad/shard",), "chr17"),
             (("windows/index", "embeddings/cache"), "chr17"),
+            (("corpus/records",), "mrna_evo2"),
             (("corpus/windows",), "mrna_evo2"),
             (("clinvar/release", "clinvar/shard"), "2025-01-05"),
         ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import yaml
 
@@ -377,7 +378,11 @@ def _provenance(info: PackageInfo) -> str:
     facts += [("flanks", f"{info.margin_bp} bp on either side")]
     facts += [(name, version) for name, version in sorted(info.sources.items())]
     facts += [(f"holdouts: {name}", _setting(value)) for name, value in sorted(info.policy.items())]
-    facts += [(f"states of {ref.source}", f"`{ref.path}`, {ref.rows:,} rows") for ref in info.caches]
+    for name, refs in groupby(info.caches, key=lambda ref: ref.source.partition("-")[0]):
+        (first, *rest), more = list(refs), ""
+        if rest:
+            more = f" and those of {len(rest)} further pieces, {sum(ref.rows for ref in rest):,} rows"
+        facts.append((f"states of {name}", f"`{first.path}`, {first.rows:,} rows{more}"))
     return _table(("what", "which"), facts)
 
 

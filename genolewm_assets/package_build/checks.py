@@ -36,6 +36,7 @@ from genolewm_assets.packages import (
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
     REFERENCE_ORIGIN,
+    CacheRef,
     Package,
     PackageInfo,
     VariantSource,
@@ -47,6 +48,7 @@ from genolewm_assets.store.artefacts import NOT_RUN, Check, CheckResult, RowsAtF
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, as_bools
+from genolewm_assets.windows.corpus import parse_piece
 
 #: The checks, in the order of the results of :func:`check_package`.
 PACKAGE_CHECKS = (
@@ -282,7 +284,9 @@ def _count_windows(package: Package, sources: PackageSources) -> Iterator[tuple[
     for batch in package.window_batches(Split.TRAIN, ["origin"]):
         origins += _values(batch["origin"])
     given = {REFERENCE_ORIGIN: sum(table.num_rows for table in sources.windows.values())}
-    given |= {source: _rows_of(table) for source, table in sources.corpus.items()}
+    for piece, table in sources.corpus.items():
+        origin = str(parse_piece(piece)[0])
+        given[origin] = given.get(origin, 0) + _rows_of(table)
     for origin, n in given.items():
         outcomes = ("train", "held_out", "equal_to_held_out", "beside_evaluation")
         yield f"windows of {origin} by outcome", n, sum(counts.get(f"windows.{origin}.{each}", 0) for each in outcomes)
@@ -343,9 +347,8 @@ def check_caches(package: Package, sources: PackageSources) -> CheckResult:
     wrong, columns = RowsAtFault(), ["origin", "contig", "start", "window_hash", "cache_key", "cache_row"]
     for split in Split:
         for batch in package.window_batches(split, columns):
-            origins, contigs = batch["origin"].to_pylist(), batch["contig"].to_pylist()
-            sources_of = [c if o == REFERENCE_ORIGIN else o for o, c in zip(origins, contigs, strict=True)]
-            keys = [caches[name].key if name in caches else None for name in sources_of]
+            sources_of = _named_caches(batch, caches)
+            keys = [caches[name].key if name in caches else name or None for name in sources_of]
             with_cache = np.array([key is not None for key in keys], dtype=bool)
             faults = {
                 "wrong_key": np.array(keys, dtype=object) != np.array(batch["cache_key"].to_pylist(), dtype=object),
@@ -362,6 +365,25 @@ def check_caches(package: Package, sources: PackageSources) -> CheckResult:
     figures["wrong_size"] = len(off)
     passed = not any(n for name, n in figures.items() if name.startswith("wrong"))
     return CheckResult("caches_match_windows", passed=passed, figures=dict(figures), rows=[*off, *wrong])
+
+
+def _named_caches(batch: pa.RecordBatch, caches: Mapping[str, CacheRef]) -> list[str]:
+    """Return the contig or piece whose cache each row should name; its origin if it names none of these.
+
+    Empty where there is no cache.
+    """
+    pieces = {ref.key: name for name, ref in caches.items()}
+    origins = {name: name.partition("-")[0] for name in caches}
+    cached, found = {*origins.values()}, list[str]()
+    for origin, contig, key in zip(
+        *(batch[name].to_pylist() for name in ("origin", "contig", "cache_key")), strict=True
+    ):
+        named = pieces.get(key, "")
+        if origin == REFERENCE_ORIGIN:
+            found.append(contig if contig in caches else "")
+        else:
+            found.append(named if origins.get(named) == origin else origin if origin in cached else "")
+    return found
 
 
 def _lead_back(batch: pa.RecordBatch, names: Sequence[str], hashes: Mapping[str, pa.ChunkedArray]) -> Bools:

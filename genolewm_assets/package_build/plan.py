@@ -21,6 +21,7 @@ from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.split import RoleRegions, WindowSplit, choose_windows, find_regions, split_windows
 from genolewm_assets.packages import REFERENCE_ORIGIN
 from genolewm_assets.variants import Bools, Int64s
+from genolewm_assets.windows.corpus import parse_piece
 
 #: Columns of a corpus table that decide about its windows.
 _CORPUS_COLUMNS = [
@@ -43,7 +44,7 @@ class PackagePlan:
     frozen: Mapping[tuple[str, Split], Mapping[str, Int64s]]
     #: Subset of ``frozen`` for which control windows are written.
     controls: Mapping[tuple[str, Split], Mapping[str, Int64s]]
-    #: Corpus windows of train, by corpus source.
+    #: Corpus windows of train, by piece.
     corpus: Mapping[str, Int64s]
     regions: Mapping[str, RoleRegions]
     #: Numbers of windows by source and outcome, by name.
@@ -78,7 +79,7 @@ def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan
     removing: _Removing = {"held": held, "bases": bases, "counts": counts}
     found = {contig: _training_rows(sources, contig, split, **removing) for contig, split in splits.items()}
     train, beside = ({contig: rows[at] for contig, rows in found.items()} for at in range(2))
-    corpus = {source: _corpus_rows(sources, source, holdouts, **removing) for source in sources.corpus}
+    corpus = {piece: _corpus_rows(sources, piece, holdouts, **removing) for piece in sources.corpus}
     counts.update(_count_removed(sources, regions))
     counts.update(bases.counts)
     return PackagePlan(
@@ -125,15 +126,15 @@ def _training_rows(
 
 def _corpus_rows(
     sources: PackageSources,
-    source: str,
+    piece: str,
     holdouts: HoldoutIndex,
     *,
     held: frozenset[bytes],
     bases: EvaluationBases,
     counts: Counter[str],
 ) -> Int64s:
-    kept: list[Int64s] = [np.zeros(0, np.int64)]
-    for first, batch in sources.corpus_batches(source, _CORPUS_COLUMNS):
+    kept, (source, _) = [np.zeros(0, np.int64)], parse_piece(piece)
+    for first, batch in sources.corpus_batches(piece, _CORPUS_COLUMNS):
         copies = _is_in(batch["window_hash"], held)
         beside = _buffered(sources, bases, placed_corpus(batch), len(copies))
         rows = _count_outcomes(source, holdouts.corpus_is_held_out(batch), copies, beside, counts)

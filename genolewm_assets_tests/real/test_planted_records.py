@@ -15,6 +15,7 @@ from genolewm_assets.holdouts import SimilarReason
 from genolewm_assets.holdouts.corpus import CorpusRule
 from genolewm_assets.holdouts.similar import corpus_queries
 from genolewm_assets.sources.corpus import GenomeSlices, MappyAligner, write_corpus_windows
+from genolewm_assets.sources.corpus.files import read_records
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 from genolewm_assets.store.artefacts import DerivedFiles
@@ -96,7 +97,7 @@ def windows(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> pa.T
         placer = CorpusPlacer(CONTIGS, slices, MappyAligner(slices, spliced=source.is_transcribed))
         params = CorpusParams(short_windows=True)
         write_corpus_windows(
-            [folder / "part-00000.parquet"], source=source, params=params, placer=placer, out_dir=folder
+            read_records([folder / "part-00000.parquet"], source), params=params, placer=placer, out_dir=folder
         )
         tables.append(pq.read_table(folder / "windows.parquet"))
     return pa.concat_tables(tables)

@@ -13,7 +13,7 @@ from genolewm_assets.sources.catalog.catalog import Catalog, load_catalog
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.corpus.aligner import MappyAligner
-from genolewm_assets.sources.corpus.files import list_corpus_files
+from genolewm_assets.sources.corpus.files import list_corpus_files, read_records
 from genolewm_assets.sources.corpus.genome_slices import GenomeSlices
 from genolewm_assets.sources.corpus.writing import audit_corpus_windows, write_corpus_windows
 from genolewm_assets.sources.gnomad.shard import GnomadParams, build_gnomad_shard
@@ -86,7 +86,7 @@ def test_corpus_windows_have_the_counts_of_the_facts(
     files = [Path(file) for file in list_corpus_files(place)]
     params = CorpusParams(catalog.window_profile, short_windows=catalog.corpus.short_windows)
     placer = CorpusPlacer(catalog.contigs, slices, MappyAligner(slices, spliced=source.is_transcribed))
-    report = write_corpus_windows(files, source=source, params=params, placer=placer, out_dir=tmp_path)
+    report = write_corpus_windows(read_records(files, source), params=params, placer=placer, out_dir=tmp_path)
     counts = report.counts
     assert (counts["records_in"], counts["bases_in"]) == (facts.records, facts.bases)
     assert (counts["windows"], counts["short_windows"]) == (facts.windows, facts.short_windows)
@@ -96,7 +96,7 @@ def test_corpus_windows_have_the_counts_of_the_facts(
         facts.reused_ids,
         facts.non_acgt_bases,
     )
-    checks = audit_corpus_windows(tmp_path, files, source=source, params=params, placer=placer, counts=counts)
+    checks = audit_corpus_windows(tmp_path, read_records(files, source), params=params, placer=placer, counts=counts)
     assert [check for check in checks if not check.passed] == []
     assert all(check.figures["rows"] == facts.windows for check in checks)
     found = {name.removeprefix("placed."): n for name, n in counts.items() if name.startswith("placed.") and n}

@@ -17,6 +17,7 @@ from .graph import platform_status as platform_status
 from .holdouts import holdouts_manifest as holdouts_manifest
 from .observations import ObservedSource as ObservedSource
 from .observations import forensic_source as forensic_source
+from .observations import register_pieces as register_pieces
 from .packages.audit import packages_audit as packages_audit
 from .packages.current import packages_current as packages_current
 from .reference import reference_genome as reference_genome

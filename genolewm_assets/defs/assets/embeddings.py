@@ -13,7 +13,7 @@ from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.display import describe_published, in_words, made_here, of, plotted
 from genolewm_assets.defs.runtime import (
-    BY_CORPUS_SOURCE,
+    BY_CORPUS_PIECE,
     BY_LINEAR_CONTIG,
     RECOMPUTED,
     GatedAsset,
@@ -61,9 +61,9 @@ def plan_cache(workspace: Workspace, contig_name: str, progress: Progress) -> Pl
     return _plan(workspace, (windows, genome), read, progress)
 
 
-def plan_corpus(workspace: Workspace, source: str, progress: Progress) -> Plan:
-    """Plan the states of one corpus source's windows."""
-    windows = corpus_windows.open(workspace, source)
+def plan_corpus(workspace: Workspace, piece: str, progress: Progress) -> Plan:
+    """Plan the states of the windows of one piece of the corpus."""
+    windows = corpus_windows.open(workspace, piece)
     return _plan(workspace, (windows,), lambda: windows_of_corpus(windows.file("windows.parquet")), progress)
 
 
@@ -222,7 +222,7 @@ embeddings_corpus = GatedAsset(
     code_version="2",
     place=_keyed_by(corpus_windows),
     deps=(on_same_key(corpus_windows), on_every_partition(encoder_source)),
-    partitions=BY_CORPUS_SOURCE,
+    partitions=BY_CORPUS_PIECE,
     sources={
         **made_here("row"),
         "key": of(corpus_windows, "record_id", "window_index"),

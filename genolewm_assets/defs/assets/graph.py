@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from genolewm_assets.defs.assets.clinvar import clinvar_release, clinvar_shard
 from genolewm_assets.defs.assets.clinvar_changes import clinvar_changes
-from genolewm_assets.defs.assets.corpus import corpus_windows
+from genolewm_assets.defs.assets.corpus import corpus_records, corpus_windows
 from genolewm_assets.defs.assets.embeddings import embeddings_cache, embeddings_corpus
 from genolewm_assets.defs.assets.forensic import forensic_profiles
 from genolewm_assets.defs.assets.gnomad import gnomad_shard
@@ -41,6 +41,7 @@ DECLARATIONS = (
     forensic_source,
     reference_genome,
     windows_index,
+    corpus_records,
     corpus_windows,
     gnomad_shard,
     clinvar_release,

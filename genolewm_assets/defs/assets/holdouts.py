@@ -59,6 +59,7 @@ from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published,
 from genolewm_assets.store.files import JsonValue, resolve_generation
 from genolewm_assets.store.tables import read_table, write_table
 from genolewm_assets.variants import ALLELE_KEY, CONTIGS_KNOWN, check_contigs_known, is_before
+from genolewm_assets.windows.corpus import parse_piece
 
 #: Label of held-out corpus windows in the picture: they are excluded from training and have no role.
 _NO_ROLE = "not trained on"
@@ -148,7 +149,9 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                 ("haplotypes", held.haplotypes, HOLDOUT_HAPLOTYPES),
             )
         }
-        sizes = {name: each.manifest.counts["windows"] for name, each in inputs.corpus.items()}
+        sizes = Counter[str]()
+        for piece, each in inputs.corpus.items():
+            sizes[parse_piece(piece)[0]] += each.manifest.counts["windows"]
         counts |= count_training_windows(
             given.windows,
             sizes,

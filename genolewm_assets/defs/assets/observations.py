@@ -14,14 +14,22 @@ from typing import TypeAlias
 import dagster as dg
 
 from genolewm_assets.defs.display import FACTS, StatedFile, describe_files, for_readers
-from genolewm_assets.defs.runtime import BY_CONTIG, BY_RUN_FOLDER, Declaration, Workspace, WorkspaceResource
+from genolewm_assets.defs.runtime import (
+    BY_CONTIG,
+    BY_RUN_FOLDER,
+    CORPUS_PIECES,
+    Declaration,
+    Workspace,
+    WorkspaceResource,
+)
 from genolewm_assets.encoders import TINY_LLAMA, locate_model
 from genolewm_assets.errors import GenoLeWMError, InputError, printable
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.corpus import list_corpus_files
+from genolewm_assets.sources.corpus import count_records, list_corpus_files
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.run_folders import list_run_files
 from genolewm_assets.store.files import canonical_json
+from genolewm_assets.windows.corpus import count_pieces, parse_piece, piece_keys
 
 #: Source files by their names in the catalogue.
 Sources: TypeAlias = Mapping[str, SourceFile]
@@ -77,6 +85,23 @@ def state_corpus(workspace: Workspace, _: str) -> Stated:
         for file in files:
             stated[f"{name}/{file.name}"] = _state_file(file, **pinned)
     return stated
+
+
+def register_pieces(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+    """Register the pieces of every corpus source as partitions, by the rows of its files; remove all others.
+
+    Of a source whose files cannot be read now, the registered pieces stay.
+    """
+    registered, wanted = instance.get_dynamic_partitions(CORPUS_PIECES), list[str]()
+    for source in workspace.catalog.corpus.sources:
+        try:
+            files = [file.url for file in corpus_files(workspace, source)]
+            wanted += piece_keys(source, count_pieces(count_records(files), workspace.catalog.corpus.records_per_piece))
+        except GenoLeWMError:
+            wanted += [key for key in registered if parse_piece(key)[0] == source]
+    instance.add_dynamic_partitions(CORPUS_PIECES, [key for key in wanted if key not in registered])
+    for key in set(registered) - set(wanted):
+        instance.delete_dynamic_partition(CORPUS_PIECES, key)
 
 
 def state_encoder(workspace: Workspace, _: str) -> Stated:
@@ -144,7 +169,9 @@ class ObservedSource(Declaration):
             context: dg.AssetExecutionContext, workspace: dg.ResourceParam[WorkspaceResource]
         ) -> Iterator[dg.AssetObservation]:
             chosen = context.partition_keys if context.has_partition_key or context.has_partition_key_range else None
-            yield from self.observe(workspace.open(), chosen or self.partitions.keys(context.instance))
+            opened = workspace.open()
+            self.registers(opened, context.instance)
+            yield from self.observe(opened, chosen or self.partitions.keys(context.instance))
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)  # the stable decorator takes neither owners nor kinds
@@ -235,10 +262,12 @@ corpus_source = ObservedSource(
     One row per Parquet file of the pretraining corpus outside the root: the files that the catalogue names.
 
     A change of any file's version (ETag, or size and time), of the set of files or of the pinned revision triggers a
-    rebuild of `corpus/windows`; sources whose files are unchanged are reused.
+    rebuild of `corpus/records`; sources whose files are unchanged are reused. Their rows are counted, and the pieces
+    that they are divided into become partitions of `corpus/windows` and `embeddings/corpus`.
     """,
     kinds={"parquet"},
     state=state_corpus,
+    registers=register_pieces,
 )
 
 encoder_source = ObservedSource(

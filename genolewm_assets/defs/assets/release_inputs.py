@@ -63,7 +63,7 @@ class ReleaseInputs:
     windows, gnomad
         ``windows/index`` and ``gnomad/shard`` by linear contig.
     corpus
-        ``corpus/windows`` by corpus source.
+        ``corpus/windows`` by piece.
     clinvar
         ``clinvar/shard`` of the release.
     temporal
@@ -88,13 +88,14 @@ class ReleaseInputs:
             return {name: asset.open(workspace, name, progress=progress) for name in partitions}
 
         linear = [contig.name for contig in workspace.contigs.linear]
+        pieces = workspace.divided_pieces()
         temporal = workspace.temporal(release)
         clinvar = clinvar_shard.open(workspace, release, progress=progress)
         return cls(
             genome=reference_genome.open(workspace, progress=progress),
             windows=open_each(windows_index, linear),
             gnomad=open_each(gnomad_shard, linear),
-            corpus=open_each(corpus_windows, workspace.catalog.corpus.sources),
+            corpus=open_each(corpus_windows, pieces),
             clinvar=clinvar,
             temporal=temporal,
             earlier=_open_earlier(workspace, clinvar, temporal, progress),
@@ -126,7 +127,7 @@ class ReleaseInputs:
         return clinvar_by_contig(self.earlier, self.windows, columns)
 
     def corpus_files(self) -> dict[str, Path]:
-        """Return the Parquet file of the corpus windows by source."""
+        """Return the Parquet file of the corpus windows by piece."""
         return {name: each.file("windows.parquet") for name, each in self.corpus.items()}
 
     def corpus_placements(self) -> Iterator[pa.Table]:

@@ -1,5 +1,6 @@
 from .clinvar_sensor import clinvar_release_schedule as clinvar_release_schedule
 from .clinvar_sensor import clinvar_release_sensor as clinvar_release_sensor
+from .corpus_sensor import corpus_piece_sensor as corpus_piece_sensor
 from .currency_job import check_current_schedule as check_current_schedule
 from .daily_jobs import observe_sources_schedule as observe_sources_schedule
 from .daily_jobs import report_status_schedule as report_status_schedule

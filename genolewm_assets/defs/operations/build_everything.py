@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import dagster as dg
 
-from genolewm_assets.defs.assets import GATED, packages_current
+from genolewm_assets.defs.assets import GATED, packages_current, register_pieces
 from genolewm_assets.defs.operations.build_inputs import describe_missing, is_recorded, missing_inputs
 from genolewm_assets.defs.operations.daily_jobs import observe_new_sources
 from genolewm_assets.defs.operations.release_job import (
@@ -282,6 +282,7 @@ def build_stages(context: dg.OpExecutionContext, workspace: dg.ResourceParam[Wor
         opened = workspace.open()
         releases = register_offered(opened, context.instance)
         register_runs(opened, context.instance)
+        register_pieces(opened, context.instance)
     except GenoLeWMError as err:
         raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=False) from err
     observe_new_sources(opened, context.instance, context.log.warning)
@@ -325,7 +326,7 @@ def _check_queue(instance: dg.DagsterInstance) -> None:
     description=(
         "Build every partition of every asset, stage after stage, and keep what is current: from an empty root to "
         "`packages/current` with one click on Launch Run. The button *Materialize all* of the asset graph cannot do "
-        "this, because its assets have different kinds of partitions (contigs, corpus sources, releases), and a run "
+        "this, because its assets have different kinds of partitions (contigs, pieces, releases), and a run "
         "takes one. States are encoded too, on an H100 where the deployment has one."
     ),
 )

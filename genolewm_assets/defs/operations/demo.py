@@ -24,6 +24,7 @@ from genolewm_assets.defs.assets import (
     leading_to,
     packages_current,
     platform_status,
+    register_pieces,
 )
 from genolewm_assets.defs.display import OFFENDING, row_text
 from genolewm_assets.defs.operations.build_inputs import is_recorded, rows_recorded
@@ -190,10 +191,11 @@ class Demo:
     def steps(self) -> Steps:
         """Return every (asset, partition) in dependency order, except ``packages/current`` (see :meth:`follow`).
 
-        Before that the releases on offer and the run folders are registered, and the sources are observed.
+        Before that releases on offer, run folders and pieces of the corpus are registered, and sources are observed.
         """
         releases = register_offered(self.workspace, self.instance)
         register_runs(self.workspace, self.instance)
+        register_pieces(self.workspace, self.instance)
         observe_new_sources(self.workspace, self.instance, self.say)
         listed: Mapping[Partitioning, Sequence[str]] = {
             BY_RELEASE: releases,

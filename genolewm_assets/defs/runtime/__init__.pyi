@@ -35,12 +35,14 @@ from .gates import GatedAsset as GatedAsset
 from .gates import GatedEvents as GatedEvents
 from .gates import Plan as Plan
 from .partitions import BY_CONTIG as BY_CONTIG
+from .partitions import BY_CORPUS_PIECE as BY_CORPUS_PIECE
 from .partitions import BY_CORPUS_SOURCE as BY_CORPUS_SOURCE
 from .partitions import BY_FROZEN_RELEASE as BY_FROZEN_RELEASE
 from .partitions import BY_LINEAR_CONTIG as BY_LINEAR_CONTIG
 from .partitions import BY_PACKAGED_RELEASE as BY_PACKAGED_RELEASE
 from .partitions import BY_RELEASE as BY_RELEASE
 from .partitions import BY_RUN_FOLDER as BY_RUN_FOLDER
+from .partitions import CORPUS_PIECES as CORPUS_PIECES
 from .partitions import Partitioning as Partitioning
 from .partitions import clinvar_release_partitions as clinvar_release_partitions
 from .partitions import forensic_run_partitions as forensic_run_partitions

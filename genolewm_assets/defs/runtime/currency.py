@@ -14,7 +14,7 @@ import dagster as dg
 
 from genolewm_assets.defs.display import failure_entries
 from genolewm_assets.defs.runtime.declaration import Declaration
-from genolewm_assets.defs.runtime.partitions import BY_PACKAGED_RELEASE, BY_RUN_FOLDER
+from genolewm_assets.defs.runtime.partitions import BY_CORPUS_PIECE, BY_PACKAGED_RELEASE, BY_RUN_FOLDER
 from genolewm_assets.defs.runtime.release_age import (
     NEWEST_RELEASE_BUILT,
     ReleaseRun,
@@ -142,7 +142,8 @@ def survey_root(
     Parameters
     ----------
     instance
-        Holds the dynamic partitions; None: the releases in the record of the root and the published runs are taken.
+        Holds the dynamic partitions; None: the releases in the record of the root, the published runs and the pieces of
+        divided sources are taken.
     """
     # One workspace for all, so that the identity of the encoder is determined once.
     surveyed = workspace.survey()
@@ -154,4 +155,6 @@ def survey_root(
 def _keys_of(asset: PublishingAsset, workspace: Workspace, instance: dg.DagsterInstance | None) -> Sequence[str | None]:
     if instance is not None or not isinstance(asset.partitions.definition, dg.DynamicPartitionsDefinition):
         return asset.partitions.keys(instance)
+    if asset.partitions is BY_CORPUS_PIECE:
+        return workspace.divided_pieces()
     return workspace.published_runs() if asset.partitions is BY_RUN_FOLDER else recorded_releases(workspace).keys

@@ -98,6 +98,8 @@ class Declaration:
         Whether the tables are personal data, of which pages show no row.
     h100
         Whether the step needs an H100.
+    registers
+        Called with workspace and instance after a build or observation; registers the partitions that follow from it.
     body
         Function that the step runs.
     declared_at
@@ -122,6 +124,7 @@ class Declaration:
     pictured: bool = False
     private: bool = False
     h100: bool = False
+    registers: Callable[..., None] = lambda *_: None
     body: Callable[..., Any] | None = None
     declared_at: CodePlace = field(init=False)
 

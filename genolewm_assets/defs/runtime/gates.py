@@ -281,6 +281,7 @@ class GatedAsset(PublishingAsset):
             fault = isinstance(err, (BusyError, DeviceError, FetchError)) and not isinstance(err, ChecksumError)
             retry = fault or workspace.root.is_storage_error(err)
             raise dg.Failure(text, metadata={**pages, "exit_code": err.exit_code}, allow_retries=retry) from err
+        self.registers(workspace, context.instance)
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
             tag_kept(context.instance, context.run.run_id, self.key)

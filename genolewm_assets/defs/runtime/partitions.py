@@ -1,6 +1,7 @@
 """Partitions of the assets, and partition mappings of their dependencies.
 
-Contigs and corpus sources are read from the catalogue once, at import; releases and run folders are dynamic.
+Contigs and corpus sources are read from the catalogue once, at import; releases, run folders and pieces of the corpus
+are dynamic.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from genolewm_assets.sources.catalog import load_catalog
 
 _CATALOG = load_catalog(configured_catalog())
 
+#: Name of the partitions that are pieces of the corpus.
+CORPUS_PIECES = "corpus_piece"
+
 clinvar_release_partitions = dg.DynamicPartitionsDefinition(name="clinvar_release")
+corpus_piece_partitions = dg.DynamicPartitionsDefinition(name=CORPUS_PIECES)
 forensic_run_partitions = dg.DynamicPartitionsDefinition(name="forensic_run")
 
 
@@ -47,6 +52,7 @@ BY_LINEAR_CONTIG = Partitioning(
     "contig", dg.StaticPartitionsDefinition([contig.name for contig in _CATALOG.contigs.linear])
 )
 BY_CORPUS_SOURCE = Partitioning("corpus_source", dg.StaticPartitionsDefinition(list(_CATALOG.corpus.sources)))
+BY_CORPUS_PIECE = Partitioning("corpus_piece", corpus_piece_partitions)
 BY_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)
 #: Same partitions as ``BY_RELEASE``, for assets that automation builds only for releases that the catalogue packages.
 BY_PACKAGED_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)

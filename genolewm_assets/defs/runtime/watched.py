@@ -25,7 +25,11 @@ from dagster._core.definitions.sensor_definition import SensorExecutionData
 from dagster._core.execution.backfill import BULK_ACTION_TERMINAL_STATUSES, BulkActionsFilter, BulkActionStatus
 
 from genolewm_assets.defs.runtime.failures import UNFINISHED
-from genolewm_assets.defs.runtime.partitions import clinvar_release_partitions, forensic_run_partitions
+from genolewm_assets.defs.runtime.partitions import (
+    clinvar_release_partitions,
+    corpus_piece_partitions,
+    forensic_run_partitions,
+)
 from genolewm_assets.variants import in_order
 
 #: Releases that automation looks at, of those that are registered and of those for which an asset is built.
@@ -38,7 +42,7 @@ _SETTLED, _LOOKED_AGAIN = 3, 20
 #: Tag by which the limits of an instance know what automation asked for; the daemon sets it where it evaluates itself.
 _ASKED = {"dagster/from_automation_condition": "true"}
 
-_DYNAMIC = (clinvar_release_partitions, forensic_run_partitions)
+_DYNAMIC = (clinvar_release_partitions, corpus_piece_partitions, forensic_run_partitions)
 _VIEWS = "_of_newest_releases"
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity, state_config, write_tiny_llama
-from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.holdouts import TemporalChoice, choose_t0, find_kept, keep_t0
 from genolewm_assets.progress import NO_PROGRESS, Progress
@@ -20,9 +20,10 @@ from genolewm_assets.sources.clinvar import read_ledger
 from genolewm_assets.sources.files import Digests, KnownDigests, RecordedDigests, SourceFile, check_local_file
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.run_folders import list_run_folders
-from genolewm_assets.store.artefacts import DIGESTS, WORK, Manifest, Published, Root
-from genolewm_assets.store.files import JsonValue, is_published_link
+from genolewm_assets.store.artefacts import DIGESTS, WORK, Manifest, Published, Root, read_manifest
+from genolewm_assets.store.files import JsonValue, is_published_link, resolve_generation
 from genolewm_assets.variants import in_order
+from genolewm_assets.windows.corpus import piece_keys
 
 if TYPE_CHECKING:
     from genolewm_assets.encoders import CausalLMStateEncoder
@@ -226,6 +227,17 @@ class Workspace:
         """Return the partition keys of the run folders whose profiles are published, in order."""
         folder = self.root.path / "forensic"
         return sorted(link.name for link in folder.iterdir() if is_published_link(link)) if folder.is_dir() else []
+
+    def divided_pieces(self) -> list[str]:
+        """Return the keys of the pieces of every corpus source; one that is not divided yet counts as one piece."""
+        found = list[str]()
+        for source in self.catalog.corpus.sources:
+            pieces = 1
+            with suppress(MissingResourceError, CorruptResourceError):
+                generation = resolve_generation(self.root.link_of(f"corpus/records/{source}"))
+                pieces = read_manifest(generation).counts.get("pieces", 1)
+            found += piece_keys(source, pieces)
+        return found
 
     def local_path(self, reference: str) -> Path:
         """Return the path of a file or folder of the catalogue that is never on a server."""

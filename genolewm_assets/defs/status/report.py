@@ -11,7 +11,14 @@ from typing import Any
 
 import dagster as dg
 
-from genolewm_assets.defs.runtime import BY_RUN_FOLDER, Currency, PublishingAsset, Workspace, survey_root
+from genolewm_assets.defs.runtime import (
+    BY_CORPUS_PIECE,
+    BY_RUN_FOLDER,
+    Currency,
+    PublishingAsset,
+    Workspace,
+    survey_root,
+)
 from genolewm_assets.defs.status.changes import Moved, find_moved
 from genolewm_assets.defs.status.costs import Cost, Hours, Past, count_hours, estimate, with_followers
 from genolewm_assets.defs.status.disk import Disk, is_empty, measure_disk, read_contents
@@ -191,7 +198,7 @@ def _expected(
     releases: Releases,
     published: set[tuple[str, str | None]],
 ) -> Expected:
-    """Return the partitions that are there or should be: every contig and corpus source, and the newest release."""
+    """Return the partitions that are there or should be: every contig, source and piece, and the newest release."""
     expected: dict[str, Sequence[str | None]] = {}
     for key, asset in assets.items():
         if asset.partitions.by == "clinvar_release":
@@ -202,6 +209,8 @@ def _expected(
             expected[key] = sorted(wanted, key=str)
         elif asset.partitions is BY_RUN_FOLDER and instance is None:
             expected[key] = workspace.published_runs()
+        elif asset.partitions is BY_CORPUS_PIECE and instance is None:
+            expected[key] = workspace.divided_pieces()
         else:
             expected[key] = asset.partitions.keys(instance)
     return expected

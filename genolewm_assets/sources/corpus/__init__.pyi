@@ -1,4 +1,10 @@
 from .aligner import MappyAligner as MappyAligner
+from .division import RECORD_CHECKS as RECORD_CHECKS
+from .division import check_division as check_division
+from .division import divide_source as divide_source
+from .division import piece_digests as piece_digests
+from .division import read_piece as read_piece
+from .files import count_records as count_records
 from .files import list_corpus_files as list_corpus_files
 from .files import look_at_corpus_file as look_at_corpus_file
 from .genome_slices import GenomeSlices as GenomeSlices

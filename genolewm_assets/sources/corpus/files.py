@@ -78,27 +78,44 @@ def read_records(
 
     Records have 0-based half-open coordinates and upper-case sequences with T for U, other symbols unchanged.
     """
-    tally = FaultTally(sum(map(_count_rows, paths)), max_faulty_fraction)
-    done = 0
+    tally = FaultTally(sum(map(count_rows, paths)), max_faulty_fraction, progress)
     for path in paths:
-        with _open(path) as file:
-            layout, before = find_layout(file.schema_arrow, where=str(path)), done
-            for batch in _batches(file, layout.columns(file.schema_arrow), path):
-                for row, record in enumerate(layout.records(batch, source), done - before):
-                    if record.fault is not None:
-                        tally.add(record.fault, path, row)
-                    yield record
-                done += batch.num_rows
-                tally.check(path, done)
-                progress.advance(done, tally.total, "records")
+        yield from read_file(path, source, tally)
 
 
-def _count_rows(path: Path) -> int:
+def read_file(path: Path, source: CorpusSource, tally: FaultTally) -> Iterator[CorpusRecord]:
+    """Read the records of a file of a source, and add its faults to the tally, which refuses too many."""
+    with _open(path) as file:
+        layout, before = find_layout(file.schema_arrow, where=str(path)), tally.done
+        for batch in _batches(file, layout.columns(file.schema_arrow), path):
+            for row, record in enumerate(layout.records(batch, source), tally.done - before):
+                if record.fault is not None:
+                    tally.add(record.fault, path, row)
+                yield record
+            tally.done += batch.num_rows
+            tally.check(path)
+
+
+def count_rows(path: Path) -> int:
     """Return the number of rows of a file; raise if a column of it cannot be read."""
     for fault in look_at_corpus_file(path):
         raise fault
     with _open(path) as file:
         return int(file.metadata.num_rows)
+
+
+def count_records(urls: Sequence[str]) -> int:
+    """Return the number of rows of Parquet files by their footers; raises InputError if one cannot be read."""
+    found = 0
+    for url in urls:
+        try:
+            with fsspec.open(url, "rb") as file:
+                found += int(pq.read_metadata(file).num_rows)
+        except Exception as error:
+            raise InputError(
+                url, f"its footer cannot be read ({error})", remedy="Correct the corpus section"
+            ) from error
+    return found
 
 
 def _open(path: Path) -> pq.ParquetFile:
@@ -124,10 +141,12 @@ _REASONS_NAMED, _ROWS_NAMED = 3, 5
 
 @dataclass(slots=True)
 class FaultTally:
-    """Faults of the first rows of a source."""
+    """Faults of the first rows, ``done``, of a source of ``total`` rows."""
 
     total: int
     max_fraction: float
+    progress: Progress = NO_PROGRESS
+    done: int = 0
     counts: Counter[SkipReason] = field(default_factory=Counter)
     _shown: defaultdict[SkipReason, list[str]] = field(default_factory=lambda: defaultdict(list))
 
@@ -137,8 +156,9 @@ class FaultTally:
         if len(self._shown[fault.reason]) < _ROWS_NAMED:
             self._shown[fault.reason].append(f"row {row} of {path.name}: {fault.got}")
 
-    def check(self, path: Path, done: int) -> None:
-        """Raise :class:`InputError` if too many of the first ``done`` rows, up to a row of ``path``, are at fault."""
+    def check(self, path: Path) -> None:
+        """Raise :class:`InputError` if too many of the first rows, up to a row of ``path``, are at fault."""
+        self.progress.advance(self.done, self.total, "records")
         faulty = self.counts.total()
         if not faulty or faulty / self.total <= self.max_fraction:
             return
@@ -148,7 +168,8 @@ class FaultTally:
         )
         raise InputError(
             str(path),
-            f"too many rows of this corpus source are at fault, {faulty:,} of the first {done:,} of {self.total:,}",
+            f"too many rows of this corpus source are at fault, {faulty:,} of the first {self.done:,} of "
+            f"{self.total:,}",
             expected=f"at most {self.max_fraction:g} of them",
             got=", ".join(reasons),
             remedy="Correct these rows (numbers count from 0), or raise corpus.max_faulty_fraction in the catalogue",

@@ -1,9 +1,9 @@
-"""Write the files of corpus windows of one source, and check them."""
+"""Write the files of corpus windows of one piece, and check them."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,6 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.sources.corpus.files import read_records
 from genolewm_assets.sources.corpus.packed import BasesSpool
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.tables import TableSchema, memory_given_back, open_table_writer, read_batches
@@ -26,7 +24,7 @@ from genolewm_assets.windows.corpus import (
     CorpusLedger,
     CorpusParams,
     CorpusPlacer,
-    CorpusSource,
+    CorpusRecord,
     DecidedBatch,
     Placement,
     check_corpus_windows,
@@ -46,26 +44,13 @@ _REPETITIVE = ["source", "record_id", "placement_how", "placed_contig", "strand"
 
 
 def write_corpus_windows(
-    paths: Sequence[Path],
-    *,
-    source: CorpusSource,
-    params: CorpusParams,
-    placer: CorpusPlacer,
-    out_dir: Path,
-    progress: Progress = NO_PROGRESS,
+    records: Iterable[CorpusRecord], *, params: CorpusParams, placer: CorpusPlacer, out_dir: Path
 ) -> ShardReport:
-    """Write ``windows.parquet`` and ``skipped.parquet`` of one source; return counts of its ledger, and rows by file.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or more rows than ``params`` allows are at fault.
-    """
+    """Write ``windows.parquet`` and ``skipped.parquet`` of one piece; return counts of its ledger, and rows by file."""
     ledger = CorpusLedger()
     out_dir.mkdir(parents=True, exist_ok=True)
     with memory_given_back(), tempfile.TemporaryDirectory(dir=out_dir) as name:
         bases, decided = BasesSpool(Path(name)), Path(name) / "decided.arrows"
-        records = read_records(paths, source, max_faulty_fraction=params.max_faulty_fraction, progress=progress)
         batches = decide_corpus_windows(records, params, placer, ledger, bases.append)
         skipped = _write_table(out_dir / SKIPPED_NAME, CORPUS_SKIPPED, _keep_decided(batches, decided))
         answer = _no_answer if placer.aligner is None else placer.aligner.answer()
@@ -83,20 +68,18 @@ def write_corpus_windows(
 
 def audit_corpus_windows(
     folder: Path,
-    paths: Sequence[Path],
+    records: Iterable[CorpusRecord],
     *,
-    source: CorpusSource,
     params: CorpusParams,
     placer: CorpusPlacer,
     counts: Mapping[str, int],
-    progress: Progress = NO_PROGRESS,
 ) -> tuple[CheckResult, ...]:
-    """Check the files of :func:`write_corpus_windows` against the corpus, read again, and against the reference."""
+    """Check the files of :func:`write_corpus_windows` against the records, read again, and the reference."""
     with memory_given_back():
         return check_corpus_windows(
             _tables(folder / WINDOWS_NAME),
             _tables(folder / SKIPPED_NAME),
-            read_records(paths, source, progress=progress),
+            records,
             params=params,
             counts=counts,
             contigs=placer.contigs,

@@ -4,6 +4,13 @@ from .build import decide_corpus_windows as decide_corpus_windows
 from .checks import CORPUS_CHECKS as CORPUS_CHECKS
 from .checks import check_corpus_windows as check_corpus_windows
 from .finish import finish_windows as finish_windows
+from .pieces import RecordsDigest as RecordsDigest
+from .pieces import count_pieces as count_pieces
+from .pieces import parse_piece as parse_piece
+from .pieces import piece_keys as piece_keys
+from .pieces import piece_of as piece_of
+from .pieces import records_batch as records_batch
+from .pieces import records_of as records_of
 from .placement import CorpusPlacer as CorpusPlacer
 from .placement import Placement as Placement
 from .placement import PlacementHow as PlacementHow
@@ -12,6 +19,7 @@ from .records import CorpusRecord as CorpusRecord
 from .records import CorpusSource as CorpusSource
 from .records import RecordFault as RecordFault
 from .records import SkipReason as SkipReason
+from .windows import CORPUS_RECORDS as CORPUS_RECORDS
 from .windows import CORPUS_SKIPPED as CORPUS_SKIPPED
 from .windows import CORPUS_WINDOWS as CORPUS_WINDOWS
 from .windows import CorpusLedger as CorpusLedger

@@ -20,7 +20,7 @@ from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
 from genolewm_assets.variants import RECORDS_ACCOUNTED_FOR
 from genolewm_assets.windows.corpus.keys import KeySet
 from genolewm_assets.windows.corpus.placement_checks import PlacementAudit
-from genolewm_assets.windows.corpus.records import FAULTS, CorpusRecord
+from genolewm_assets.windows.corpus.records import CorpusRecord
 from genolewm_assets.windows.corpus.row_views import Row, count_gc, count_known, rows_of
 from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
 from genolewm_assets.windows.reference import WINDOW_HASHES_RIGHT, WINDOWS_HOLD_ONLY_ACGT
@@ -46,13 +46,6 @@ CORPUS_CHECKS = (
         "coordinates of this genome in the catalogue; otherwise report the rows.",
     ),
     RECORDS_ACCOUNTED_FOR,
-    Check(
-        "faulty_records_rare",
-        "The share of rows of the source that are at fault (no id, invalid coordinates, unknown strand, ...), and are "
-        "left out, is within the catalogue's bound.",
-        "Correct the rows in the corpus file: each names its record, what is expected and what is there. If they are "
-        "to be left out, raise corpus.max_faulty_fraction in the catalogue.",
-    ),
 )
 
 _RUN = re.compile(rb"[ACGT]+")
@@ -179,26 +172,14 @@ class _Audit:
         # Without windows, the account has shown each record among the skipped ones.
         listed = bool(self.recount["records_in"]) and not self.wrong["every_record_accounted_for"]
         nothing = "every record was skipped" if listed else "the source has no record"
-        rest = tuple(self._result(name, nothing, listed=listed) for name in CORPUS_CHECKS[:-1])
-        return (*rest, self._faults_rare(nothing, listed=listed))
+        return tuple(self._result(name, nothing, listed=listed) for name in CORPUS_CHECKS)
 
     def _fault_of(self, record: CorpusRecord) -> str | None:
         """Return the reason of the fault of a record's row, and count it; None: the row has none."""
         if record.fault is None:
             return None
-        reason, got = record.fault
-        self.recount[f"skipped.{reason}"] += 1
-        self.wrong["faulty_records_rare"].add(record=record.record_id, problem=reason, expected=FAULTS[reason], got=got)
-        return reason
-
-    def _faults_rare(self, nothing: str, *, listed: bool) -> CheckResult:
-        wrong, records = self.wrong["faulty_records_rare"], self.recount["records_in"]
-        share, most = len(wrong) / max(1, records), self.params.max_faulty_fraction
-        figures: dict[str, JsonValue] = {"wrong": len(wrong), "rows": self.recount["windows"]}
-        figures |= {"fraction": round(share, 6), "max_fraction": most}
-        figures |= {str(reason): n for reason in FAULTS if (n := self.recount[f"skipped.{reason}"])}
-        check = CheckResult("faulty_records_rare", passed=share <= most, figures=figures, rows=tuple(wrong))
-        return stating_compared(check, records, nothing, declared=listed)
+        self.recount[f"skipped.{record.fault.reason}"] += 1
+        return record.fault.reason
 
     def _result(self, name: str, nothing: str, *, listed: bool) -> CheckResult:
         wrong = self.wrong[name]

@@ -17,6 +17,28 @@ from genolewm_assets.windows.corpus.records import CorpusSource, SkipReason
 #: Shortest ACGT run that gives a short window, in bases.
 SHORTEST_BP = 2_048
 
+CORPUS_RECORDS = TableSchema(
+    "corpus_records",
+    "record of the pretraining corpus",
+    pa.schema(
+        [
+            column("record_id", pa.string(), "as the corpus gives it; need not be unique"),
+            column("sequence", pa.large_binary(), "ASCII, upper-case, U replaced by T; in the gene's orientation"),
+            nullable("taxonomy", pa.string(), "organism or lineage as stated"),
+            nullable("contig", pa.string(), "contig name as spelt in the record"),
+            nullable("start", pa.int64(), "first base on that contig, 0-based; of a transcript of the whole gene"),
+            nullable("end", pa.int64(), "end on that contig, exclusive"),
+            nullable("strand", pa.string(), "'-' if the sequence is the contig's reverse complement, else '+'"),
+            nullable("junctions", pa.list_(pa.int64()), "offsets at which introns were cut out, in bases, ascending"),
+            nullable("note", pa.string(), "the record's own note"),
+            nullable("fault", pa.string(), "why the row cannot be used, one of the closed set SkipReason"),
+            nullable("got", pa.string(), "what the row at fault holds"),
+        ]
+    ),
+    ("record_id", "sequence"),
+    closed={"fault": tuple(SkipReason), "strand": STRANDS},
+)
+
 CORPUS_WINDOWS = TableSchema(
     "corpus_windows",
     "window of a record of the pretraining corpus",
@@ -81,7 +103,7 @@ CORPUS_SKIPPED = TableSchema(
 )
 
 #: The tables that this module declares.
-TABLES: tuple[TableSchema, ...] = (CORPUS_WINDOWS, CORPUS_SKIPPED)
+TABLES: tuple[TableSchema, ...] = (CORPUS_RECORDS, CORPUS_WINDOWS, CORPUS_SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +121,6 @@ class CorpusParams:
     short_windows
         Whether an ACGT run of 2,048 bp or more that is too short for the profile gives one shorter window; its size
         is the largest multiple of 6 bp that leaves both margins.
-    max_faulty_fraction
-        Largest share of the records of a source, 0 to 1, whose rows may be at fault.
 
     Raises
     ------
@@ -112,7 +132,6 @@ class CorpusParams:
     slice_fraction: float = 1.0
     seed: int = 0
     short_windows: bool = False
-    max_faulty_fraction: float = 0.01
 
     def __post_init__(self) -> None:
         if not 0 < self.slice_fraction <= 1:

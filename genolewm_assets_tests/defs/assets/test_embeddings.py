@@ -99,6 +99,7 @@ def test_states_that_are_rounded_too_much_are_not_published(world: TinyWorld, mo
 def test_without_a_named_encoder_only_states_are_refused(world: TinyWorld) -> None:
     world.write_catalog(model=None)
     world.make(WINDOWS, "chr17")
+    world.make("corpus/records", "eukaryote_generator")
     world.make("corpus/windows", "eukaryote_generator")
     for asset, partition in (("embeddings/cache", "chr17"), ("embeddings/corpus", "eukaryote_generator")):
         said = refusal_of(world.materialize(asset, partition=partition))

@@ -90,7 +90,7 @@ def test_the_demo_walks_every_partition_after_what_it_reads(world: TinyWorld) ->
 
 
 def test_states_are_made_from_the_genome_and_both_kinds_of_windows() -> None:
-    windows, states = ("windows/index", "corpus/windows"), ("embeddings/cache", "embeddings/corpus")
+    windows, states = ("windows/index", "corpus/records", "corpus/windows"), ("embeddings/cache", "embeddings/corpus")
     assert {"reference/genome", *windows, *states} == STATE_ASSETS
 
 

@@ -26,6 +26,7 @@ PLOTTED = {
     "clinvar/shard": {"alleles_pathogenic", "alleles_benign", "alleles_uncertain", "alleles_with_two_stars"},
     "clinvar/changes": {"added", "removed", "class_changed"},
     "windows/index": {"acgt_share_in_windows", "mean_gc"},
+    "corpus/records": {"pieces", "faulty_share"},
     "corpus/windows": {"base_share_in_windows", "maybe_human_share", "placed_share"},
     "embeddings/cache": {"norm_p1", "norm_median", "norm_p99"},
     "embeddings/corpus": {"norm_p1", "norm_median", "norm_p99"},
@@ -42,6 +43,7 @@ ROWS = {
     **{("reference/genome", None): 4, ("gnomad/shard", "chr17"): 45, ("gnomad/shard", "chr21"): 0},
     **{(f"clinvar/{noun}", RELEASES[1]): 65 for noun in ("release", "shard")},
     **{(asset, "chr17"): 27 for asset in ("windows/index", "embeddings/cache")},
+    **{("corpus/records", CORPUS[0]): 2},
     **{(asset, CORPUS[0]): 3 for asset in ("corpus/windows", "embeddings/corpus")},
     **{("mito/genomes", None): 0, ("mito/tokens", None): 0, ("mito/variants", RELEASES[1]): 0},
 }
@@ -51,8 +53,9 @@ FIRST_CHANGES = ("clinvar/changes", RELEASES[0])
 
 #: What the run of each asset counts in its long stages, besides the bytes of what it hashes.
 STAGES: dict[str, set[str]] = {
-    **{"reference/genome": {"of FASTA copied", "bp checked"}, "corpus/windows": {"records"}, "clinvar/release": set()},
+    **{"reference/genome": {"of FASTA copied", "bp checked"}, "clinvar/release": set()},
     **{"windows/index": {"windows"}, "clinvar/changes": {"alleles"}, "holdouts/manifest": {"corpus windows"}},
+    **{asset: {"records"} for asset in ("corpus/records", "corpus/windows")},
     **{asset: {"of VCF read"} for asset in ("gnomad/shard", "clinvar/shard")},
     **{asset: {"windows", "windows checked"} for asset in ("embeddings/cache", "embeddings/corpus", "packages/split")},
 }

@@ -92,7 +92,7 @@ def test_every_partition_of_every_asset_is_planned_once_after_what_it_reads(empt
     wanted = [(asset.key, key) for asset in PUBLISHING.values() for key in asset.partitions.keys(empty.instance)]
     assert sorted(planned, key=str) == sorted(wanted, key=str)
     assert [{str(task) for task in stage} for stage in tasks] == [
-        {"reference/genome, mito/genomes, mito/tokens"},
+        {"reference/genome, mito/genomes, mito/tokens", *(f"corpus/records[{name}]" for name in CORPUS)},
         {
             *(f"gnomad/shard[{name}]" for name in CONTIGS),
             *(f"windows/index, embeddings/cache[{name}]" for name in LINEAR),

@@ -74,6 +74,7 @@ def request_backfill(instance: dg.DagsterInstance, **config: bool) -> str:
 
 def test_rebuild_embeddings_asks_for_every_partition_that_needs_an_h100() -> None:
     with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions("corpus_piece", list(CORPUS))
         request_backfill(instance)
         (backfill,) = instance.get_backfills()
         assert (backfill.status, backfill.title) == (BulkActionStatus.REQUESTED, "rebuild_embeddings")

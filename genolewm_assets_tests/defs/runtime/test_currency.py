@@ -135,10 +135,11 @@ CASES = {
         *(appending("genome.fa.gz"), "recipe source md5: built from "),
     ),
     "windows/index": Case("chr17", {"windows": {"stride_bp": 600}}, "stride_bp: built from 800, now 600"),
-    "corpus/windows": Case(
-        *("mrna_evo2", {"corpus": {"seed": 5}}, "now 5"),
+    "corpus/records": Case(
+        *("mrna_evo2", {"corpus": {"records_per_piece": 5}}, "recipe records_per_piece: built from 65536, now 5"),
         *(appending("corpus/mrna_evo2/part-00000.parquet"), "recipe sources 0 md5: built from "),
     ),
+    "corpus/windows": Case("mrna_evo2", {"corpus": {"seed": 5}}, "now 5"),
     "gnomad/shard": Case(
         *("chr17", {"gnomad": {"min_af": 0.02}}, "recipe params min_af: built from 0.01, now 0.02"),
         *(fewer_alleles, "recipe source md5: built from "),

@@ -115,25 +115,29 @@ class TestWriting:
 
     def test_files_hold_the_rows_and_pass_their_audit(self, tmp_path: Path) -> None:
         paths = [corpus_file(tmp_path)]
-        report = write_corpus_windows(paths, source=GENES, params=self.params, placer=placer(), out_dir=tmp_path / "o")
+        report = write_corpus_windows(
+            read_records(paths, GENES), params=self.params, placer=placer(), out_dir=tmp_path / "o"
+        )
         windows, skipped = (pq.read_table(tmp_path / "o" / name) for name in ("windows.parquet", "skipped.parquet"))
         CORPUS_WINDOWS.check(windows.schema, where="windows.parquet")
         CORPUS_SKIPPED.check(skipped.schema, where="skipped.parquet")
         assert report.rows == {"windows.parquet": windows.num_rows, "skipped.parquet": 1}
         assert report.counts["windows"] == windows.num_rows == report.counts["placement_exact"] >= 50
         checks = audit_corpus_windows(
-            tmp_path / "o", paths, source=GENES, params=self.params, placer=placer(), counts=report.counts
+            tmp_path / "o", read_records(paths, GENES), params=self.params, placer=placer(), counts=report.counts
         )
         assert all(check.passed for check in checks)
 
     def test_a_changed_corpus_fails_the_audit(self, tmp_path: Path) -> None:
         path = corpus_file(tmp_path)
-        report = write_corpus_windows([path], source=GENES, params=self.params, placer=placer(), out_dir=tmp_path / "o")
+        report = write_corpus_windows(
+            read_records([path], GENES), params=self.params, placer=placer(), out_dir=tmp_path / "o"
+        )
         rows = pq.read_table(path).to_pylist()
         rows[3]["sequence"] = random_bases(77, 5_000).decode()
         write_rows(path, *rows)
         checks = audit_corpus_windows(
-            tmp_path / "o", [path], source=GENES, params=self.params, placer=placer(), counts=report.counts
+            tmp_path / "o", read_records([path], GENES), params=self.params, placer=placer(), counts=report.counts
         )
         # The other bases are not those of the reference at the record's coordinates, either.
         faults = {check.name for check in checks if not check.passed}
@@ -146,13 +150,12 @@ class TestWriting:
         paths = [write_rows(tmp_path / "a.parquet", *rows[:4], *faulty[:1], *short), tmp_path / "b.parquet"]
         write_rows(paths[1], *rows[4:], *faulty, *faulty[:1])
 
-        def write(most: float) -> tuple[ShardReport, CorpusParams]:
-            params = CorpusParams(SMALL, max_faulty_fraction=most, slice_fraction=0.9)
-            return write_corpus_windows(
-                paths, source=GENES, params=params, placer=placer(), out_dir=tmp_path / "o"
-            ), params
+        def write(most: float) -> ShardReport:
+            records = read_records(paths, GENES, max_faulty_fraction=most)
+            return write_corpus_windows(records, params=params, placer=placer(), out_dir=tmp_path / "o")
 
-        report, params = write(4 / 53)
+        params = CorpusParams(SMALL, slice_fraction=0.9)
+        report = write(4 / 53)
         assert {name: n for name, n in report.counts.items() if "invalid_c" in name or "strand" in name} == {
             "skipped.invalid_coordinates": 3,
             "skipped.unknown_strand": 1,
@@ -160,7 +163,7 @@ class TestWriting:
         listed = pq.read_table(tmp_path / "o/skipped.parquet", columns=["record_id", "reason"]).to_pylist()
         assert [row["record_id"] for row in listed if row["reason"] in FAULTS] == ["end", "end", "way", "end"]
         checks = audit_corpus_windows(
-            tmp_path / "o", paths, source=GENES, params=params, placer=placer(), counts=report.counts
+            tmp_path / "o", read_records(paths, GENES), params=params, placer=placer(), counts=report.counts
         )
         assert [check.name for check in checks if not check.passed] == []
         with pytest.raises(InputError) as raised:
@@ -180,10 +183,12 @@ class TestWriting:
 
     def test_nothing_used_leaves_empty_tables(self, tmp_path: Path) -> None:
         path = write_rows(tmp_path / "p.parquet", gene_row())
-        report = write_corpus_windows([path], source=GENES, params=self.params, placer=placer(), out_dir=tmp_path / "o")
+        report = write_corpus_windows(
+            read_records([path], GENES), params=self.params, placer=placer(), out_dir=tmp_path / "o"
+        )
         assert report.rows == {"windows.parquet": 0, "skipped.parquet": 1}
         checks = audit_corpus_windows(
-            tmp_path / "o", [path], source=GENES, params=self.params, placer=placer(), counts=report.counts
+            tmp_path / "o", read_records([path], GENES), params=self.params, placer=placer(), counts=report.counts
         )
         assert all(check.passed for check in checks)
 
@@ -207,7 +212,7 @@ def test_the_real_sequences(
     genome = GenomeSlices(sliced_fasta, sliced_contigs, DerivedFiles(tmp_path / "derived"))
     placer = CorpusPlacer(sliced_contigs, genome, MappyAligner(genome, spliced=source.is_transcribed))
     for params, expected in ((CorpusParams(), full), (CorpusParams(short_windows=True), windows)):
-        report = write_corpus_windows(files, source=source, params=params, placer=placer, out_dir=tmp_path)
+        report = write_corpus_windows(read_records(files, source), params=params, placer=placer, out_dir=tmp_path)
         assert (report.counts["records_in"], report.counts["windows"]) == (records, expected)
         assert report.counts["coordinates.refuted"] == report.counts["placed.stated"] == 0
         # Transcripts whose outer exons are less than half of them.
@@ -215,7 +220,7 @@ def test_the_real_sequences(
         assert report.counts["coordinates.unverifiable"] == (report.counts["placed.mappy"] if is_spliced else 0)
         assert report.counts["bases_lost_non_acgt"] == 0
         checks = audit_corpus_windows(
-            tmp_path, files, source=source, params=params, placer=placer, counts=report.counts
+            tmp_path, read_records(files, source), params=params, placer=placer, counts=report.counts
         )
         assert [check for check in checks if not check.passed] == []
         if not params.short_windows:

@@ -12,6 +12,7 @@ import pytest
 
 from genolewm_assets.genome import Contig, ContigSet, reverse_complement
 from genolewm_assets.sources.corpus.aligner import MappyAligner
+from genolewm_assets.sources.corpus.files import read_records
 from genolewm_assets.sources.corpus.genome_slices import GenomeSlices, Stretch
 from genolewm_assets.sources.corpus.parts import PART_BP, BestHits, Hit, divide, needs_parts
 from genolewm_assets.sources.corpus.writing import write_corpus_windows
@@ -92,8 +93,7 @@ def test_files_are_the_same_bytes(genome: GenomeSlices, tmp_path: Path) -> None:
     for name, aligner in (("whole", whole), ("divided", divided)):
         out = tmp_path / name
         report = write_corpus_windows(
-            [path],
-            source=CorpusSource.MRNA_EVO2,
+            read_records([path], CorpusSource.MRNA_EVO2),
             params=CorpusParams(SMALL),
             placer=CorpusPlacer(CONTIGS, genome, aligner),
             out_dir=out,

@@ -36,6 +36,7 @@ STEPS: list[tuple[tuple[str, ...], tuple[str | None, ...]]] = [
     (("reference/genome",), (None,)),
     (("gnomad/shard",), CONTIGS),
     (("windows/index", "embeddings/cache"), LINEAR),
+    (("corpus/records",), CORPUS),
     (("corpus/windows", "embeddings/corpus"), CORPUS),
     (("mito/genomes", "mito/tokens"), (None,)),
     (
@@ -51,7 +52,7 @@ STEPS: list[tuple[tuple[str, ...], tuple[str | None, ...]]] = [
 #: Every partition of every asset, in the order in which they are built.
 BUILT = [(asset, partition) for assets, partitions in STEPS for asset in assets for partition in partitions]
 #: Dynamic partitions of the graph.
-DYNAMIC = ("clinvar_release", "forensic_run")
+DYNAMIC = ("clinvar_release", "corpus_piece", "forensic_run")
 
 
 def instance_in(folder: Path) -> dg.DagsterInstance:

@@ -61,6 +61,7 @@ class TinyWorld:
         self.write_corpus()
         self.write_catalog()
         self.instance.add_dynamic_partitions("clinvar_release", list(RELEASES))
+        self.instance.add_dynamic_partitions("corpus_piece", list(CORPUS))
 
     @property
     def root(self) -> Path:
