@@ -239,11 +239,14 @@ def _shared_windows(package: Package) -> Iterator[tuple[Split, str, pa.Table]]:
 
 
 def _shared_alleles(package: Package) -> Iterator[tuple[Split, str, pa.Table]]:
-    alleles = {split: package.variants(split, list(ALLELE_KEY)) for split in Split}
-    keys = {split: allele_keys(table) for split, table in alleles.items()}
-    for split, other in ((Split.TRAIN, Split.VALIDATION), (Split.TRAIN, Split.TEST), (Split.VALIDATION, Split.TEST)):
-        shared = alleles[split].filter(pc.is_in(keys[split], value_set=keys[other]))
-        yield split, f"alleles in {split} and {other}", shared
+    keys = {split: allele_keys(package.variants(split, list(ALLELE_KEY))) for split in EVALUATION}
+    for split, others in ((Split.TRAIN, EVALUATION), (Split.VALIDATION, (Split.TEST,))):
+        batches = package.variant_batches(split, ALLELE_KEY)
+        while some := list(islice(batches, _BATCHES_AT_ONCE)):
+            alleles = pa.Table.from_batches(some)
+            mine = allele_keys(alleles)
+            for other in others:
+                yield split, f"alleles in {split} and {other}", alleles.filter(pc.is_in(mine, value_set=keys[other]))
 
 
 def _areas(held: Iterable[tuple[pa.Table, int]]) -> dict[str, list[IntervalArray]]:
@@ -295,7 +298,9 @@ def _count_windows(package: Package, sources: PackageSources) -> Iterator[tuple[
 
 
 def _count_alleles(package: Package, sources: PackageSources) -> Iterator[tuple[str, int, int]]:
-    counts, alleles = package.info.counts, _values(package.variants(Split.TRAIN, ["source"])["source"])
+    counts, alleles = package.info.counts, Counter[str]()
+    for batch in package.variant_batches(Split.TRAIN, ["source"]):
+        alleles += _values(batch["source"])
     labelled = sources.clinvar if sources.clinvar_t0 is None else sources.clinvar_t0
     shards = {VariantSource.GNOMAD: sources.gnomad, VariantSource.CLINVAR: labelled}
     for source, tables in shards.items():
@@ -368,22 +373,17 @@ def check_caches(package: Package, sources: PackageSources) -> CheckResult:
 
 
 def _named_caches(batch: pa.RecordBatch, caches: Mapping[str, CacheRef]) -> list[str]:
-    """Return the contig or piece whose cache each row should name; its origin if it names none of these.
+    """Return the contig or piece whose cache each row names, else its origin; empty where there is no cache."""
+    pieces, origins = {ref.key: name for name, ref in caches.items()}, {name: name.partition("-")[0] for name in caches}
 
-    Empty where there is no cache.
-    """
-    pieces = {ref.key: name for name, ref in caches.items()}
-    origins = {name: name.partition("-")[0] for name in caches}
-    cached, found = {*origins.values()}, list[str]()
-    for origin, contig, key in zip(
-        *(batch[name].to_pylist() for name in ("origin", "contig", "cache_key")), strict=True
-    ):
-        named = pieces.get(key, "")
+    def name(origin: str, contig: str, key: str | None) -> str:
         if origin == REFERENCE_ORIGIN:
-            found.append(contig if contig in caches else "")
-        else:
-            found.append(named if origins.get(named) == origin else origin if origin in cached else "")
-    return found
+            return contig if contig in caches else ""
+        named = pieces.get(key or "", "")
+        return named if origins.get(named) == origin else origin * (origin in origins.values())
+
+    columns = (batch[column].to_pylist() for column in ("origin", "contig", "cache_key"))
+    return [name(*row) for row in zip(*columns, strict=True)]
 
 
 def _lead_back(batch: pa.RecordBatch, names: Sequence[str], hashes: Mapping[str, pa.ChunkedArray]) -> Bools:
