@@ -14,6 +14,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -181,9 +182,19 @@ def read_piece(
             raise CorruptResourceError(f"{each.path}.arrow", "holds other records than were divided", remedy=_REMEDY)
 
 
-def piece_digests(directory: Path, number: int) -> list[str]:
+def piece_digests(directory: Path, number: int) -> tuple[str, ...]:
     """Return the digests of the records of a piece by file; a file without any adds none."""
-    return [each.pieces[number].sha256 for each in _divided(directory) if number in each.pieces]
+    return _digests(directory).get(number, ())
+
+
+@lru_cache(maxsize=8)
+def _digests(directory: Path) -> Mapping[int, tuple[str, ...]]:
+    """Return the digests by piece of a division, which never changes; those of all pieces are asked for in turn."""
+    found = defaultdict[int, list[str]](list)
+    for divided in _divided(directory):
+        for number, piece in divided.pieces.items():
+            found[number].append(piece.sha256)
+    return {number: tuple(digests) for number, digests in found.items()}
 
 
 def _targets(folder: Path, files: Iterable[str]) -> list[Path]:
