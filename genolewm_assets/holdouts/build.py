@@ -255,7 +255,8 @@ def _hold_intervals(
     larger = [*hold_contigs(policy, lengths), *settle_roles(genes, known)]
     own = hold_blocks(policy, blocks, HeldIntervals(larger), of_units)
     own += keep_intervals(own, before.intervals, Holdout.HAPLOTYPES)
-    return HeldIntervals([*larger, *settle_roles(own, of_units)])
+    # Blocks have the role of what they lie in by now, which one from before must not take away.
+    return HeldIntervals([*larger, *settle_roles(own, {})])
 
 
 def _own_alleles(

@@ -95,6 +95,33 @@ def test_nothing_that_was_evaluated_trains_after_a_damaged_release(change: Chang
     assert "evaluated_stays_held_out" in failed(alone, inputs)
 
 
+def test_a_block_in_what_is_tested_now_is_tested_whatever_it_was_before() -> None:
+    def validated(table: pa.Table) -> pa.Table:
+        rows = table.to_pylist()
+        return pa.Table.from_pylist(
+            [row | ({"role": "validation"} if row["holdout"] == Holdout.HAPLOTYPES else {}) for row in rows],
+            schema=table.schema,
+        )
+
+    policy = replace(POLICY, haplotype_fraction=0.2)
+    first = build_holdouts(replace(INPUTS, corpus=list(INPUTS.corpus)), policy)
+    before = replace(BEFORE, intervals=validated(first.intervals), alleles=validated(first.alleles))
+    held = build_holdouts(replace(INPUTS, corpus=list(INPUTS.corpus), before=before), policy)
+    rows = held.intervals.to_pylist()
+    tested = [row for row in rows if row["holdout"] != Holdout.HAPLOTYPES and row["role"] == "test"]
+    inside = [
+        row["role"]
+        for row in rows
+        if row["holdout"] == Holdout.HAPLOTYPES
+        and any(
+            each["contig"] == row["contig"] and each["start"] < row["end"] and row["start"] < each["end"]
+            for each in tested
+        )
+    ]
+    assert len(inside) > 4
+    assert set(inside) == {"test"}
+
+
 def test_the_same_release_again_holds_out_the_same() -> None:
     inputs = replace(INPUTS, corpus=list(INPUTS.corpus), before=BEFORE)
     again = build_holdouts(inputs, POLICY)
