@@ -11,8 +11,8 @@ HOLDOUT_CHECKS = (
     Check("rows_sorted_and_unique", "The rows of each table are sorted by key, and no key occurs twice."),
     Check(
         "units_have_one_role",
-        "No contig, gene component or haplotype block is in both validation and test, and no two of one holdout that "
-        "share bases differ.",
+        "No contig, gene component or haplotype block is in both validation and test, and two of one holdout that "
+        "share bases are in the same one.",
         "The policy gives a unit of the rows to validation and to test. See that no contig is in both lists of the "
         "section holdouts, and no gene in both; otherwise report the rows.",
     ),

@@ -11,7 +11,7 @@ A file with its record is whole. A build that goes on keeps such files, and take
 from __future__ import annotations
 
 import shutil
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -56,6 +56,8 @@ RECORD_CHECKS = (RECORDS_IN_THEIR_PIECES, RECORDS_ACCOUNTED_FOR, _RARE)
 _REMEDY = "Rebuild corpus/records"
 #: Bases, for each piece and at most, that wait until they are written; and records.
 _PIECE_BP, _MOST_BP, _MOST_RECORDS = 1 << 20, 1 << 26, 1 << 15
+#: Records after which the number of those that were read is told.
+_TOLD = 256
 
 
 @dataclass(slots=True)
@@ -86,6 +88,16 @@ class DividedFile:
             return cls(path, document["records"], document["faults"], pieces)
         except (AttributeError, KeyError, TypeError, ValueError) as err:
             raise CorruptResourceError(str(where), f"is no record of a division ({err})", remedy=_REMEDY) from err
+
+    def piece_records(self, number: int, source: CorpusSource) -> Iterator[CorpusRecord]:
+        """Yield the records of a piece, batch by batch; CorruptResourceError at their end if they are others."""
+        digest = RecordsDigest()
+        for batch in self.batches(self.pieces[number].batches):
+            records = list(records_of(batch, source))
+            digest.add(records)
+            yield from records
+        if digest.hexdigest() != self.pieces[number].sha256:
+            raise CorruptResourceError(f"{self.path}.arrow", "holds other records than were divided", remedy=_REMEDY)
 
     def batches(self, numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:
         """Yield batches by number."""
@@ -120,7 +132,7 @@ def divide_source(
     pieces
         Number of pieces, a power of two.
     former
-        Folder of the version before, whose files of the same digests are copied.
+        Folder of the version before, whose files of the same digests are copied if they hold their records.
 
     Raises
     ------
@@ -135,7 +147,7 @@ def divide_source(
             path.unlink()
     with memory_given_back():
         for target, path in zip(_targets(out_dir, files), files.values(), strict=True):
-            if not _is_whole(target) and not _copied(former, target):
+            if not _is_whole(target) and not _taken_over(former, target, source):
                 _divide_file(path, source, pieces, target, tally)
             else:
                 kept = DividedFile.read(target)
@@ -170,16 +182,12 @@ def read_piece(
 ) -> Iterator[CorpusRecord]:
     """Yield the records of a piece, in the order of the files; CorruptResourceError if they are not as divided."""
     divided = [each for each in _divided(directory) if number in each.pieces]
-    total, done = sum(each.pieces[number].records for each in divided), 0
-    for each in divided:
-        digest = RecordsDigest()
-        for batch in each.batches(each.pieces[number].batches):
-            records = list(records_of(batch, source))
-            digest.add(records)
-            yield from records
-            progress.advance(done := done + batch.num_rows, total, "records")
-        if digest.hexdigest() != each.pieces[number].sha256:
-            raise CorruptResourceError(f"{each.path}.arrow", "holds other records than were divided", remedy=_REMEDY)
+    total = sum(each.pieces[number].records for each in divided)
+    read = chain.from_iterable(each.piece_records(number, source) for each in divided)
+    for done, record in enumerate(read, 1):
+        yield record
+        if done % _TOLD == 0 or done == total:
+            progress.advance(done, total, "records")
 
 
 def piece_digests(directory: Path, number: int) -> tuple[str, ...]:
@@ -250,11 +258,17 @@ def _is_whole(path: Path) -> bool:
     return path.with_suffix(".json").is_file() and path.with_suffix(".arrow").is_file()
 
 
-def _copied(former: Path | None, target: Path) -> bool:
-    """Copy a file of the same digest with its record from another division; return False if it is not there."""
+def _taken_over(former: Path | None, target: Path, source: CorpusSource) -> bool:
+    """Copy a file of the same digest with its record from another division; return False if it is not whole there."""
     found = [] if former is None else sorted(former.glob(f"*-{target.name.partition('-')[2]}.json"))
     path = next((each.with_suffix("") for each in found if _is_whole(each.with_suffix(""))), None)
     if path is None:
+        return False
+    try:
+        divided = DividedFile.read(path)
+        for number in divided.pieces:
+            deque(divided.piece_records(number, source), maxlen=0)
+    except CorruptResourceError:
         return False
     with path.with_suffix(".arrow").open("rb") as there, replacing(target.with_suffix(".arrow")) as out:
         shutil.copyfileobj(there, out, 1 << 20)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -91,6 +92,24 @@ def test_a_changed_file_changes_the_pieces_of_its_changed_records(files: dict[st
     copied = (tmp_path / "two/00000-aaaa.arrow").read_bytes()
     assert copied == (tmp_path / "one/00000-aaaa.arrow").read_bytes()
     assert failed(changed, tmp_path / "two") == set()
+
+
+def test_a_file_that_is_damaged_in_the_version_before_is_divided_again(files: dict[str, Path], tmp_path: Path) -> None:
+    divide(files, tmp_path / "one")
+    divide(files, tmp_path / "whole")
+    damaged = tmp_path / "one/00000-aaaa.arrow"
+    reader = pa.ipc.open_file(pa.memory_map(str(damaged)))
+    others = pa.ipc.open_file(pa.memory_map(str(tmp_path / "one/00001-bbbb.arrow")))
+    # Whole as a file, with the records of another.
+    with pa.ipc.new_file(tmp_path / "new", reader.schema) as out:
+        for number in range(reader.num_record_batches):
+            out.write_batch(others.get_batch(0) if number == 1 else reader.get_batch(number))
+    (tmp_path / "new").replace(damaged)
+    (tmp_path / "one/00001-bbbb.json").write_text("{")
+    divide(files, tmp_path / "two", former=tmp_path / "one")
+    read = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("whole", "two")]
+    assert read[0] == read[1]
+    assert failed(files, tmp_path / "two") == set()
 
 
 def test_a_division_that_was_interrupted_goes_on(files: dict[str, Path], tmp_path: Path) -> None:
