@@ -1,6 +1,7 @@
 from .checks import MAPPED_FORM_RIGHT as MAPPED_FORM_RIGHT
 from .checks import check_mapped as check_mapped
 from .checks import find_mapped_faults as find_mapped_faults
+from .layout import INDEX as INDEX
 from .split import open_mapped as open_mapped
 from .windows import MappedWindows as MappedWindows
 from .writer import SplitWriter as SplitWriter

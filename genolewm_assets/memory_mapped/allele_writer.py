@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import CLASSES
-from genolewm_assets.memory_mapped.array_file import ArrayWriter, Create, create_file, write_array
 from genolewm_assets.memory_mapped.layout import ALLELE_COLUMNS, CLASS_COLUMNS, AlleleIndexNames
 from genolewm_assets.store.tables import BatchSpool
+from genolewm_assets.windows.bases import ArrayWriter, Create, create_file, write_array
 
 _ALLELE: Final = (("pos", pa.int64()), ("ref", pa.string()), ("alt", pa.string()))
 _CLASS: Final = (

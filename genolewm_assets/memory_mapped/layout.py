@@ -3,7 +3,7 @@
 ::
 
     arrays/<split>/index.json
-    arrays/<split>/windows/<column>.npy                      one row per row of data/<split>-*.parquet, in that order
+    arrays/<split>/windows/<column>.npy                      one row per window: of the pieces, then of data/<split>-*
     arrays/<split>/gnomad/, clinvar/, held_out/              alleles
     arrays/<split>/held_sequences/                           31-mers of held-out alleles, and which windows spell them;
                                                              only where a window has no exact placement
@@ -22,12 +22,12 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.memory_mapped.array_file import REBUILD
 from genolewm_assets.store.files import canonical_json, read_document
+from genolewm_assets.windows.bases import REBUILD
 
 INDEX: Final = "index.json"
 #: Version of the files below ``arrays/<split>``; readers refuse another.
-FORM_VERSION: Final = "1.1"
+FORM_VERSION: Final = "2.0"
 #: Folders of the windows, of the alleles that no edit may make, and of the 31-mers that these make.
 WINDOWS, HELD_OUT, HELD_SEQUENCES = "windows", "held_out", "held_sequences"
 
@@ -51,10 +51,11 @@ WINDOW_COLUMNS: Final = _columns(
     {
         "bases": (
             "|u1",
-            "left flank, window and right flank of every row: A 0, C 1, G 2, T 3, four bases a byte, the first in the "
-            "lowest bits; a row begins at a byte",
+            "left flank, window and right flank of a row: A 0, C 1, G 2, T 3, four bases a byte, the first in the "
+            "lowest bits; a row begins at a byte; those of a piece are in its own file, `pieces/<name>/bases.npy`",
         ),
-        "first_byte": ("<i8", "first byte of the row in `bases`"),
+        "piece": ("<i2", "piece whose file has the bases: code in `pieces`; -1 where it is `bases`"),
+        "first_byte": ("<i8", "first byte of the row in that file"),
         "sizes": ("<i4", "bases of left flank, window and right flank; shape (n, 3)"),
         "window_id": ("|S32", "first 32 hex digits of the window's SHA-256; not unique"),
         "first_row": ("<i8", "first row with the same `window_id`"),
@@ -141,6 +142,9 @@ class SplitIndex:
     caches: tuple[str, ...]
     holdouts: tuple[str, ...]
     views: tuple[ViewIndex, ...]
+    #: Names of the pieces, and bytes of the bases of each.
+    pieces: tuple[str, ...]
+    piece_bytes: tuple[int, ...]
     #: By folder: ``gnomad``, ``clinvar`` and ``held_out``.
     alleles: Mapping[str, AlleleIndexNames]
     #: Number of 31-mers; None where none is needed.

@@ -11,8 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from genolewm_assets.edits import HeldKmers, HeldSequences
-from genolewm_assets.memory_mapped.array_file import Create, map_array, write_array
 from genolewm_assets.memory_mapped.layout import KMER_COLUMNS
+from genolewm_assets.windows.bases import Create, map_array, write_array
 
 
 class SpellingWriter:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from genolewm_assets.edits import LEAST_WORDS, AlleleIndex, Classification, HeldKmers, HeldSequences
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.memory_mapped.array_file import HEADER_BYTES, REBUILD, map_array
 from genolewm_assets.memory_mapped.layout import (
     ALLELE_COLUMNS,
     CLASS_COLUMNS,
@@ -29,7 +27,8 @@ from genolewm_assets.memory_mapped.layout import (
     SplitIndex,
     ViewIndex,
 )
-from genolewm_assets.packages import Package, VariantSource, arrays_path
+from genolewm_assets.packages import PIECE_BASES, Package, VariantSource, arrays_path, piece_path
+from genolewm_assets.windows.bases import BASES_TYPE, HEADER_BYTES, REBUILD, map_array
 
 
 def open_mapped(package: Package, split: Split) -> MappedSplit:
@@ -60,10 +59,14 @@ class MappedSplit:
     def __init__(self, folder: Path) -> None:
         self.folder, self.index = folder, SplitIndex.read(folder)
         self._mapped: dict[str, NDArray[Any]] = {}
+        self._descriptors: dict[int, int] = {}
+        weakref.finalize(self, _close_all, self._descriptors)
         try:
             self._kinds = dict(_kinds(self.index))
             for name, kind in self._kinds.items():
                 map_array(self._path(name), *kind)
+            for name, n_bytes in zip(self.index.pieces, self.index.piece_bytes, strict=True):
+                map_array(self._piece_path(name), BASES_TYPE, (n_bytes,))
         except (AttributeError, TypeError, ValueError, OverflowError) as err:
             raise CorruptResourceError(str(folder / INDEX), f"is no index of a split ({err})", remedy=REBUILD) from err
 
@@ -76,15 +79,21 @@ class MappedSplit:
             self._mapped[name] = map_array(self._path(name), *self._kinds[name])
         return self._mapped[name]
 
-    def read_bases(self, first_byte: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Read parts of ``windows/bases``, one after another; a map would read more of a cold disk."""
+    def read_bases(
+        self, piece: NDArray[np.int64], first_byte: NDArray[np.int64], n_bytes: NDArray[np.int64]
+    ) -> NDArray[np.uint8]:
+        """Read parts of the files of bases, one after another; a map would read more of a cold disk.
+
+        ``piece``: code of the piece of each part, -1 for ``windows/bases``.
+        """
         found = np.empty(int(n_bytes.sum()), dtype=np.uint8)
-        # Windows that follow each other in the file are read at once.
-        begins = np.flatnonzero(np.concatenate(([True], first_byte[1:] != (first_byte + n_bytes)[:-1]))[: len(n_bytes)])
+        # Windows that follow each other in a file are read at once.
+        apart = (first_byte[1:] != (first_byte + n_bytes)[:-1]) | (piece[1:] != piece[:-1])
+        begins = np.flatnonzero(np.concatenate(([True], apart))[: len(n_bytes)])
         at, view = np.cumsum(n_bytes) - n_bytes, memoryview(found.data)
-        bounds = [*at[begins].tolist(), len(found)]
-        for offset, start, stop in zip(first_byte[begins].tolist(), bounds, bounds[1:], strict=False):
-            if os.preadv(self._bases, [view[start:stop]], HEADER_BYTES + offset) != stop - start:
+        bounds, pieces = [*at[begins].tolist(), len(found)], piece[begins].tolist()
+        for code, offset, start, stop in zip(pieces, first_byte[begins].tolist(), bounds, bounds[1:], strict=False):
+            if os.preadv(self._open_bases(code), [view[start:stop]], HEADER_BYTES + offset) != stop - start:
                 raise self.damaged(_BASES, "ends before the bases of a window")
         return found
 
@@ -145,19 +154,34 @@ class MappedSplit:
             stated = Classification(*(self.column(f"{folder}/{name}") for name in CLASS_COLUMNS))
         return AlleleIndex(pos, bounds, text, contigs, longest_bp, stated)
 
-    @cached_property
-    def _bases(self) -> int:
-        """Descriptor of the bases; it has no position that processes could share."""
-        descriptor = os.open(self._path(_BASES), os.O_RDONLY | os.O_CLOEXEC)
-        weakref.finalize(self, os.close, descriptor)
-        return descriptor
+    def _open_bases(self, piece: int) -> int:
+        """Return a descriptor of a file of bases; it has no position that processes could share."""
+        found = self._descriptors.pop(piece, None)
+        if found is None:
+            path = self._path(_BASES) if piece < 0 else self._piece_path(self.index.pieces[piece])
+            found = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if len(self._descriptors) >= _MOST_OPEN:
+                os.close(self._descriptors.pop(next(iter(self._descriptors))))
+        # The last one used is the last one closed.
+        self._descriptors[piece] = found
+        return found
+
+    def _piece_path(self, name: str) -> Path:
+        return self.folder.parents[1] / piece_path(name, PIECE_BASES)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.npy"
 
 
 _BASES: Final = f"{WINDOWS}/bases"
+#: Files of bases that a process has open at most.
+_MOST_OPEN: Final = 128
 _VIEW_ROWS: Final = f"{WINDOWS}/{VIEW_ROWS}"
+
+
+def _close_all(descriptors: dict[int, int]) -> None:
+    for descriptor in descriptors.values():
+        os.close(descriptor)
 
 
 def _kinds(index: SplitIndex) -> list[tuple[str, tuple[np.dtype[Any], tuple[int, ...]]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -12,19 +13,29 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.memory_mapped.array_file import REBUILD, ArrayWriter, Create, map_array, write_array
 from genolewm_assets.memory_mapped.layout import VIEW_ROWS, VIEW_ROWS_COLUMN, WINDOW_COLUMNS, SplitIndex, ViewIndex
 from genolewm_assets.memory_mapped.spelling import SpellingWriter
-from genolewm_assets.variants import as_bools
+from genolewm_assets.packages import PIECE_BASES, PIECES
+from genolewm_assets.variants import Bools, as_bools
+from genolewm_assets.windows.bases import (
+    REBUILD,
+    TEXTS,
+    ArrayWriter,
+    Create,
+    map_array,
+    pack_texts,
+    packed_sizes,
+    write_array,
+)
 
 #: Windows whose bases are packed at once: 13 MB of text.
 _PACKED_ROWS: Final = 1_024
-_TEXTS: Final = ("left_flank", "sequence", "right_flank")
-#: Columns of ``PACKAGE_WINDOWS`` that are read.
-READ_COLUMNS: Final = (
-    "window_id", "origin", "contig", "start", "strand", "placement_exact", *_TEXTS, "holdout", "frozen", "cache_key",
-    "cache_row",
+#: Columns of ``PACKAGE_WINDOWS`` that are read of windows of a piece, and of others.
+FACT_COLUMNS: Final = (
+    "window_id", "origin", "contig", "start", "strand", "placement_exact", "window_bp", "holdout", "frozen",
+    "cache_key", "cache_row",
 )  # fmt: skip
+READ_COLUMNS: Final = (*FACT_COLUMNS, *TEXTS)
 
 
 class WindowWriter(ExitStack):
@@ -34,7 +45,7 @@ class WindowWriter(ExitStack):
         super().__init__()
         self._folder, self._create, self._spelling = folder, create, spelling
         self._names = {name: _Names() for name in ("contig", "origin", "cache", "holdout")}
-        self._n_bytes = 0
+        self._n_bytes, self._pieces = 0, dict[str, int]()
         shapes = {"sizes": (3,)}
         self._columns = {
             name: self.enter_context(ArrayWriter(folder / f"{name}.npy", column.dtype, shapes.get(name, ()), create))
@@ -49,6 +60,36 @@ class WindowWriter(ExitStack):
             self._add_bases(batch)
             self._add_facts(batch)
 
+    def add_piece(
+        self, name: str, bases: NDArray[np.uint8], parts: Iterable[tuple[pa.Table, Bools]], margin_bp: int
+    ) -> None:
+        """Append windows of a piece whose bases are mapped.
+
+        ``parts``: all windows of the piece, columns :data:`FACT_COLUMNS`, and which of them are appended.
+        """
+        piece, at = len(self._pieces), 0
+        for table, kept in parts:
+            (batch,) = table.combine_chunks().to_batches()
+            inner = _numbers(batch.column("window_bp")).astype(np.int64)
+            n_bytes = packed_sizes(inner + 2 * margin_bp)
+            first = at + np.cumsum(n_bytes) - n_bytes
+            at += int(n_bytes.sum())
+            batch, inner, first = batch.filter(pa.array(kept)), inner[kept], first[kept]
+            margins = np.full(len(inner), margin_bp)
+            self._add_places(np.full(len(inner), piece), first, np.stack([margins, inner, margins], axis=1))
+            self._add_facts(batch)
+            if self._spelling is not None:
+                self._spelling.add(bases, first, np.where(_is_placed(batch), 0, inner + 2 * margin_bp))
+        if at != len(bases):
+            raise CorruptResourceError(
+                f"{PIECES}/{name}/{PIECE_BASES}",
+                "does not hold the bases of the windows of its piece",
+                expected=f"{at:,} bytes",
+                got=f"{len(bases):,} bytes",
+                remedy=REBUILD,
+            )
+        self._pieces[name] = at
+
     def finish(self) -> SplitIndex:
         """Write what needs all windows, and return an index of them alone; no window can be added afterwards."""
         self.close()
@@ -62,38 +103,22 @@ class WindowWriter(ExitStack):
             caches=self._names["cache"].names,
             holdouts=self._names["holdout"].names,
             views=self._write_views(n),
+            pieces=tuple(self._pieces),
+            piece_bytes=tuple(self._pieces.values()),
             alleles={},
         )
 
     def _add_bases(self, batch: pa.RecordBatch) -> None:
-        from genolewm_assets.memory_mapped.kernels import pack_rows
-
-        parts = [batch.column(name) for name in _TEXTS]
-        sizes = np.stack([pc.binary_length(part).to_numpy(zero_copy_only=False) for part in parts], axis=1)
-        joined = pc.binary_join_element_wise(*parts, "").cast(pa.large_string())
-        _, _, data = joined.buffers()
-        lengths = sizes.sum(axis=1, dtype=np.int64)
-        at = np.concatenate(([0], np.cumsum(lengths)))
-        ends = np.cumsum((lengths + 3) // 4)
-        packed = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
-        first = ends - (lengths + 3) // 4
-        text = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-        wrong = pack_rows(at, text, first, packed)
-        if wrong >= 0:
-            window = text[at[wrong] : at[wrong + 1]].tobytes().decode("ascii", "replace")
-            raise CorruptResourceError(
-                f"window {batch.column('window_id')[wrong]}",
-                "a sequence or flank holds a base other than A, C, G and T",
-                expected="windows inside ACGT runs",
-                got=repr(next(base for base in window if base not in "ACGT")),
-                remedy=REBUILD,
-            )
+        packed, first, sizes = pack_texts(batch)
         self._columns["bases"].append(packed)
-        self._columns["first_byte"].append(self._n_bytes + first)
-        self._columns["sizes"].append(sizes)
+        self._add_places(np.full(len(first), -1), self._n_bytes + first, sizes)
         self._n_bytes += len(packed)
         if self._spelling is not None:
-            self._spelling.add(packed, first, np.where(_is_placed(batch), 0, lengths))
+            self._spelling.add(packed, first, np.where(_is_placed(batch), 0, sizes.sum(axis=1)))
+
+    def _add_places(self, piece: NDArray[np.int64], first: NDArray[np.int64], sizes: NDArray[np.int64]) -> None:
+        for name, values in (("piece", piece), ("first_byte", first), ("sizes", sizes)):
+            self._columns[name].append(values)
 
     def _add_facts(self, batch: pa.RecordBatch) -> None:
         exact = batch.column("placement_exact")

@@ -99,17 +99,19 @@ class MappedWindows:
         index.
         """
         here = self._absolute(rows)
-        sizes, first_byte, contig = (self._column(name)[here] for name in ("sizes", "first_byte", "contig"))
+        names = ("sizes", "first_byte", "contig", "piece")
+        sizes, first_byte, contig, piece = (self._column(name)[here] for name in names)
         for name, column, end in (
             ("sizes", sizes, None),
             ("first_byte", first_byte, None),
             ("contig", contig + 1, len(self.contigs) + 1),
+            ("piece", piece + 1, len(self.split.index.pieces) + 1),
         ):
             if column.size and (column.min() < 0 or (end is not None and column.max() >= end)):
                 raise self.split.damaged(f"{WINDOWS}/{name}", "holds a number that is out of range")
         n_bytes = (sizes.sum(axis=1, dtype=np.int64) + 3) // 4
         return PackedWindows(
-            packed=self.split.read_bases(first_byte, n_bytes),
+            packed=self.split.read_bases(piece, first_byte, n_bytes),
             first=np.cumsum(n_bytes) - n_bytes,
             sizes=sizes,
             window_ids=self._column("window_id")[here],

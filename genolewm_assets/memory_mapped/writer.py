@@ -14,12 +14,22 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import DECIDED, HARMFUL, Split
 from genolewm_assets.memory_mapped.allele_writer import AlleleWriter, write_alleles
-from genolewm_assets.memory_mapped.array_file import REBUILD, Create, create_file
 from genolewm_assets.memory_mapped.layout import HELD_OUT, HELD_SEQUENCES, INDEX, WINDOWS, AlleleIndexNames
 from genolewm_assets.memory_mapped.spelling import SpellingWriter
-from genolewm_assets.memory_mapped.window_writer import READ_COLUMNS, WindowWriter
-from genolewm_assets.packages import PACKAGE_FILE, Package, VariantSource, read_package_info
+from genolewm_assets.memory_mapped.window_writer import FACT_COLUMNS, READ_COLUMNS, WindowWriter
+from genolewm_assets.packages import (
+    PACKAGE_FILE,
+    PIECE_BASES,
+    CacheRef,
+    Package,
+    PieceRef,
+    VariantSource,
+    piece_path,
+    piece_rows,
+    read_package_info,
+)
 from genolewm_assets.variants import ALLELE_KEY
+from genolewm_assets.windows.bases import REBUILD, Create, create_file, map_bases
 
 #: Columns of ``PACKAGE_VARIANTS`` that are read.
 VARIANT_COLUMNS: Final = ("holdout", "source", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids")
@@ -75,6 +85,12 @@ class SplitWriter(ExitStack):
         """Append windows (``PACKAGE_WINDOWS``) in the order of the files; bases other than ACGT are an error."""
         self._windows.add(windows)
 
+    def add_piece(self, directory: Path, ref: PieceRef, cache: CacheRef | None, *, margin_bp: int) -> None:
+        """Append the training windows of a piece of the package in ``directory``; pieces come before other windows."""
+        path = directory / piece_path(ref.source, PIECE_BASES)
+        parts = piece_rows(directory, ref, cache, FACT_COLUMNS)
+        self._windows.add_piece(ref.source, map_bases(path), parts, margin_bp)
+
     def add_variants(self, variants: pa.Table | pa.RecordBatch) -> None:
         """Append the alleles of the split, columns :data:`VARIANT_COLUMNS`; those that no edit samples are left out."""
         table = pa.table(variants).select(VARIANT_COLUMNS)
@@ -121,7 +137,10 @@ def write_from_tables(
             f"{directory}/{PACKAGE_FILE}", "its policy has no min_stars", got=repr(stars), remedy=REBUILD
         )
     with SplitWriter(folder, split, min_stars=stars, contexts=contexts, create=create, scratch=scratch) as writer:
-        for batch in package.window_batches(split, READ_COLUMNS):
+        for ref in package.info.pieces if split is Split.TRAIN else ():
+            cache = package.info.cache_of(ref.source)
+            writer.add_piece(directory, ref, cache, margin_bp=package.info.margin_bp)
+        for batch in package.own_batches(split, READ_COLUMNS):
             writer.add_windows(batch)
         for batch in package.variant_batches(split, VARIANT_COLUMNS):
             writer.add_variants(batch)

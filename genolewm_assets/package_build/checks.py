@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 
@@ -24,23 +24,24 @@ from genolewm_assets.holdouts import (
     Buffer,
 )
 from genolewm_assets.memory_mapped import MAPPED_FORM_RIGHT, check_mapped
+from genolewm_assets.package_build.cache_checks import add_rows, check_caches
 from genolewm_assets.package_build.epoch_checks import check_mix, check_training_alleles, check_visits
 from genolewm_assets.package_build.rows import UNDER_STARS
 from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.packages import (
-    ARRAYS,
     CONTEXTS_PATH,
     HOLDOUT_PATHS,
     PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
     PACKAGE_WINDOWS,
+    PIECE_WINDOWS,
     REFERENCE_ORIGIN,
-    CacheRef,
     Package,
     PackageInfo,
     VariantSource,
     controls_path,
+    piece_path,
     variants_path,
 )
 from genolewm_assets.progress import NO_PROGRESS, Progress
@@ -48,14 +49,16 @@ from genolewm_assets.store.artefacts import NOT_RUN, Check, CheckResult, RowsAtF
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, as_bools
-from genolewm_assets.windows.corpus import parse_piece
+from genolewm_assets.windows.corpus import CORPUS_WINDOWS, parse_piece
+from genolewm_assets.windows.reference import WINDOWS
 
 #: The checks, in the order of the results of :func:`check_package`.
 PACKAGE_CHECKS = (
     SCHEMA_AS_DECLARED,
     Check(
         "sequences_right",
-        "Every window has the SHA-256 and the length of its row, and consists of ACGT only, flanks included.",
+        "Every window that is written here has the SHA-256 and the length of its row, and consists of ACGT only, "
+        "flanks included; windows/index and corpus/windows check those that the package refers to.",
         "Materialise windows/index and corpus/windows of the contigs and sources of the rows, then packages/split; "
         "report rows that come back.",
     ),
@@ -142,8 +145,12 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
     declared[CONTEXTS_PATH] = PACKAGE_CONTEXTS
     problems: list[str] = []
     rows: list[dict[str, object]] = []
+    declared |= {
+        piece_path(ref.source, PIECE_WINDOWS): WINDOWS if ref.origin == REFERENCE_ORIGIN else CORPUS_WINDOWS
+        for ref in info.pieces
+    }
     for entry in info.files:
-        if entry.path.startswith(f"{ARRAYS}/"):
+        if not entry.path.endswith(".parquet"):
             continue
         schema = declared.get(entry.path, PACKAGE_WINDOWS)
         try:
@@ -162,13 +169,13 @@ def check_schemas(directory: Path, info: PackageInfo) -> CheckResult:
 
 
 def check_sequences(package: Package, progress: Progress = NO_PROGRESS) -> CheckResult:
-    """Check hash, length and letters of every window and its flanks."""
+    """Check hash, length and letters of every window and its flanks, but those of pieces: their assets check them."""
     figures = Counter(dict.fromkeys(("windows", "wrong_hash", "wrong_size", "not_acgt"), 0))
-    wrong, total = RowsAtFault(), sum(split.windows for split in package.info.splits.values())
+    wrong, total = RowsAtFault(), sum(entry.rows or 0 for s in Split for entry in package.info.split_files(s))
     bases = ["sequence", "left_flank", "right_flank"]
     shown = ["origin", "contig", "start", "end", "window_id"]
     for split in Split:
-        for batch in package.window_batches(split, [*bases, *shown, "window_bp", "window_hash"]):
+        for batch in package.own_batches(split, [*bases, *shown, "window_bp", "window_hash"]):
             digests = [hashlib.sha256(text.encode()) for text in batch["sequence"].to_pylist()]
             stated = zip(batch["window_hash"].to_pylist(), batch["window_id"].to_pylist(), strict=True)
             sizes, *flanks = (pc.binary_length(batch[name]).to_numpy() for name in bases)
@@ -186,14 +193,8 @@ def check_sequences(package: Package, progress: Progress = NO_PROGRESS) -> Check
             }
             figures.update({"windows": batch.num_rows, **{name: int(at.sum()) for name, at in faults.items()}})
             progress.advance(figures["windows"], total, "windows checked")
-            _add_rows(wrong, split, batch.select(shown), faults)
+            add_rows(wrong, split, batch.select(shown), faults)
     return CheckResult("sequences_right", passed=not wrong, figures=dict(figures), rows=tuple(wrong))
-
-
-def _add_rows(wrong: RowsAtFault, split: Split, batch: pa.RecordBatch, faults: Mapping[str, Bools]) -> None:
-    for at in np.flatnonzero(np.logical_or.reduce(list(faults.values()))).tolist():
-        fault = "; ".join(name.replace("_", " ") for name, found in faults.items() if found[at])
-        wrong.add(split=split, **batch.slice(at, 1).to_pylist()[0], fault=fault)
 
 
 #: Batches of training windows that are compared at once.
@@ -329,6 +330,7 @@ def _count_evaluation(package: Package) -> Iterator[tuple[str, int, int]]:
             yield from ((head + name, found.get(name, 0), stated.get(name, 0)) for name in sorted({*found, *stated}))
     for split in Split:
         listed = sum(entry.rows or 0 for entry in package.info.split_files(split))
+        listed += sum(ref.training for ref in package.info.pieces) if split is Split.TRAIN else 0
         yield f"windows of {split} in package.json", listed, package.info.splits[split].windows
 
 
@@ -339,61 +341,6 @@ def _values(column: pa.ChunkedArray) -> Counter[str]:
 def _pairs(table: pa.Table, name: str) -> Counter[tuple[str, object]]:
     groups = table.group_by(["holdout", name]).aggregate([([], "count_all")]).to_pylist()
     return Counter({(each["holdout"], each[name]): each["count_all"] for each in groups})
-
-
-def check_caches(package: Package, sources: PackageSources) -> CheckResult:
-    """Check that every window's cache key and row lead to a row of the input window table with the same hash."""
-    caches = {ref.source: ref for ref in package.info.caches}
-    hashes = {name: table["window_hash"] for name, table in sources.windows.items() if name in caches}
-    for name in caches.keys() & sources.corpus.keys():
-        batches = [batch["window_hash"] for _, batch in sources.corpus_batches(name, ["window_hash"])]
-        hashes[name] = pa.chunked_array([chunk for column in batches for chunk in column.chunks], pa.binary(32))
-    figures = Counter(dict.fromkeys(("windows", "with_cache", "wrong_key", "wrong_row"), 0))
-    wrong, columns = RowsAtFault(), ["origin", "contig", "start", "window_hash", "cache_key", "cache_row"]
-    for split in Split:
-        for batch in package.window_batches(split, columns):
-            sources_of = _named_caches(batch, caches)
-            keys = [caches[name].key if name in caches else name or None for name in sources_of]
-            with_cache = np.array([key is not None for key in keys], dtype=bool)
-            faults = {
-                "wrong_key": np.array(keys, dtype=object) != np.array(batch["cache_key"].to_pylist(), dtype=object),
-                "wrong_row": with_cache & ~_lead_back(batch, sources_of, hashes),
-            }
-            figures.update({"windows": batch.num_rows, "with_cache": int(with_cache.sum())})
-            figures.update({name: int(found.sum()) for name, found in faults.items()})
-            _add_rows(wrong, split, batch, faults)
-    off = [
-        {"cache_key": caches[name].key, "fault": f"wrong number of rows for {name}", "expected": len(column), "got": n}
-        for name, column in hashes.items()
-        if (n := caches[name].rows) != len(column)
-    ]
-    figures["wrong_size"] = len(off)
-    passed = not any(n for name, n in figures.items() if name.startswith("wrong"))
-    return CheckResult("caches_match_windows", passed=passed, figures=dict(figures), rows=[*off, *wrong])
-
-
-def _named_caches(batch: pa.RecordBatch, caches: Mapping[str, CacheRef]) -> list[str]:
-    """Return the contig or piece whose cache each row names, else its origin; empty where there is no cache."""
-    pieces, origins = {ref.key: name for name, ref in caches.items()}, {name: name.partition("-")[0] for name in caches}
-
-    def name(origin: str, contig: str, key: str | None) -> str:
-        if origin == REFERENCE_ORIGIN:
-            return contig if contig in caches else ""
-        named = pieces.get(key or "", "")
-        return named if origins.get(named) == origin else origin * (origin in origins.values())
-
-    columns = (batch[column].to_pylist() for column in ("origin", "contig", "cache_key"))
-    return [name(*row) for row in zip(*columns, strict=True)]
-
-
-def _lead_back(batch: pa.RecordBatch, names: Sequence[str], hashes: Mapping[str, pa.ChunkedArray]) -> Bools:
-    """Tell which rows point to a row of the inputs with their hash: bool, shape (n_rows,)."""
-    rows, ours = pc.fill_null(batch["cache_row"], -1).to_numpy(), np.array(names, dtype=object)
-    right: Bools = np.zeros(batch.num_rows, dtype=bool)
-    for name in hashes.keys() & set(names):
-        at = np.flatnonzero((ours == name) & (rows >= 0) & (rows < len(hashes[name])))
-        right[at] = as_bools(pc.equal(hashes[name].take(pa.array(rows[at])), batch["window_hash"].take(pa.array(at))))
-    return right
 
 
 def _rows_of(table: pa.Table | Path) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -50,10 +50,10 @@ class PackagePlan:
     #: Numbers of windows by source and outcome, by name.
     counts: Mapping[str, int]
 
-    def windows_in(self, split: Split) -> int:
-        """Return the number of rows in a split's window files."""
+    def windows_in(self, split: Split, pieces: Collection[str] = ()) -> int:
+        """Return the number of rows in a split's own window files, which those of ``pieces`` are not in."""
         if split is Split.TRAIN:
-            return sum(map(len, self.train.values())) + sum(map(len, self.corpus.values()))
+            return sum(len(rows) for name, rows in [*self.train.items(), *self.corpus.items()] if name not in pieces)
         return sum(
             len(rows) for (_, s), by_contig in self.evaluation.items() if s is split for rows in by_contig.values()
         )

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.errors import CorruptResourceError
-from genolewm_assets.genome import TOKEN_BP, Bases, Split
+from genolewm_assets.genome import TOKEN_BP, Bases
 from genolewm_assets.packages import (
     CONTEXT_BP,
     PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_VARIANTS,
-    PACKAGE_WINDOWS,
     REFERENCE_ORIGIN,
-    STRATA,
     CacheRef,
+    Membership,
     VariantSource,
+    package_rows,
 )
 from genolewm_assets.store.tables import TableSchema
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
+from genolewm_assets.windows.reference import WINDOWS, with_bases
 
 #: Shifts of the control windows in bases: 1 to 5, every 6-mer frame except the window's own.
 CONTROL_SHIFTS: tuple[int, ...] = tuple(range(1, TOKEN_BP))
@@ -37,21 +35,6 @@ SHARD_COLUMNS: Mapping[VariantSource, tuple[str, ...]] = {
 
 #: Counts of the alleles of a source that ``packages.min_training_stars`` leaves out of train, and of the P and LP ones.
 UNDER_STARS, HARMFUL_UNDER_STARS = "under_min_stars", "under_min_stars.harmful"
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """Split of a row, and the holdout that it is evaluated for; ``holdout`` is None in train."""
-
-    split: Split
-    holdout: str | None = None
-
-    def columns(self, n: int) -> dict[str, pa.Array]:
-        """Return the columns holdout and role for ``n`` rows."""
-        return {
-            "holdout": pa.array([self.holdout] * n, pa.string()),
-            "role": pa.array([str(self.split)] * n, pa.string()),
-        }
 
 
 def reference_rows(
@@ -68,50 +51,9 @@ def reference_rows(
 
     ``frozen``: bool, shape (n_rows,), the rows in the stream of windows; None: all.
     """
-    picked = windows.take(pa.array(rows))
-    n, starts, ends = len(rows), picked["start"].to_pylist(), picked["end"].to_pylist()
-    if n and not (min(starts) >= margin_bp and max(ends) + margin_bp <= len(sequence)):
-        raise CorruptResourceError(
-            f"windows/index[{picked['contig'][0]}]",
-            "a window with its flanks extends beyond its contig",
-            expected=f"windows in [{margin_bp}, {len(sequence) - margin_bp})",
-            got=f"[{min(starts)}, {max(ends)})",
-            remedy="Rebuild the window index",
-        )
-    spans = list(zip(starts, ends, strict=True))
-    # Each window is read once with its flanks: a contig that is read on demand keeps few of its pieces.
-    whole = [sequence[start - margin_bp : end + margin_bp].decode("ascii") for start, end in spans]
-    columns: dict[str, object] = {
-        "origin": [REFERENCE_ORIGIN] * n,
-        "placement_exact": [True] * n,
-        "record_id": pa.nulls(n, pa.string()),
-        "window_index": pa.nulls(n, pa.int32()),
-        "window_bp": np.array([end - start for start, end in spans], np.int32),
-        "sequence": [text[margin_bp : len(text) - margin_bp] for text in whole],
-        "frozen": np.ones(n, bool) if frozen is None else frozen,
-        "left_flank": [text[:margin_bp] for text in whole],
-        "right_flank": [text[len(text) - margin_bp :] for text in whole],
-        **_cache_columns(rows, cache),
-        **member.columns(n),
-    }
-    return _table(columns, picked, PACKAGE_WINDOWS)
-
-
-def corpus_rows(batch: pa.Table, rows: Int64s, *, member: Membership, cache: CacheRef | None) -> pa.Table:
-    """Make package rows (``PACKAGE_WINDOWS``) from corpus windows and their row numbers in the whole table."""
-    n = batch.num_rows
-    columns: dict[str, object] = {
-        "origin": batch["source"],
-        "contig": batch["placed_contig"],
-        "start": batch["placed_start"],
-        "end": batch["placed_end"],
-        "frozen": np.ones(n, bool),
-        "frame": (batch["start"].to_numpy() % TOKEN_BP).astype(np.int8),
-        **{name: pa.nulls(n, pa.float32()) for name in STRATA},
-        **_cache_columns(rows, cache),
-        **member.columns(n),
-    }
-    return _table(columns, batch, PACKAGE_WINDOWS)
+    picked = with_bases(windows.take(pa.array(rows)), sequence, margin_bp=margin_bp)
+    texts = pa.concat_tables([WINDOWS.empty(), *picked])
+    return package_rows(texts, rows, REFERENCE_ORIGIN, member=member, cache=cache, frozen=frozen)
 
 
 def control_rows(windows: pa.Table) -> pa.Table:
@@ -156,13 +98,6 @@ def sort_variants(tables: Sequence[pa.Table]) -> pa.Table:
     order = ("holdout", "pos", "ref", "alt", "source")
     joined = pa.concat_tables([PACKAGE_VARIANTS.empty(), *tables])
     return joined.take(pc.sort_indices(joined, [(name, "ascending") for name in order]))
-
-
-def _cache_columns(rows: Int64s, cache: CacheRef | None) -> dict[str, pa.Array]:
-    n = len(rows)
-    if cache is None:
-        return {"cache_key": pa.nulls(n, pa.string()), "cache_row": pa.nulls(n, pa.int64())}
-    return {"cache_key": pa.array([cache.key] * n, pa.string()), "cache_row": pa.array(rows, pa.int64())}
 
 
 def _table(columns: Mapping[str, object], rest: pa.Table, schema: TableSchema) -> pa.Table:

@@ -12,6 +12,7 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import GRCH38, Bases, ContigSet
 from genolewm_assets.holdouts import HOLDOUT_HAPLOTYPES, HOLDOUT_SIMILAR, HoldoutPolicy
 from genolewm_assets.packages import CacheRef, Knowledge, PackageMix
+from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.tables import read_batches
 
 #: Rows per batch of a corpus table; about 25 MB with the sequences.
@@ -48,6 +49,9 @@ class PackageSources:
         uses ``clinvar``.
     caches
         Caches of encoder states, at most one per contig and corpus source.
+    pieces
+        Published ``windows/index`` and ``corpus/windows`` by contig and piece, in the order of training: the package
+        refers to their training windows. Those of other contigs and pieces are copied into it.
     contigs
         Contigs of the genome.
     margin_bp
@@ -81,6 +85,7 @@ class PackageSources:
     holdout_counts: Mapping[str, int] = field(default_factory=dict)
     clinvar_t0: Mapping[str, pa.Table] | None = None
     caches: Sequence[CacheRef] = ()
+    pieces: Mapping[str, Published] = field(default_factory=dict)
     contigs: ContigSet = GRCH38
     margin_bp: int = 256
     mix: PackageMix = field(default_factory=PackageMix)

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.edits import SamplingRules
-from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.genome import EVALUATION, HARMFUL, Holdout, IntervalArray, Split, meets
 from genolewm_assets.holdouts import (
     HOLDOUT_ALLELES,
@@ -23,18 +22,18 @@ from genolewm_assets.holdouts import (
     HOLDOUT_SIMILAR,
     HoldoutIndex,
 )
-from genolewm_assets.memory_mapped import MappedWindows, SplitWriter, open_mapped
+from genolewm_assets.memory_mapped import INDEX, SplitWriter
 from genolewm_assets.package_build.card import render_card
 from genolewm_assets.package_build.checks import check_package
 from genolewm_assets.package_build.emitting import alleles_inside
+from genolewm_assets.package_build.epoch_figures import plan_of_epoch
+from genolewm_assets.package_build.pieces import link_pieces
 from genolewm_assets.package_build.plan import PackagePlan, plan_package
 from genolewm_assets.package_build.rows import (
     HARMFUL_UNDER_STARS,
     UNDER_STARS,
-    Membership,
     context_tables,
     control_rows,
-    corpus_rows,
     reference_rows,
     sort_variants,
     variant_rows,
@@ -42,32 +41,30 @@ from genolewm_assets.package_build.rows import (
 from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.split import split_alleles
 from genolewm_assets.packages import (
-    ARRAYS,
     CARD,
     CONTEXTS_PATH,
     GROUP_ROWS,
     HOLDOUT_PATHS,
-    N_EDITS,
     PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
+    PIECE_WINDOWS,
     POSSIBLE,
-    EpochFigures,
+    Membership,
     Package,
     PackageInfo,
     PackageMix,
     PackageTableWriter,
-    Shares,
+    PieceRef,
     SplitInfo,
     VariantSource,
-    WindowAlleles,
     WindowShardWriter,
     arrays_path,
     controls_path,
-    figures_of_visits,
     measure_tables,
-    plan_epoch,
+    package_rows,
+    piece_path,
     split_digest,
     variants_path,
     write_package_table,
@@ -77,6 +74,7 @@ from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
 from genolewm_assets.store.files import FileDigests, write_atomic
 from genolewm_assets.store.tables import give_memory_back, memory_given_back, read_batches
 from genolewm_assets.variants import Bools, Int64s, allele_spans, as_bools
+from genolewm_assets.windows.corpus import parse_piece
 
 #: Counts of the holdouts that the package repeats, for its card.
 _CHOSEN = ("haplotype_blocks", "common_alleles", "haplotypes.", "similar.")
@@ -103,29 +101,42 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
         If the input tables do not match, for example if a window extends beyond its contig, or a holdout table does not
         have its schema.
     """
+    digests = FileDigests(work_dir)
     with memory_given_back():
-        rows, counts = _write_tables(work_dir, sources, progress)
-    arrays = [path for path in list_files(work_dir) if path.startswith(f"{ARRAYS}/")]
-    count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in (*rows, *arrays)))
+        written = _write_tables(work_dir, sources, digests, progress)
+    arrays = [path for path in list_files(work_dir) if path.endswith((".npy", f"/{INDEX}"))]
+    new = [path for path in (*written.rows, *arrays) if not digests.known(path)]
+    count = ByteCount(progress, sum((work_dir / path).stat().st_size for path in new))
     with memory_given_back():
-        digests = FileDigests(work_dir)
-        files = measure_tables(digests, {**rows, **dict.fromkeys(arrays)}, count)
-        info = _with_epoch(work_dir, _describe(sources, counts, rows, files))
+        files = measure_tables(digests, {**written.rows, **dict.fromkeys(arrays)}, count)
+        info = _with_epoch(work_dir, _describe(sources, written, files))
     write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
     write_atomic(work_dir / CARD, render_card(info).encode())
     with memory_given_back():
         checks = check_package(work_dir, info, sources, progress=progress)
-    return BuildReport(counts=counts, rows=rows, checks=checks, digests=digests)
+    stated = {"pieces_linked": len(written.pieces) - written.copied, "pieces_copied": written.copied}
+    return BuildReport(counts=info.counts, rows=written.rows, checks=checks, run=stated, digests=digests)
 
 
-def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -> tuple[dict[str, int], dict[str, int]]:
-    """Write all tables; return the number of rows by path, and the counts of the package."""
+class _Written(NamedTuple):
+    """Rows by path, counts of the package, the pieces that it refers to, and how many of them are copies."""
+
+    rows: dict[str, int]
+    counts: dict[str, int]
+    pieces: tuple[PieceRef, ...]
+    copied: int
+
+
+def _write_tables(work_dir: Path, sources: PackageSources, digests: FileDigests, progress: Progress) -> _Written:
+    """Link the pieces and write all tables and arrays."""
     holdouts = HoldoutIndex(
         sources.intervals, sources.alleles, sources.corpus_rows, sources.similar, contigs=sources.contigs
     )
     plan = plan_package(sources, holdouts)
     contexts = context_tables(sources.alleles, sources.reference)
     rows = {CONTEXTS_PATH: write_package_table(work_dir / CONTEXTS_PATH, contexts, PACKAGE_CONTEXTS)}
+    pieces, copied = link_pieces(work_dir, sources, plan, digests)
+    rows |= {piece_path(ref.source, PIECE_WINDOWS): ref.rows for ref in pieces}
     with ExitStack() as stack:
         stars = sources.policy.min_stars
         arrays = {
@@ -134,6 +145,8 @@ def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -
             )
             for split in Split
         }
+        for ref in pieces:
+            arrays[Split.TRAIN].add_piece(work_dir, ref, sources.cache_of(ref.source), margin_bp=sources.margin_bp)
         rows |= _write_windows(work_dir, sources, plan, arrays, progress)
         variants, variant_counts = _write_variants(work_dir, sources, plan, holdouts, arrays)
         for writer in arrays.values():
@@ -148,19 +161,19 @@ def _write_tables(work_dir: Path, sources: PackageSources, progress: Progress) -
     ):
         rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], [table], schema)
     chosen = {name: n for name, n in sources.holdout_counts.items() if name.startswith(_CHOSEN)}
-    return rows, {**plan.counts, **variant_counts, **chosen}
+    return _Written(rows, {**plan.counts, **variant_counts, **chosen}, pieces, copied)
 
 
 def _context_batches(work_dir: Path) -> Iterator[pa.RecordBatch]:
     yield from read_batches(work_dir / CONTEXTS_PATH, GROUP_ROWS)
 
 
-def _describe(
-    sources: PackageSources, counts: Mapping[str, int], rows: Mapping[str, int], files: tuple[FileEntry, ...]
-) -> PackageInfo:
+def _describe(sources: PackageSources, written: _Written, files: tuple[FileEntry, ...]) -> PackageInfo:
+    rows, training = written.rows, sum(ref.training for ref in written.pieces)
     splits = {
         str(split): SplitInfo(
-            windows=sum(n for path, n in rows.items() if path.startswith(f"data/{split}-")),
+            windows=sum(n for path, n in rows.items() if path.startswith(f"data/{split}-"))
+            + (training if split is Split.TRAIN else 0),
             variants=rows[variants_path(split)],
             controls=rows.get(controls_path(split), 0),
             sha256=split_digest(files, split),
@@ -172,8 +185,9 @@ def _describe(
         genome_digest=sources.genome_digest,
         margin_bp=sources.margin_bp,
         caches=tuple(sources.caches),
+        pieces=written.pieces,
         policy=sources.policy.as_recipe(),
-        counts=counts,
+        counts=written.counts,
         splits=splits,
         files=files,
         mix=sources.mix,
@@ -195,19 +209,25 @@ def _with_epoch(work_dir: Path, info: PackageInfo) -> PackageInfo:
 def _write_windows(
     work_dir: Path, sources: PackageSources, plan: PackagePlan, arrays: Mapping[Split, SplitWriter], progress: Progress
 ) -> dict[str, int]:
-    """Write windows and controls, reading the genome once, then the corpus; return the number of rows by path."""
-    total, done = sum(plan.windows_in(split) for split in Split), 0
+    """Write controls and windows of no piece, the genome's first, then the corpus; return the rows by path."""
+    own = {split: plan.windows_in(split, sources.pieces) for split in Split}
+    total, done = sum(own.values()), 0
     with ExitStack() as stack:
         controls = {
             split: stack.enter_context(PackageTableWriter(work_dir / controls_path(split), PACKAGE_CONTROLS))
             for split in EVALUATION
         }
-        writers = {s: stack.enter_context(WindowShardWriter(work_dir, s, plan.windows_in(s))) for s in Split}
+        writers = {
+            split: stack.enter_context(WindowShardWriter(work_dir, split, n))
+            for split, n in own.items()
+            if n or split is not Split.TRAIN or not sources.pieces
+        }
         for member, table in _reference_tables(sources, plan, controls):
             writers[member.split].write(table)
             arrays[member.split].add_windows(table)
             progress.advance(done := done + table.num_rows, total, "windows")
-        for source, kept in plan.corpus.items():
+        copied = {source: kept for source, kept in plan.corpus.items() if source not in sources.pieces}
+        for source, kept in copied.items():
             for table in _corpus_tables(sources, source, kept):
                 writers[Split.TRAIN].write(table)
                 arrays[Split.TRAIN].add_windows(table)
@@ -221,7 +241,7 @@ def _reference_tables(
 ) -> Iterator[tuple[Membership, pa.Table]]:
     """Yield reference windows contig by contig, at most one row group at a time; write their controls."""
     for contig, windows in sources.windows.items():
-        members = {Membership(Split.TRAIN): plan.train[contig]}
+        members = {} if contig in sources.pieces else {Membership(Split.TRAIN): plan.train[contig]}
         members |= {
             Membership(split, holdout): by_contig[contig]
             for (holdout, split), by_contig in plan.evaluation.items()
@@ -235,14 +255,13 @@ def _reference_tables(
             shown = plan.controls.get(key, {}).get(contig, none)
             frozen = rows if member.holdout is None else plan.frozen.get(key, {}).get(contig, none)
             for some in np.array_split(rows, -(-len(rows) // GROUP_ROWS) or 1):
-                cache = sources.cache_of(contig)
                 table = reference_rows(
                     windows,
                     some,
                     sequence,
                     margin_bp=sources.margin_bp,
                     member=member,
-                    cache=cache,
+                    cache=sources.cache_of(contig),
                     frozen=np.isin(some, frozen),
                 )
                 if len(shown):
@@ -251,10 +270,11 @@ def _reference_tables(
 
 
 def _corpus_tables(sources: PackageSources, source: str, kept: Int64s) -> Iterator[pa.Table]:
-    cache = sources.cache_of(source)
+    cache, origin = sources.cache_of(source), str(parse_piece(source)[0])
     for first, batch in sources.corpus_batches(source):
         rows = kept[slice(*np.searchsorted(kept, (first, first + batch.num_rows)))]
-        yield corpus_rows(batch.take(pa.array(rows - first)), rows, member=Membership(Split.TRAIN), cache=cache)
+        picked = batch.take(pa.array(rows - first))
+        yield package_rows(picked, rows, origin, member=Membership(Split.TRAIN), cache=cache)
         # The C library keeps what is freed between pieces in use: 100 MB more without this.
         give_memory_back()
 
@@ -355,28 +375,3 @@ def _under_stars(clinvar: pa.Table, train: Bools, mix: PackageMix, counts: Count
 
 def _union(windows: pa.Table, rows: Int64s) -> IntervalArray:
     return IntervalArray(windows["start"].to_numpy()[rows], windows["end"].to_numpy()[rows]).merge()
-
-
-def plan_of_epoch(package: Package) -> EpochFigures:
-    """Return the figures of epoch 0; without a training window that the mix asks for, ``error`` says why."""
-    rules, windows_with = SamplingRules(), dict[str, int]()
-    try:
-        mapped = open_mapped(package, Split.TRAIN)
-        real = {str(source): mapped.real_alleles(source, None) for source in VariantSource}
-        alleles = WindowAlleles.count(MappedWindows(mapped), real, rules.first_bp, rules.inset_bp)
-        windows_with = {name: int(np.count_nonzero(getattr(alleles, name))) for name in real}
-        plan = plan_epoch(alleles, package.info.mix, n_edits=N_EDITS)
-    except GenoLeWMError as err:
-        return EpochFigures(0, Shares({}, {}), {}, windows_with, error=str(err))
-    names, code = alleles.strata()
-    windows = dict(zip(names, np.bincount(code, minlength=len(names)).tolist(), strict=True))
-    return EpochFigures(
-        tuples=max(1, round(sum(plan.visits.values()))) * N_EDITS,
-        planned=Shares(_rounded(plan.shares.windows), _rounded(plan.shares.edits)),
-        visits=figures_of_visits(plan.visits, windows),
-        windows_with=windows_with,
-    )
-
-
-def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
-    return {name: round(float(share), 6) for name, share in shares.items()}

@@ -13,6 +13,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Literal, TypeAlias
 
+import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -20,7 +21,8 @@ from genolewm_assets.errors import CorruptResourceError, MissingResourceError, R
 from genolewm_assets.genome import Split
 from genolewm_assets.packages.files import GROUP_ROWS
 from genolewm_assets.packages.info import PackageInfo, SplitInfo, read_package_info, split_digest
-from genolewm_assets.packages.schema import ARRAYS, PACKAGE_FILE, CacheRef, controls_path, variants_path
+from genolewm_assets.packages.schema import ARRAYS, PACKAGE_FILE, PIECES, CacheRef, controls_path, variants_path
+from genolewm_assets.packages.window_rows import read_trains
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import (
     MANIFEST,
@@ -50,7 +52,7 @@ class _RecordFile:
 
     def covers(self, path: str) -> bool:
         """Tell whether this record file must list a file."""
-        return self.name == MANIFEST or path.endswith(".parquet") or path.startswith(f"{ARRAYS}/")
+        return self.name == MANIFEST or path.endswith(".parquet") or path.startswith((f"{ARRAYS}/", f"{PIECES}/"))
 
 
 def find_package_damage(directory: Path, count: ByteCount, hashed: Hashed = "all") -> Iterator[Damage]:
@@ -226,6 +228,12 @@ def find_false_claims(directory: Path, info: PackageInfo, count: ByteCount) -> I
             yield Damage(entry.path, err.problem)
             return
         count.add(entry.size_bytes)
+    try:
+        for ref in info.pieces:
+            trained[f"windows.{ref.origin}.train"] += int(np.count_nonzero(read_trains(directory, ref)))
+    except CorruptResourceError as err:
+        yield Damage(PACKAGE_FILE, f"states another piece than its files have ({err.where})", err.expected, err.got)
+        return
     for split in Split:
         stated, found = info.splits.get(split), _split_of(info, split)
         if stated != found:
@@ -257,4 +265,5 @@ def _split_of(info: PackageInfo, split: Split) -> SplitInfo:
     windows, variants, controls = (
         sum(entry.rows or 0 for entry in info.files if entry.path.startswith(name)) for name in names
     )
+    windows += sum(ref.training for ref in info.pieces) if split is Split.TRAIN else 0
     return SplitInfo(windows, variants, controls, split_digest(info.files, split))

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.genome import Split
 from genolewm_assets.packages.mix import PackageMix, Shares, VisitFigures
-from genolewm_assets.packages.schema import PACKAGE_FILE, PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION, CacheRef, Knowledge
+from genolewm_assets.packages.schema import (
+    PACKAGE_FILE,
+    PACKAGE_FORMAT,
+    PACKAGE_FORMAT_VERSION,
+    PIECES,
+    CacheRef,
+    Knowledge,
+    PieceRef,
+)
 from genolewm_assets.store.artefacts import FileEntry, check_file_path
 from genolewm_assets.store.files import canonical_json, read_record
 
@@ -73,6 +81,8 @@ class PackageInfo:
         Length of each flank of a window, in bases.
     caches
         Caches of encoder states that the package refers to.
+    pieces
+        Tables of windows that the package refers to, in the order of the training windows; those of ``data`` follow.
     policy
         Parameters of the holdouts, by name (see :class:`genolewm_assets.holdouts.HoldoutPolicy`).
     counts
@@ -80,8 +90,7 @@ class PackageInfo:
     splits
         Row counts and digest of every split, by its name.
     files
-        Path, size and SHA-256 of every Parquet file, with its number of rows, and of every file of the mapped form;
-        sorted by path.
+        Path, size and SHA-256 of every Parquet file, with its number of rows, and of every array; sorted by path.
     mix
         Wanted and declared shares of the tuples of an epoch.
     epoch
@@ -104,6 +113,7 @@ class PackageInfo:
     counts: Mapping[str, int]
     splits: Mapping[str, SplitInfo]
     files: tuple[FileEntry, ...]
+    pieces: tuple[PieceRef, ...] = ()
     mix: PackageMix = field(default_factory=PackageMix)
     epoch: EpochFigures | None = None
     knowledge: Knowledge = Knowledge.NEWEST
@@ -116,8 +126,12 @@ class PackageInfo:
         """Return the canonical JSON that is written to ``package.json``."""
         return canonical_json(asdict(self), PACKAGE_FILE)
 
+    def cache_of(self, source: str) -> CacheRef | None:
+        """Return the cache of a contig or piece of the corpus, or None."""
+        return next((cache for cache in self.caches if cache.source == source), None)
+
     def split_files(self, split: Split) -> tuple[FileEntry, ...]:
-        """Return the entries of a split's window files, in the order of the rows."""
+        """Return the entries of a split's own window files, in the order of the rows."""
         return tuple(entry for entry in self.files if entry.path.startswith(f"data/{split}-"))
 
 
@@ -126,7 +140,8 @@ def split_digest(entries: Iterable[FileEntry], split: Split) -> str:
 
     The text that is hashed is what ``sha256sum`` prints for these files: ``<sha256>  <path>``, one line each, sorted.
     """
-    names = (f"data/{split}-", f"variants/{split}.", f"controls/{split}.")
+    own = f"data/{split}-", f"variants/{split}.", f"controls/{split}."
+    names = (*own, f"{PIECES}/") if split == Split.TRAIN else own
     ours = sorted(f"{entry.sha256}  {entry.path}\n" for entry in entries if entry.path.startswith(names))
     return hashlib.sha256("".join(ours).encode()).hexdigest()
 

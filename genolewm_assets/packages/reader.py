@@ -23,11 +23,21 @@ from genolewm_assets.packages.damage import (
 )
 from genolewm_assets.packages.files import GROUP_ROWS
 from genolewm_assets.packages.info import PackageInfo, read_package_info
-from genolewm_assets.packages.schema import CONTEXTS_PATH, HOLDOUT_PATHS, PACKAGE_FILE, controls_path, variants_path
+from genolewm_assets.packages.schema import (
+    CONTEXTS_PATH,
+    HOLDOUT_PATHS,
+    PACKAGE_FILE,
+    PACKAGE_WINDOWS,
+    PieceRef,
+    controls_path,
+    variants_path,
+)
 from genolewm_assets.packages.verified import find_damage_once
+from genolewm_assets.packages.window_rows import piece_rows
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import MANIFEST, Finding, enclosing_root
 from genolewm_assets.store.tables import read_batches, read_table
+from genolewm_assets.variants import Bools
 
 #: What is compared when a package is opened.
 Contents: TypeAlias = Literal["once", "hash", "sizes"]
@@ -53,17 +63,29 @@ class Package:
     caches: Mapping[str, Path]
 
     def window_files(self, split: Split) -> tuple[Path, ...]:
-        """Return the paths of a split's window files, in the order of the rows."""
+        """Return the paths of a split's own window files, in the order of the rows."""
         return tuple(self.directory / entry.path for entry in self.info.split_files(split))
 
     def window_batches(self, split: Split, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Read a split's windows (schema ``PACKAGE_WINDOWS``) in file order, at most 1,024 rows per batch."""
+        """Read windows of a split (schema ``PACKAGE_WINDOWS``), at most 1,024 a batch: of pieces, then of own files."""
+        for ref in self.info.pieces if split is Split.TRAIN else ():
+            for table, trains in self.piece_rows(ref, columns or PACKAGE_WINDOWS.columns):
+                yield from table.filter(pa.array(trains)).combine_chunks().to_batches()
+        yield from self.own_batches(split, columns)
+
+    def own_batches(self, split: Split, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Read the windows of a split that the package holds itself."""
         for path in self.window_files(split):
             yield from read_batches(path, GROUP_ROWS, columns)
 
+    def piece_rows(self, ref: PieceRef, columns: Sequence[str]) -> Iterator[tuple[pa.Table, Bools]]:
+        """Read all windows of a piece as rows of train, at most 1,024 at a time, and tell which of them train."""
+        return piece_rows(self.directory, ref, self.info.cache_of(ref.source), columns)
+
     def windows(self, split: Split, columns: Sequence[str] | None = None) -> pa.Table:
         """Read all windows of a split (schema ``PACKAGE_WINDOWS``) into memory; all columns take about 13 kB a row."""
-        return pa.concat_tables([read_table(path, columns=columns) for path in self.window_files(split)])
+        schema = pa.schema([PACKAGE_WINDOWS.arrow.field(name) for name in columns or PACKAGE_WINDOWS.columns])
+        return pa.Table.from_batches([batch.cast(schema) for batch in self.window_batches(split, columns)], schema)
 
     def variants(
         self, split: Split, columns: Sequence[str] | None = None, *, where: pc.Expression | None = None

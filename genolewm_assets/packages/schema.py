@@ -12,10 +12,11 @@ import pyarrow as pa
 from genolewm_assets.genome import STRANDS, Holdout, Label, Split
 from genolewm_assets.store.tables import TableSchema, column, nullable, one_of
 from genolewm_assets.variants import ALLELE_KEY, allele_fields
+from genolewm_assets.windows.bases import BASES_NAME
 from genolewm_assets.windows.corpus import CorpusSource
 
 #: Format name and version in ``package.json``; readers refuse another major version.
-PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "3.0"
+PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "4.0"
 
 PACKAGE_FILE = "package.json"
 CARD = "README.md"
@@ -93,6 +94,29 @@ class CacheRef:
     windows_sha256: str
     manifest_sha256: str
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRef:
+    """A published table of windows that a package refers to: some of its rows are training windows.
+
+    Attributes
+    ----------
+    source
+        Contig, or piece of the corpus.
+    origin
+        Value of ``origin`` of its windows.
+    rows, training
+        Number of its windows, and of those that train.
+    manifest_sha256
+        SHA-256, 64 hex digits, of the ``manifest.json`` of its ``windows/index`` or ``corpus/windows``.
+    """
+
+    source: str
+    origin: str
+    rows: int
+    training: int
+    manifest_sha256: str
 
 
 def _membership_fields() -> list[pa.Field]:
@@ -221,6 +245,15 @@ def variants_path(split: Split) -> str:
 def controls_path(split: Split) -> str:
     """Return the path of a split's control windows, relative to the package; train has none."""
     return f"controls/{split}.parquet"
+
+
+#: Folder of the pieces, and files of each: links to its table and bases, and which of its rows train (bool, (rows,)).
+PIECES, PIECE_WINDOWS, PIECE_BASES, PIECE_TRAINS = "pieces", "windows.parquet", BASES_NAME, "trains.npy"
+
+
+def piece_path(source: str, file: str) -> str:
+    """Return the path of a file of a piece, relative to the package."""
+    return f"{PIECES}/{source}/{file}"
 
 
 #: Folder of the mapped form of the splits, relative to the package.

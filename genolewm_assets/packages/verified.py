@@ -4,8 +4,9 @@
 
     <cache folder>/verified/<digest of the package's path>.json    {"directory", "files"}
 
-A record holds while every file has its device, inode, size, modification and change time. No digest covers it, so it
-counts only if nobody but the user can have written it (``own_caches``).
+A record holds while every file has its device, inode, size, modification and change time; of a file with several names
+without the change time, which each further name changes. No digest covers it, so it counts only if nobody but the user
+can have written it (``own_caches``).
 """
 
 from __future__ import annotations
@@ -98,5 +99,6 @@ def _stamps(directory: Path) -> _Stamps:
     for path in (*list_files(directory), MANIFEST):
         with suppress(FileNotFoundError):
             found = (directory / path).lstat()
-            stamps[path] = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            changed_ns = found.st_mtime_ns if found.st_nlink > 1 else found.st_ctime_ns
+            stamps[path] = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, changed_ns)
     return stamps

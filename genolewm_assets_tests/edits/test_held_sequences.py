@@ -24,8 +24,8 @@ from genolewm_assets.genome import (
     reverse_complement,
     reverse_complement_edit,
 )
-from genolewm_assets.memory_mapped import kernels
 from genolewm_assets.package_build.rows import context_tables
+from genolewm_assets.windows.bases import kernels
 from genolewm_assets_tests.referees.sampling.rules_by_bases import RulesByBases
 from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.mapped_world import map_windows

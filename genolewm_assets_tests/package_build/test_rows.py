@@ -24,9 +24,7 @@ from genolewm_assets.genome import Contig, Split
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.package_build.checks import check_disjoint
 from genolewm_assets.package_build.rows import (
-    Membership,
     control_rows,
-    corpus_rows,
     reference_rows,
     sort_variants,
     variant_rows,
@@ -35,6 +33,7 @@ from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages.info import read_package_info
 from genolewm_assets.packages.reader import Package
 from genolewm_assets.packages.schema import PACKAGE_CONTROLS, PACKAGE_VARIANTS, PACKAGE_WINDOWS, CacheRef, VariantSource
+from genolewm_assets.packages.window_rows import Membership, package_rows
 from genolewm_assets.windows.reference.table import build_window_table
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
@@ -101,7 +100,7 @@ def test_corpus_rows_keep_place_and_record():
         "start": 100,
     }
     batch = corpus("mrna_evo2", [simulate(1, 600).decode(), simulate(2, 600).decode()], **placed)
-    table = corpus_rows(batch, np.array([7, 9]), member=Membership(Split.TRAIN), cache=CACHE)
+    table = package_rows(batch, np.array([7, 9]), "mrna_evo2", member=Membership(Split.TRAIN), cache=CACHE)
     PACKAGE_WINDOWS.check(table.schema, where="rows")
     row = table.to_pylist()[1]
     assert (row["origin"], row["record_id"], row["window_index"]) == ("mrna_evo2", "mrna_evo2.1", 0)

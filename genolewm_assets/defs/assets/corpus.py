@@ -187,7 +187,7 @@ corpus_windows = GatedAsset(
     windows the holdouts exclude from training; what a record states of itself counts only where the bases agree.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="6",
+    code_version="7",
     place=lambda _, piece: f"corpus/{piece}",
     deps=(on_every_partition(reference_genome), on_every_partition(corpus_records)),
     partitions=BY_CORPUS_PIECE,

@@ -20,6 +20,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.files import normal_json
 from genolewm_assets.store.tables import read_batches, read_table
+from genolewm_assets.windows.reference import FACTS
 
 #: Dependencies on the assets that :meth:`ReleaseInputs.open` opens. The shard of T0 is an input too, which the manifest
 #: names: an upstream asset takes one partition mapping, and a mapping to every release would build every package again
@@ -109,8 +110,8 @@ class ReleaseInputs:
         return (self.genome, *(each for group in groups for each in group.values()), self.clinvar, *earlier)
 
     def window_tables(self) -> dict[str, pa.Table]:
-        """Read the window indexes by contig."""
-        return {name: read_table(each.file("windows.parquet")) for name, each in self.windows.items()}
+        """Read the window indexes by contig, without the bases."""
+        return {name: read_table(each.file("windows.parquet"), columns=FACTS) for name, each in self.windows.items()}
 
     def gnomad_on_demand(self, columns: Sequence[str]) -> TablesOnDemand:
         """Return some columns of the gnomAD shards by contig."""

@@ -27,13 +27,15 @@ from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.reference import read_bed_track
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
-from genolewm_assets.store.tables import read_table, write_table
+from genolewm_assets.store.tables import read_table
+from genolewm_assets.windows.bases import write_bases, write_window_table
 from genolewm_assets.windows.reference import (
     WINDOW_CHECKS,
     WINDOWS,
     build_window_table,
     check_window_table,
     coverage_counts,
+    with_bases,
 )
 
 
@@ -48,12 +50,14 @@ def plan_windows(workspace: Workspace, contig_name: str, progress: Progress) -> 
         sequence = reference_opener(genome, workspace.contigs)(contig)
         intervals = _read_tracks(tracks, workspace.contigs, contig.name)
         table = build_window_table(contig, sequence, profile, intervals, progress=progress)
-        write_table([table], work / "windows.parquet", WINDOWS)
-        written = read_table(work / "windows.parquet")
+        path = work / "windows.parquet"
+        rows = write_window_table(path, WINDOWS, with_bases(table, sequence, margin_bp=profile.margin_bp))
+        write_bases(path)
+        written = read_table(path, columns=["start", "end"])
         return BuildReport(
             counts=coverage_counts(written, sequence, profile),
-            rows={"windows.parquet": written.num_rows},
-            checks=check_window_table(written, sequence, profile),
+            rows={path.name: rows},
+            checks=check_window_table(path, sequence, profile),
         )
 
     return Plan(
@@ -115,7 +119,7 @@ windows_index = GatedAsset(
     `embeddings/cache`.
     """,
     kinds={"parquet", "numpy"},
-    code_version="2",
+    code_version="3",
     place=lambda workspace, contig: f"windows/{workspace.catalog.window_profile.name}/{contig}",
     deps=(on_every_partition(reference_genome),),
     partitions=BY_LINEAR_CONTIG,

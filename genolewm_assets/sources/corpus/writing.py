@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.sources.corpus.packed import BasesSpool
 from genolewm_assets.store.artefacts import CheckResult
-from genolewm_assets.store.tables import TableSchema, memory_given_back, open_table_writer, read_batches
+from genolewm_assets.store.tables import memory_given_back, read_batches
 from genolewm_assets.variants import ShardReport
+from genolewm_assets.windows.bases import check_bases, write_bases, write_window_table
 from genolewm_assets.windows.corpus import (
     CORPUS_SKIPPED,
     CORPUS_WINDOWS,
@@ -35,24 +33,20 @@ from genolewm_assets.windows.corpus import (
 WINDOWS_NAME = "windows.parquet"
 SKIPPED_NAME = "skipped.parquet"
 
-#: Rows of a row group: 100 MB of text in windows of 12 kb.
-GROUP_ROWS = 8_192
-#: Rows that are written, and read for the checks, at a time: a page of texts has about 1 MB.
-_PAGE_ROWS, _READ_ROWS = 64, 512
-#: Columns of few different values.
-_REPETITIVE = ["source", "record_id", "placement_how", "placed_contig", "strand", "stated_contig", "taxonomy", "note"]
+#: Rows that are read for the checks at a time.
+_READ_ROWS = 512
 
 
 def write_corpus_windows(
     records: Iterable[CorpusRecord], *, params: CorpusParams, placer: CorpusPlacer, out_dir: Path
 ) -> ShardReport:
-    """Write ``windows.parquet`` and ``skipped.parquet`` of one piece; return counts of its ledger, and rows by file."""
+    """Write the tables of windows and skipped records of one piece, and the bases; return counts, and rows by table."""
     ledger = CorpusLedger()
     out_dir.mkdir(parents=True, exist_ok=True)
     with memory_given_back(), tempfile.TemporaryDirectory(dir=out_dir) as name:
         bases, decided = BasesSpool(Path(name)), Path(name) / "decided.arrows"
         batches = decide_corpus_windows(records, params, placer, ledger, bases.append)
-        skipped = _write_table(out_dir / SKIPPED_NAME, CORPUS_SKIPPED, _keep_decided(batches, decided))
+        skipped = write_window_table(out_dir / SKIPPED_NAME, CORPUS_SKIPPED, _keep_decided(batches, decided))
         answer = _no_answer if placer.aligner is None else placer.aligner.answer()
         finish = partial(
             finish_windows,
@@ -62,7 +56,8 @@ def write_corpus_windows(
             placer=placer,
             ledger=ledger,
         )
-        windows = _write_table(out_dir / WINDOWS_NAME, CORPUS_WINDOWS, map(finish, _read_decided(decided)))
+        windows = write_window_table(out_dir / WINDOWS_NAME, CORPUS_WINDOWS, map(finish, _read_decided(decided)))
+        write_bases(out_dir / WINDOWS_NAME)
     return ShardReport(ledger.counts(), {WINDOWS_NAME: windows, SKIPPED_NAME: skipped})
 
 
@@ -76,7 +71,7 @@ def audit_corpus_windows(
 ) -> tuple[CheckResult, ...]:
     """Check the files of :func:`write_corpus_windows` against the records, read again, and the reference."""
     with memory_given_back():
-        return check_corpus_windows(
+        checks = check_corpus_windows(
             _tables(folder / WINDOWS_NAME),
             _tables(folder / SKIPPED_NAME),
             records,
@@ -85,6 +80,7 @@ def audit_corpus_windows(
             contigs=placer.contigs,
             bases=placer.bases,
         )
+        return (*checks, check_bases(folder / WINDOWS_NAME))
 
 
 def _no_answer(_: int) -> Placement | None:
@@ -103,42 +99,6 @@ def _keep_decided(batches: Iterable[DecidedBatch], path: Path) -> Iterator[pa.Ta
 def _read_decided(path: Path) -> Iterator[pa.RecordBatch]:
     with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as stream:
         yield from stream
-
-
-def _write_table(path: Path, schema: TableSchema, tables: Iterable[pa.Table]) -> int:
-    """Write tables in row groups of :data:`GROUP_ROWS`, and return the number of rows; one group is in memory."""
-    with _Groups(path, schema) as groups:
-        for table in tables:
-            groups.add(table)
-    return groups.rows
-
-
-class _Groups:
-    """Parquet file whose rows wait until they fill a row group."""
-
-    def __init__(self, path: Path, schema: TableSchema) -> None:
-        dictionaries = [name for name in _REPETITIVE if name in schema.columns] or True
-        self._writer = open_table_writer(path, schema, level=1, dictionaries=dictionaries, page_rows=_PAGE_ROWS)
-        self._waiting = schema.empty()
-        self.rows = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with closing(self._writer):
-            if kind is None and self._waiting.num_rows:
-                self._writer.write_table(self._waiting)
-
-    def add(self, table: pa.Table) -> None:
-        """Add rows; write a row group if there are enough."""
-        self._waiting = pa.concat_tables([self._waiting, table])
-        self.rows += table.num_rows
-        while self._waiting.num_rows >= GROUP_ROWS:
-            self._writer.write_table(self._waiting.slice(0, GROUP_ROWS), GROUP_ROWS)
-            self._waiting = self._waiting.slice(GROUP_ROWS)
 
 
 def _tables(path: Path) -> Iterator[pa.Table]:

@@ -1,20 +1,23 @@
 """Digests of the files of one folder; a file that was hashed and has kept its identity since is not read again.
 
 Identity: inode, size, modification and change time. ``<generation>.digests`` beside a published folder has the digest
-of each of its files under its identity; no digest covers it. Decision 101 says what is found so.
+of each of its files under its identity; no digest covers it. Decision 101 says what is found so. A file that is linked
+from another published folder has its identity in the record of that folder, since every further link changes it.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from genolewm_assets.errors import GenoLeWMError
-from genolewm_assets.progress import ByteCount
+from genolewm_assets.progress import NO_PROGRESS, ByteCount
 from genolewm_assets.store.files.atomic import write_atomic
 from genolewm_assets.store.files.canonical_json import canonical_json
 from genolewm_assets.store.files.generations import GENERATIONS
@@ -31,17 +34,23 @@ HASHED = "GENOLEWM_HASHED"
 Identity: TypeAlias = tuple[int, ...]
 
 _BLOCK_BYTES = 1 << 20
+#: Errors of a file system that cannot give a file another name here.
+_NO_LINKS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES, errno.ENOSYS})
 # A file that changed so short a time before it was read may change again under the same times. Local file systems take
 # their times from the kernel's clock, which ticks every 10 ms at most; FAT keeps every second one.
 _TICK_NS, _COARSE_NS = 50_000_000, 2_000_000_000
 
 
 class Measured(NamedTuple):
-    """Size in bytes and SHA-256 (hex) of a file, and its identity; None if it may change under the same one."""
+    """Size in bytes and SHA-256 (hex) of a file, and its identity; None if it may change under the same one.
+
+    ``home``: of a linked file, the file that it is linked from, relative to its own folder.
+    """
 
     size_bytes: int
     sha256: str
     identity: Identity | None
+    home: str = ""
 
 
 def measure_file(path: Path, count: ByteCount) -> Measured:
@@ -76,9 +85,46 @@ class FileDigests:
         """Return what is recorded of a file, by relative path, that has kept its identity; None for any other file."""
         found = self._found.get(path) or self._recorded.get(path)
         with suppress(OSError):
-            if found and found.identity == _identity((self._directory / path).lstat()):
+            if found and found.identity == (identity := _identity((self._directory / path).lstat())):
                 return found
+            if found and found.home:
+                home = Path(os.path.normpath((self._directory / path).parent / found.home))
+                generation = _generation_of(home)
+                at_home = _read(generation).get(home.relative_to(generation).as_posix())
+                if at_home and (at_home.sha256, at_home.identity) == (found.sha256, identity):
+                    return found._replace(identity=identity)
         return None
+
+    def link(self, published: Path, name: str, path: str) -> bool:
+        """Give a file of a published folder a second name, ``path`` in this folder, and take over its digest.
+
+        Returns
+        -------
+        bool
+            False if the file was copied, because the file system makes no such link.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be read, or the new one cannot be written.
+        """
+        source, target, digests = published / name, self._directory / path, FileDigests(published)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        known = digests.of(name, ByteCount(NO_PROGRESS, 0))
+        try:
+            os.link(source, target)
+        except OSError as err:
+            if err.errno not in _NO_LINKS:
+                raise
+            shutil.copyfile(source, target)
+            return False
+        linked = _identity(target.lstat())
+        # Only the change time differs: what is written meanwhile has another modification time.
+        if known.identity is not None and linked[:-1] == known.identity[:-1]:
+            digests._found[name] = known = known._replace(identity=linked)
+            digests.keep(published)
+            self._found[path] = known._replace(home=str(source))
+        return True
 
     def of(self, path: str, count: ByteCount) -> Measured:
         """Return the digest of a file by relative path, hashing it if it is not known; raises OSError."""
@@ -90,7 +136,10 @@ class FileDigests:
         settled = self._recorded | {path: found for path, found in self._found.items() if found.identity is not None}
         if settled == self._recorded or published.parent.name != GENERATIONS:
             return
-        content = {path: [found.sha256, *(found.identity or ())] for path, found in settled.items()}
+        content = {
+            path: [found.sha256, *(found.identity or ()), *_home_of(published / path, found)]
+            for path, found in settled.items()
+        }
         with suppress(OSError):
             write_atomic(_record_of(published), canonical_json(content, str(published)))
 
@@ -103,8 +152,21 @@ def _read(directory: Path) -> dict[str, Measured]:
     """Return the recorded digests by path; none if the record is missing or damaged."""
     with suppress(OSError, GenoLeWMError, TypeError, ValueError, AttributeError):
         record = read_document(_record_of(directory), remedy="").items() if directory.parent.name == GENERATIONS else ()
-        return {path: Measured(size, sha256, (inode, size, *times)) for path, (sha256, inode, size, *times) in record}
+        return {
+            path: Measured(size, sha256, (inode, size, *rest[:2]), *rest[2:])
+            for path, (sha256, inode, size, *rest) in record
+        }
     return {}
+
+
+def _home_of(file: Path, found: Measured) -> list[str]:
+    """Return the home of a linked file relative to its folder, so that a root can be moved."""
+    return [os.path.relpath(file.parent / found.home, file.parent)] if found.home else []
+
+
+def _generation_of(file: Path) -> Path:
+    """Return the published folder that a file is in."""
+    return next(each for each in file.parents if each.parent.name == GENERATIONS)
 
 
 def _identity(status: os.stat_result) -> Identity:

@@ -62,7 +62,7 @@ def open_table(
             got=None if file is None else repr(file),
         )
     path, entry = directory / file, entries[file]
-    size_bytes, sha256, _ = measure_file(path, ByteCount(NO_PROGRESS, 0))
+    size_bytes, sha256, *_ = measure_file(path, ByteCount(NO_PROGRESS, 0))
     if (size_bytes, sha256) != (entry.size_bytes, entry.sha256):
         raise CorruptResourceError(
             f"{manifest.where} ({path})",

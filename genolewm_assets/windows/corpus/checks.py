@@ -18,6 +18,7 @@ from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault, sta
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
 from genolewm_assets.variants import RECORDS_ACCOUNTED_FOR
+from genolewm_assets.windows.bases import BASES_RIGHT
 from genolewm_assets.windows.corpus.keys import KeySet
 from genolewm_assets.windows.corpus.placement_checks import PlacementAudit
 from genolewm_assets.windows.corpus.records import CorpusRecord
@@ -25,8 +26,8 @@ from genolewm_assets.windows.corpus.row_views import Row, count_gc, count_known,
 from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
 from genolewm_assets.windows.reference import WINDOW_HASHES_RIGHT, WINDOWS_HOLD_ONLY_ACGT
 
-#: Checks of :func:`check_corpus_windows`, in the order of the results.
-CORPUS_CHECKS = (
+#: Checks of the tables, in the order of the results of :func:`check_corpus_windows`.
+_TABLE_CHECKS = (
     SCHEMA_AS_DECLARED,
     Check("windows_follow_tiling", "Every record has exactly the windows that the tiling rules give."),
     Check(
@@ -47,6 +48,8 @@ CORPUS_CHECKS = (
     ),
     RECORDS_ACCOUNTED_FOR,
 )
+#: Checks of ``corpus/windows``: those of its tables, and of the bases beside them.
+CORPUS_CHECKS = (*_TABLE_CHECKS, BASES_RIGHT)
 
 _RUN = re.compile(rb"[ACGT]+")
 _WORD = re.compile(r"[a-z]{2,}|[0-9]+")
@@ -90,7 +93,7 @@ def check_corpus_windows(
     Returns
     -------
     tuple of CheckResult
-        In the order of :data:`CORPUS_CHECKS`.
+        In the order of :data:`CORPUS_CHECKS`, but the last.
     """
     audit = _Audit(params, PlacementAudit.of(contigs, bases))
     audit.sweep(audit.rows(windows, CORPUS_WINDOWS), audit.rows(skipped, CORPUS_SKIPPED), records)
@@ -172,7 +175,7 @@ class _Audit:
         # Without windows, the account has shown each record among the skipped ones.
         listed = bool(self.recount["records_in"]) and not self.wrong["every_record_accounted_for"]
         nothing = "every record was skipped" if listed else "the source has no record"
-        return tuple(self._result(name, nothing, listed=listed) for name in CORPUS_CHECKS)
+        return tuple(self._result(name, nothing, listed=listed) for name in _TABLE_CHECKS)
 
     def _fault_of(self, record: CorpusRecord) -> str | None:
         """Return the reason of the fault of a record's row, and count it; None: the row has none."""

@@ -5,19 +5,24 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import zip_longest
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from genolewm_assets.genome import Bases, WindowProfile
 from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault, stating_compared
-from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, check_schema, not_run
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, check_schema, not_run, read_batches, read_table
+from genolewm_assets.windows.bases import BASES_RIGHT, TEXTS, check_bases
 from genolewm_assets.windows.reference.schema import WINDOWS
 
 WINDOWS_HOLD_ONLY_ACGT = Check("windows_hold_only_acgt", "Every window consists of the bases A, C, G and T only.")
 WINDOW_HASHES_RIGHT = Check(
     "window_hashes_right", "The SHA-256 and the id of every row equal those computed again from its window."
 )
+TEXTS_RIGHT = Check("texts_right", "The bases of every window and of its flanks equal those of the contig there.")
 #: Checks of :func:`check_window_table`, in the order of the results.
 WINDOW_CHECKS = (
     SCHEMA_AS_DECLARED,
@@ -27,19 +32,25 @@ WINDOW_CHECKS = (
     ),
     WINDOWS_HOLD_ONLY_ACGT,
     WINDOW_HASHES_RIGHT,
+    TEXTS_RIGHT,
+    BASES_RIGHT,
 )
 
 _RUN = re.compile(rb"[ACGT]+")
 _PIECE_BP = 1 << 20
+#: Columns that are compared with the contig, and rows of them that are read at a time.
+_COMPARED, _READ_ROWS = ["start", "end", "window_hash", "window_id", *TEXTS], 512
 #: Start and end where there is no window, or where none is expected.
 _ABSENT = (None, None)
 
 
-def check_window_table(table: pa.Table, sequence: Bases, profile: WindowProfile) -> tuple[CheckResult, ...]:
-    """Run all content checks of ``windows/index`` on the table of one contig.
+def check_window_table(path: Path, sequence: Bases, profile: WindowProfile) -> tuple[CheckResult, ...]:
+    """Run all content checks of ``windows/index`` on the table of one contig and on its bases beside it.
 
     Parameters
     ----------
+    path
+        Parquet file of the schema ``WINDOWS``.
     sequence
         The contig, upper-case ASCII; read twice from start to end, one window or piece at a time.
 
@@ -48,11 +59,12 @@ def check_window_table(table: pa.Table, sequence: Bases, profile: WindowProfile)
     tuple of CheckResult
         In the order of :data:`WINDOW_CHECKS`.
     """
-    first = check_schema(table, WINDOWS)
+    first = _check_schema(path)
     if not first.passed:
         return (first, *map(not_run, WINDOW_CHECKS[1:]))
+    table = read_table(path, columns=["start", "end"])
     tiled = check_tiling(table, sequence, profile)
-    found = (tiled, *check_content(table, sequence))
+    found = (tiled, *check_content(path, sequence, profile.margin_bp), check_bases(path))
     # Without windows the tiling has shown that the contig has room for none.
     nothing = "no ACGT run of the contig holds a window and its margins"
     return (first, *(stating_compared(one, table.num_rows, nothing, declared=tiled.passed) for one in found))
@@ -95,30 +107,38 @@ def _runs(sequence: Bases) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def check_content(table: pa.Table, sequence: Bases) -> tuple[CheckResult, CheckResult]:
-    """Read every window again: count bases other than ACGT, and compare ``window_hash`` and ``window_id``."""
-    other, wrong = RowsAtFault(), RowsAtFault()
-    foreign = 0
-    for row, (start, end, digest, window_id) in enumerate(
-        zip(*(table[name].to_pylist() for name in ("start", "end", "window_hash", "window_id")), strict=True)
-    ):
-        bases = sequence[start:end]
-        if found := len(bases.translate(None, b"ACGT")):
-            foreign += found
-            other.add(row=row, start=start, end=end, window_id=window_id, other_bases=found)
-        fresh = hashlib.sha256(bases)
-        if fresh.digest() != digest or fresh.hexdigest()[:32] != window_id:
-            wrong.add(
-                row=row,
-                start=start,
-                end=end,
-                window_id=window_id,
-                expected_id=fresh.hexdigest()[:32],
-                window_hash=digest,
-                expected_hash=fresh.hexdigest(),
-            )
+def check_content(path: Path, sequence: Bases, margin_bp: int) -> tuple[CheckResult, CheckResult, CheckResult]:
+    """Compare letters, hashes, ids and texts of every row with the contig, read again."""
+    other, wrong, differing, row, foreign = RowsAtFault(), RowsAtFault(), RowsAtFault(), 0, 0
+    for batch in read_batches(path, _READ_ROWS, _COMPARED):
+        for start, end, digest, window_id, *texts in zip(*(batch[name].to_pylist() for name in _COMPARED), strict=True):
+            shown = {"row": row, "start": start, "end": end, "window_id": window_id}
+            bases = sequence[start:end]
+            if found := len(bases.translate(None, b"ACGT")):
+                foreign += found
+                other.add(**shown, other_bases=found)
+            fresh = hashlib.sha256(bases)
+            if fresh.digest() != digest or fresh.hexdigest()[:32] != window_id:
+                fresh_id, fresh_hash = fresh.hexdigest()[:32], fresh.hexdigest()
+                wrong.add(**shown, expected_id=fresh_id, window_hash=digest, expected_hash=fresh_hash)
+            around = sequence[max(0, start - margin_bp) : start], bases, sequence[end : end + margin_bp]
+            faulty = [name for name, text, true in zip(TEXTS, texts, around, strict=True) if text.encode() != true]
+            if faulty:
+                differing.add(**shown, differing=", ".join(faulty))
+            row += 1
     figures = {"windows_with_other_bases": len(other), "other_bases": foreign}
     return (
         CheckResult(WINDOWS_HOLD_ONLY_ACGT, not other, figures, tuple(other)),
         CheckResult(WINDOW_HASHES_RIGHT, not wrong, {"wrong_hashes": len(wrong)}, tuple(wrong)),
+        CheckResult(TEXTS_RIGHT, not differing, {"differing": len(differing)}, tuple(differing)),
     )
+
+
+def _check_schema(path: Path) -> CheckResult:
+    """Check columns, types and values of a file, some rows at a time."""
+    found, rows = check_schema(pq.read_schema(path).empty_table(), WINDOWS), 0
+    for batch in read_batches(path, _READ_ROWS) if found.passed else ():
+        one, rows = check_schema(pa.Table.from_batches([batch]), WINDOWS), rows + batch.num_rows
+        if not one.passed:
+            return one
+    return replace(found, figures={**found.figures, "rows": rows})

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from genolewm_assets.genome import STRANDS
 from genolewm_assets.store.tables import TableSchema, column, nullable
+from genolewm_assets.windows.bases import TEXTS
 
 WINDOWS = TableSchema(
     "windows",
@@ -24,11 +25,17 @@ WINDOWS = TableSchema(
             nullable("segmental_duplication", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
             nullable("excluded_region", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
             nullable("repeat", pa.float32(), "share of bases in the track, 0 to 1; null without one"),
+            column("sequence", pa.string(), "the window, upper-case ACGT"),
+            column("left_flank", pa.string(), "the margin_bp bases before the window"),
+            column("right_flank", pa.string(), "the margin_bp bases behind the window"),
         ]
     ),
     ("contig", "start"),
     closed={"strand": STRANDS[:1]},
 )
+
+#: Columns of ``WINDOWS`` that :func:`build_window_table` makes: all but the bases.
+FACTS: tuple[str, ...] = tuple(name for name in WINDOWS.columns if name not in TEXTS)
 
 GENOME_CONTIGS = TableSchema(
     "genome_contigs",

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import TOKEN_BP, Bases, Contig, IntervalArray, WindowProfile, acgt_runs
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.windows.reference.schema import WINDOWS
+from genolewm_assets.windows.reference.schema import FACTS, WINDOWS
 
 #: Columns of the window table that are computed from the BED tracks of a catalogue.
 TRACK_COLUMNS: tuple[str, ...] = ("segmental_duplication", "excluded_region", "repeat")
 
-#: Windows read between two reports of progress.
-_READ_AT_ONCE = 1_024
+#: Windows read between two reports of progress, and given their bases at a time.
+_READ_AT_ONCE, _WRITTEN_AT_ONCE = 1_024, 512
 
 
 def build_window_table(
@@ -40,7 +41,8 @@ def build_window_table(
     Returns
     -------
     pyarrow.Table
-        Schema ``WINDOWS``, sorted by ``start``; coordinates 0-based half-open.
+        The columns ``FACTS`` of ``WINDOWS``, sorted by ``start``; coordinates 0-based half-open. :func:`with_bases`
+        adds the others.
     """
     runs = acgt_runs(sequence)
     windows = profile.tile(contig, runs)
@@ -60,7 +62,37 @@ def build_window_table(
     for name in TRACK_COLUMNS:
         track = tracks.get(name)
         columns[name] = pa.nulls(n, pa.float32()) if track is None else _track_share(windows, track)
-    return pa.table(columns, schema=WINDOWS.arrow)
+    return pa.table(columns, schema=pa.schema([WINDOWS.arrow.field(name) for name in FACTS]))
+
+
+def with_bases(windows: pa.Table, sequence: Bases, *, margin_bp: int) -> Iterator[pa.Table]:
+    """Yield rows of :func:`build_window_table`, 512 at a time, with the bases of the windows and their flanks.
+
+    Raises
+    ------
+    CorruptResourceError
+        If a window with its flanks extends beyond its contig.
+    """
+    for first in range(0, windows.num_rows, _WRITTEN_AT_ONCE):
+        rows = windows.slice(first, _WRITTEN_AT_ONCE)
+        spans = list(zip(rows["start"].to_pylist(), rows["end"].to_pylist(), strict=True))
+        if spans[0][0] < margin_bp or spans[-1][1] + margin_bp > len(sequence):
+            raise CorruptResourceError(
+                f"windows/index[{rows['contig'][0]}]",
+                "a window with its flanks extends beyond its contig",
+                expected=f"windows in [{margin_bp}, {len(sequence) - margin_bp})",
+                got=f"[{spans[0][0]}, {spans[-1][1]})",
+                remedy="Rebuild the window index",
+            )
+        # Each window is read once with its flanks: a contig that is read on demand keeps few of its pieces.
+        whole = [sequence[start - margin_bp : end + margin_bp].decode("ascii") for start, end in spans]
+        texts = {
+            "sequence": [text[margin_bp : len(text) - margin_bp] for text in whole],
+            "left_flank": [text[:margin_bp] for text in whole],
+            "right_flank": [text[len(text) - margin_bp :] for text in whole],
+        }
+        columns = [texts[name] if name in texts else rows[name] for name in WINDOWS.columns]
+        yield pa.table(columns, names=WINDOWS.columns).cast(WINDOWS.arrow)
 
 
 def _read_windows(

@@ -22,8 +22,9 @@ from genolewm_assets.holdouts.index import HoldoutIndex
 from genolewm_assets.holdouts.schema import IntervalReason, VariantOrigin
 from genolewm_assets.mito.variants.join import join_variants, tabulate_sites
 from genolewm_assets.package_build.plan import plan_package
-from genolewm_assets.package_build.rows import Membership, control_rows, corpus_rows, reference_rows, variant_rows
+from genolewm_assets.package_build.rows import control_rows, reference_rows, variant_rows
 from genolewm_assets.packages.schema import CacheRef, VariantSource
+from genolewm_assets.packages.window_rows import Membership, package_rows
 from genolewm_assets.sources.clinvar.shard import build_clinvar_shard
 from genolewm_assets.variants.changes import CHANGE_COLUMNS, COMPARED, find_changes
 from genolewm_assets.variants.schema import ALLELE_KEY, CLINVAR_VARIANTS
@@ -128,7 +129,7 @@ def from_windows(windows: pa.Table) -> pa.Table:
 
 
 def from_corpus(windows: pa.Table) -> pa.Table:
-    return corpus_rows(windows, np.arange(windows.num_rows, dtype=np.int64), member=TRAIN, cache=CACHE)
+    return package_rows(windows, np.arange(windows.num_rows, dtype=np.int64), "mrna_evo2", member=TRAIN, cache=CACHE)
 
 
 from_gnomad, from_clinvar = (partial(variant_rows, source, member=TRAIN) for source in VariantSource)

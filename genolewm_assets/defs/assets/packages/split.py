@@ -109,6 +109,7 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             policy=policy,
             reference=_bases(workspace, inputs.genome),
             caches=[_cache_ref(workspace, name, cache, inputs) for name, cache in caches.items()],
+            pieces={**inputs.windows, **inputs.corpus},
             mix=mix,
             without_alleles=workspace.catalog.packages.without_alleles,
             margin_bp=workspace.catalog.window_profile.margin_bp,
@@ -236,7 +237,7 @@ packages_split = GatedAsset(
     anything held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="9",
+    code_version="10",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,

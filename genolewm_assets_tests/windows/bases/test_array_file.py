@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.memory_mapped.array_file import HEADER_BYTES, ArrayWriter, map_array
-from genolewm_assets.memory_mapped.kernels import hash_ids, pack_rows, write_first_rows
+from genolewm_assets.windows.bases.array_file import HEADER_BYTES, ArrayWriter, map_array
+from genolewm_assets.windows.bases.kernels import pack_rows
 from genolewm_assets_tests.referees.sampling.plain_windows import pack_bases
 from genolewm_assets_tests.rows import each_row
 
@@ -91,15 +91,3 @@ def test_another_symbol_is_found(letter, place):
     text = np.frombuffer(b"ACGTACGTACG", np.uint8).copy()
     text[4 + place] = letter
     assert pack_rows(at, text, np.array([0, 1]), np.zeros(3, np.uint8)) == 1
-
-
-@given(st.lists(st.sampled_from(["a" * 32, "b" * 32, "a" * 31 + "b", "c"]), max_size=12), st.booleans())
-def test_first_rows(names, collide):
-    ids = np.array(names, dtype="S32").view(np.uint64).reshape(len(names), 4)
-    hashes = np.zeros(len(names), np.uint64)
-    if not collide:
-        hash_ids(ids, hashes)
-        assert len(set(hashes.tolist())) == len(set(names))
-    first_row = np.empty(len(names), np.int64)
-    write_first_rows(ids, hashes, np.argsort(hashes, kind="stable"), first_row)
-    assert first_row.tolist() == [names.index(name) for name in names]

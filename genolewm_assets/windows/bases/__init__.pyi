@@ -1,0 +1,17 @@
+from .array_file import HEADER_BYTES as HEADER_BYTES
+from .array_file import REBUILD as REBUILD
+from .array_file import ArrayWriter as ArrayWriter
+from .array_file import Create as Create
+from .array_file import create_file as create_file
+from .array_file import map_array as map_array
+from .array_file import write_array as write_array
+from .packing import BASES_NAME as BASES_NAME
+from .packing import BASES_RIGHT as BASES_RIGHT
+from .packing import BASES_TYPE as BASES_TYPE
+from .packing import TEXTS as TEXTS
+from .packing import check_bases as check_bases
+from .packing import map_bases as map_bases
+from .packing import pack_texts as pack_texts
+from .packing import packed_sizes as packed_sizes
+from .packing import write_bases as write_bases
+from .table_file import write_window_table as write_window_table
