@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of
 from genolewm_assets.audit.reading.contig_names import canonical_name, is_known
 from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_spans, left_flank_spans, rows_by_contig
-from genolewm_assets.audit.reading.package_files import PackageFiles, read_batches, table_of
+from genolewm_assets.audit.reading.package_files import PackageFiles, table_of
+from genolewm_assets.audit.reading.parquet_batches import read_batches
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.reading.window_bases import Bases, differing_bp, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult

@@ -186,7 +186,7 @@ def test_a_package_as_written_passes_with_counts(written):
 
 def test_every_array_is_there(written):
     found = {path.split("/", 2)[2] for path in arrays(written)}
-    assert len(found) == 13 + 1 + 4 + 9 + 4 + 3
+    assert len(found) == 14 + 1 + 4 + 9 + 4 + 3
 
 
 @pytest.mark.nightly

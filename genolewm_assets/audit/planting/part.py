@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.audit.planting.plant import changed_variants, write_arrays, write_record
-from genolewm_assets.audit.planting.planted import Field, Harvest, plant_all
+from genolewm_assets.audit.planting.planted import Field, Harvest, plant_all, window_schema
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.package_files import TRAIN, OwnFiles, table_of
 
@@ -36,17 +36,17 @@ def plant_part(files: OwnFiles, field: Field, folder: Path, kinds: list[str], nu
     data, variants = folder / "data", folder / "variants"
     data.mkdir(parents=True)
     variants.mkdir()
-    schema = pq.read_schema(next(files.directory.glob(f"data/{TRAIN}-*.parquet")))
+    schema, record = window_schema(files), files.record | {"pieces": []}
     windows = [*(field.windows if emitted else ()), *harvest.windows]
     pq.write_table(pa.Table.from_pylist(windows, schema=schema), data / f"{TRAIN}-00000-of-00001.parquet")
     pq.write_table(changed_variants(field.variants, harvest), variants / f"{TRAIN}.parquet")
     if emitted:
         # Copies: a link would change the identity of the package's files, by which they are known.
         shutil.copytree(files.directory / "holdouts", folder / "holdouts")
-        write_record(folder, files.record)
+        write_record(folder, record)
         write_arrays(folder)
-        write_record(folder, files.record)
-    return Part(OwnFiles(folder, files.holdouts, files.record), harvest, failed)
+        write_record(folder, record)
+    return Part(OwnFiles(folder, files.holdouts, record), harvest, failed)
 
 
 def _alleles_in(field: Field, files: OwnFiles) -> pa.Table:

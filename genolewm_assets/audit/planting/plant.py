@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.audit.planting.planted import PLANTS, Field, Harvest, Planted, Row, plant_all
+from genolewm_assets.audit.planting.planted import PLANTS, Field, Harvest, Planted, Row, plant_all, window_schema
 from genolewm_assets.audit.reading.package_files import RECORD, TRAIN, open_files
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
+from genolewm_assets.errors import InputError, UnknownTermError
 from genolewm_assets.genome import Split
 from genolewm_assets.memory_mapped import write_from_tables
 
@@ -72,9 +72,7 @@ def plant_leaks(
     files = open_files(package, holdouts)
     if any(out.resolve().is_relative_to(copied) for copied in (files.directory, files.holdouts)):
         raise InputError(str(out), "lies in a folder that is copied", remedy="Name a folder outside of it")
-    shards = sorted(files.directory.glob(f"data/{TRAIN}-*.parquet"))
-    if not shards:
-        raise MissingResourceError(f"{files.directory}/data", "holds no windows of train", remedy="Name a package")
+    shards = sorted(path.name for path in files.directory.glob(f"data/{TRAIN}-*.parquet"))
     with Reference(fasta) as reference:
         own = files.directory / f"variants/{TRAIN}.parquet"
         field = Field(files, reference, np.random.default_rng(seed))
@@ -86,7 +84,13 @@ def plant_leaks(
         copy, truth = unfinished / PACKAGE, unfinished / HOLDOUTS
         shutil.copytree(files.directory, copy)
         shutil.copytree(files.holdouts, truth)
-        _add_rows(copy / "data" / shards[-1].name, harvest.windows)
+        shard = copy / "data" / (shards[-1] if shards else f"{TRAIN}-00000-of-00001.parquet")
+        if not shards:
+            _write(shard, window_schema(files).empty_table())
+            listed = {"path": f"data/{shard.name}", "size_bytes": 0, "sha256": "0" * 64, "rows": 0}
+            entries = sorted([*files.record["files"], listed], key=lambda entry: entry["path"])
+            (copy / RECORD).write_text(json.dumps(files.record | {"files": entries}, **_JSON) + "\n")
+        _add_rows(shard, harvest.windows)
         _write(copy / f"variants/{TRAIN}.parquet", changed_variants(field.variants, harvest))
         _add_rows(truth / "alleles.parquet", harvest.held_alleles)
         # Trainers read what is planted in the tables.
@@ -145,11 +149,13 @@ def _restate(package: Path, harvest: Harvest) -> None:
     record["files"] = _measured(package, record["files"])
     for split, stated in record["splits"].items():
         names = (f"data/{split}-", f"variants/{split}.", f"controls/{split}.")
-        ours = [entry for entry in record["files"] if entry["path"].startswith(names)]
+        pieces, folder = (record.get("pieces", []), ("pieces/",)) if split == TRAIN else ([], ())
+        ours = [entry for entry in record["files"] if entry["path"].startswith(names + folder)]
         lines = sorted(f"{entry['sha256']}  {entry['path']}\n" for entry in ours)
         stated["sha256"] = hashlib.sha256("".join(lines).encode()).hexdigest()
         for noun, start in (("windows", names[0]), ("variants", names[1]), ("controls", names[2])):
             stated[noun] = sum(entry["rows"] for entry in ours if entry["path"].startswith(start))
+        stated["windows"] += sum(piece["training"] for piece in pieces)
     (package / RECORD).write_text(json.dumps(record, **_JSON) + "\n")
     manifest = package / "manifest.json"
     if manifest.is_file():
@@ -159,10 +165,11 @@ def _restate(package: Path, harvest: Harvest) -> None:
 
 
 def _measured(package: Path, entries: list[Row]) -> list[Row]:
-    """Return entries of files with their digests and sizes, those of the arrays of training made anew."""
+    """Return entries of files with their digests and sizes, those of the arrays and windows of training made anew."""
     known = {entry["path"]: entry for entry in entries if not entry["path"].startswith(f"{ARRAYS}/")}
-    arrays = (path.relative_to(package).as_posix() for path in (package / ARRAYS).rglob("*") if path.is_file())
-    known |= {path: {"path": path, "rows": None} for path in arrays}
+    made = [*(package / ARRAYS).rglob("*"), *package.glob(f"data/{TRAIN}-*")]
+    paths = [path.relative_to(package).as_posix() for path in made if path.is_file()]
+    known |= {path: {"path": path, "rows": None} for path in paths if path not in known}
     for name, entry in known.items():
         path = package / name
         with path.open("rb") as file:

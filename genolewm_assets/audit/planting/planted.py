@@ -51,6 +51,11 @@ class Harvest:
     planted: list[Planted] = field(default_factory=list)
 
 
+def window_schema(files: OwnFiles) -> pa.Schema:
+    """Return the columns of the package's own tables of windows, which are those of every split."""
+    return pq.read_schema(next(files.directory.glob("data/*.parquet")))
+
+
 class Plant(NamedTuple):
     """What an audit must call a leak, what plants one and returns its key, and which share of them is to be found."""
 
@@ -69,7 +74,7 @@ class Field:
         self.reference, self.rng = reference, rng
         #: Name of the plant that is made.
         self.plant = ""
-        columns = pq.read_schema(next(files.directory.glob(f"data/{TRAIN}-*.parquet"))).names
+        columns = window_schema(files).names
         self.windows = self._some(partial(files.windows, TRAIN), columns, "window_id", MOST_WINDOWS).to_pylist()
         self.placed = [row for row in self.windows if row["origin"] == "reference" and row["strand"] == "+"]
         own = pq.read_schema(files.directory / f"variants/{TRAIN}.parquet").names

@@ -26,10 +26,10 @@ from genolewm_assets.audit.reading.package_files import (
     VALIDATION,
     Row,
     batches_of,
-    read_batches,
     read_holdouts,
     rows_of,
 )
+from genolewm_assets.audit.reading.parquet_batches import read_batches
 from genolewm_assets.audit.reading.reference import Reference, decode
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 

@@ -102,7 +102,7 @@ def test_files_are_the_same_bytes(genome: GenomeSlices, tmp_path: Path) -> None:
         written.append({file.name: file.read_bytes() for file in out.iterdir()})
         assert pq.read_metadata(out / "windows.parquet").num_row_groups == 1
     assert written[0] == written[1]
-    assert set(written[1]) == {"windows.parquet", "skipped.parquet"}
+    assert set(written[1]) == {"windows.parquet", "skipped.parquet", "bases.npy"}
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

@@ -24,7 +24,9 @@ from genolewm_assets.store.artefacts.published import ArtefactId, Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files.generations import publish_generation
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.windows.bases import write_bases, write_window_table
 from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
+from genolewm_assets.windows.reference import WINDOWS, with_bases
 from genolewm_assets.windows.reference.table import build_window_table
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 
@@ -224,6 +226,26 @@ def make_cache(root: Root, source: str, rows: int, *, key: str = "", content: by
 def make_caches(root: Root, sources: PackageSources) -> tuple[CacheRef, ...]:
     sizes = {name: t.num_rows for name, t in {**sources.windows, **sources.corpus}.items()}
     return tuple(make_cache(root, name, rows) for name, rows in sizes.items())
+
+
+def with_pieces(root: Root, sources: PackageSources) -> PackageSources:
+    """Publish the tables of windows as the asset graph does, and caches of them; return sources that refer to both."""
+    found = dict[str, Published]()
+    for name, table in {**sources.windows, **sources.corpus}.items():
+
+        def write(work: Path, name: str = name, table: pa.Table = table) -> BuildReport:
+            of_reference, path = name in sources.windows, work / "windows.parquet"
+            tables = with_bases(table, SEQUENCES[name], margin_bp=PROFILE.margin_bp) if of_reference else [table]
+            rows = write_window_table(path, WINDOWS if of_reference else CORPUS_WINDOWS, tables)
+            write_bases(path)
+            return BuildReport(rows={path.name: rows})
+
+        asset, place = ("windows/index", "windows/tiny") if name in sources.windows else ("corpus/windows", "corpus")
+        found[name] = build(root, BuildPlan(ArtefactId(asset, name), f"{place}/{name}", "1", {}, (), write))
+    tables = {name: piece.manifest.files for name, piece in found.items()}
+    sha256 = {name: next(each.sha256 for each in files if each.rows) for name, files in tables.items()}
+    caches = [replace(ref, windows_sha256=sha256[ref.source]) for ref in make_caches(root, sources)]
+    return replace(sources, pieces=found, caches=caches)
 
 
 def publish(root: Root, sources: PackageSources) -> Published:
