@@ -10,11 +10,10 @@ import yaml
 
 from genolewm_assets.genome import EVALUATION, Holdout, Split
 from genolewm_assets.holdouts import Buffer, SimilarReason, describe_temporal
+from genolewm_assets.package_build.card_header import front_matter, own_windows
 from genolewm_assets.package_build.rows import HARMFUL_UNDER_STARS, UNDER_STARS
 from genolewm_assets.package_build.sharing import FLANKS, FLANKS_MOST_BP, SHARED_MOST_BP, SHARED_WINDOWS
 from genolewm_assets.packages import (
-    CONTEXTS_PATH,
-    HOLDOUT_PATHS,
     NOT_STATED,
     PRETRAINED_ON,
     REFERENCE_ORIGIN,
@@ -25,14 +24,8 @@ from genolewm_assets.packages import (
     Shares,
     VariantSource,
     as_specified,
-    controls_path,
-    variants_path,
-    window_pattern,
 )
 from genolewm_assets.windows.corpus import CorpusSource
-
-#: Split name in the card for tables that are not divided into splits; ``all`` is reserved by Hugging Face datasets.
-_UNDIVIDED = "holdout"
 
 _DEFINITIONS = {
     Holdout.CHR: "whole contigs",
@@ -44,15 +37,19 @@ _DEFINITIONS = {
 #: Distance of a share from the specification's that needs no remedy.
 _NEAR = 0.005
 _FOLDER = "path/to/this/folder"
-_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
 _VERIFY = """\
 Datasets open a package that passed its audit: copy `audits/` of its root beside it, or pass `allow_unaudited=True`.
 `genolewm package verify DIR` verifies the files and the caches that they point into; without it, the files:
 `jq -r '.files[]|.sha256+"  "+.path' manifest.json | sha256sum -c`.
-`arrays/` repeats windows and alleles as NumPy files, which the data sets of `genolewm_assets` map; the tables are whole
-without it.
+`arrays/` and `bases.npy` repeat windows and alleles as NumPy files, which the data sets of `genolewm_assets` map; the
+tables are whole without them.
 Coordinates: `start`, `end` are 0-based half-open, `pos` is 1-based as in VCF."""
+
+_PIECES = """
+
+Windows of `train` are in the tables under `pieces/`, which releases share: {shown:,} of {total:,} rows train, those for
+which `trains.npy` beside the table is true. **The other rows may be held out: never train on a whole table.**"""
 
 _LIMITS = """\
 - What the encoder whose states a predictor learns from was itself pretrained on: {pretrained_on}. These holdouts bound
@@ -78,7 +75,7 @@ ClinVar is in the public domain, and not for diagnosis; corpus windows follow th
 
 def render_card(info: PackageInfo) -> str:
     """Return the text of ``README.md`` for a package."""
-    front = yaml.safe_dump(_front_matter(info), sort_keys=False, allow_unicode=True, width=10_000)
+    front = yaml.safe_dump(front_matter(info), sort_keys=False, allow_unicode=True, width=10_000)
     sections = [
         f"# Windows and alleles for genomic world models, ClinVar {info.release}",
         "Windows of the reference genome and of a pretraining corpus with their sequences, the normalised alleles that "
@@ -94,31 +91,6 @@ def render_card(info: PackageInfo) -> str:
         f"## Terms\n\n{_TERMS}",
     ]
     return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
-
-
-def _front_matter(info: PackageInfo) -> dict[str, object]:
-    rows = {entry.path: entry.rows or 0 for entry in info.files}
-    windows = {split: (window_pattern(split), info.splits[split].windows) for split in Split}
-    variants = {split: (variants_path(split), info.splits[split].variants) for split in Split}
-    controls = {split: (controls_path(split), info.splits[split].controls) for split in Split}
-    configs = [_config("windows", windows) | {"default": True}, _config("variants", variants)]
-    configs.append(_config("controls", controls))
-    undivided = {**HOLDOUT_PATHS, "contexts": CONTEXTS_PATH}
-    configs += [_config(f"holdout_{noun}", {_UNDIVIDED: (path, rows[path])}) for noun, path in undivided.items()]
-    total = sum(split.windows for split in info.splits.values())
-    return {
-        "pretty_name": f"GenoLeWM windows and alleles, ClinVar {info.release}",
-        "license": "other",
-        "tags": ["biology", "genomics", "dna", "variants"],
-        "size_categories": [next((name for limit, name in _SIZES if total < limit), "n>1M")],
-        "configs": [config for config in configs if config["data_files"]],
-    }
-
-
-def _config(name: str, files: dict[Split, tuple[str, int]] | dict[str, tuple[str, int]]) -> dict[str, object]:
-    # Hugging Face datasets refuses a split without rows; such a split is left out here and named in the text.
-    paths = [{"split": str(split), "path": path} for split, (path, n) in files.items() if n]
-    return {"config_name": name, "data_files": paths}
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -137,7 +109,11 @@ def _splits(info: PackageInfo) -> str:
 
 def _empty_splits(info: PackageInfo) -> str:
     empty = [f"`{split}`" for split in Split if not info.splits[split].windows]
-    return f"\n\nWithout a window, and therefore not loadable by `datasets`: {', '.join(empty)}." if empty else ""
+    text = f"\n\nWithout a window, and therefore not loadable by `datasets`: {', '.join(empty)}." if empty else ""
+    if info.pieces:
+        shown, total = (sum(getattr(ref, name) for ref in info.pieces) for name in ("training", "rows"))
+        text += _PIECES.format(shown=shown, total=total)
+    return text
 
 
 def _holdouts(info: PackageInfo) -> str:
@@ -251,10 +227,16 @@ def _training_alleles(info: PackageInfo) -> str:
 def _use(info: PackageInfo) -> str:
     """Return snippets that run on this package: only splits with rows can be loaded."""
     lines = ["import datasets", ""]
-    for noun, config, rows in (("windows", "", "windows"), ("alleles", '"variants", ', "variants")):
-        split = next((str(split) for split in Split if getattr(info.splits[split], rows)), None)
+    alleles = {split: info.splits[split].variants for split in Split}
+    windows = {split: own_windows(info, split) for split in Split}
+    for noun, config, rows in (("windows", "", windows), ("alleles", '"variants", ', alleles)):
+        split = next((str(split) for split, n in rows.items() if n), None)
         if split is not None:
             lines.append(f'{noun} = datasets.load_dataset("{_FOLDER}", {config}split="{split}")')
+    if info.pieces:
+        lines += ["", "import numpy, pyarrow.parquet", "", f'piece = "{_FOLDER}/pieces/{info.pieces[0].source}"']
+        lines.append('rows = pyarrow.parquet.read_table(f"{piece}/windows.parquet")')
+        lines.append('train = rows.filter(numpy.load(f"{piece}/trains.npy"))')
     options = "" if info.caches else ", with_states=False"
     names = {Split.VALIDATION: "GenoLeWMValDataset", Split.TEST: "GenoLeWMTestDataset"}
     opened = [("GenoLeWMDataset", f'train = GenoLeWMDataset("{_FOLDER}"{options})')]

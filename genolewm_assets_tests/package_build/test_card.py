@@ -21,7 +21,14 @@ from genolewm_assets.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS
 from genolewm_assets.store.artefacts import Root
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
-from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, clinvar, intervals, make_sources, publish
+from genolewm_assets_tests.worlds.lewm.package_world import (
+    GENOME_DIGEST,
+    clinvar,
+    intervals,
+    make_sources,
+    publish,
+    with_pieces,
+)
 
 _LOAD = """
 import json, socket, sys
@@ -35,7 +42,8 @@ for config in sys.argv[3:]:
     loaded = datasets.load_dataset(sys.argv[1], config, cache_dir=sys.argv[2])
     found[config] = {split: [d.num_rows, d.column_names] for split, d in loaded.items()}
 default = datasets.load_dataset(sys.argv[1], cache_dir=sys.argv[2])
-found["first"] = {key: value for key, value in default["train"][0].items() if isinstance(value, (str, int))}
+split = "train" if "train" in default else "test"
+found["first"] = {key: value for key, value in default[split][0].items() if isinstance(value, (str, int))}
 streamed = datasets.load_dataset(sys.argv[1], cache_dir=sys.argv[2], streaming=True, split="validation")
 found["streamed"] = sum(1 for _ in streamed)
 json.dump(found, sys.stdout)
@@ -91,6 +99,24 @@ def test_datasets_loads_every_table_of_the_folder_without_a_network(package, tmp
     assert found["first"]["origin"] == "reference"
     assert len(found["first"]["sequence"]) == found["first"]["window_bp"]
     assert found["streamed"] == info.splits["validation"].windows
+
+
+@pytest.mark.nightly
+def test_datasets_loads_the_tables_that_a_package_refers_to(tmp_path):
+    root = Root(tmp_path / "root")
+    root.claim("tiny", GENOME_DIGEST)
+    directory = publish(root, with_pieces(root, make_sources())).directory
+    info = read_package_info(directory)
+    found = load(directory, tmp_path, "windows", "pieces_reference", "pieces_corpus")
+    assert set(found["windows"]) == {"validation", "test"}
+    rows = [found[f"pieces_{name}"]["pieces"][0] for name in ("reference", "corpus")]
+    assert sum(rows) == sum(ref.rows for ref in info.pieces) > info.splits["train"].windows
+    script, _ = snippets(directory).split("from genolewm_assets")
+    done = subprocess.run(
+        [sys.executable, "-c", _RUN, script], env=offline(tmp_path), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["train"] == info.pieces[0].training
 
 
 @pytest.mark.nightly
