@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from itertools import permutations
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.genome import Split
+from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.packages.label_diff import (
     AlleleChange,
     BenchDiff,
@@ -20,9 +21,10 @@ from genolewm_assets.packages.label_diff import (
     count_in_train,
     find_allele_changes,
     row_texts,
+    touched_alleles,
 )
 from genolewm_assets.packages.reader import HoldoutNoun, Package, open_tables
-from genolewm_assets.packages.schema import VariantSource
+from genolewm_assets.packages.schema import PACKAGE_WINDOWS
 from genolewm_assets.variants import ALLELE_KEY
 
 _PLACE = ("origin", "contig", "start", "record_id", "window_index")
@@ -140,22 +142,28 @@ def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) 
     names = [f"{noun}, {split}" for noun in ("windows", "alleles") for split in Split]
     tables = {name: TableDiff(name, 0, 0, 0) for name in names}
     moved = {f"{noun}, {a} -> {b}": 0 for noun in ("windows", "alleles") for a, b in permutations(Split, 2)}
-    for noun, key, value, rows in _parts(old, new):
+    train, relabelled, listed = TrainDiff({}, {}, {}), Counter[str](), list[AlleleChange]()
+
+    def compare(noun: str, key: tuple[str, ...], value: str, rows: Mapping[Split, Sequence[pa.Table]]) -> None:
         for split, pair in rows.items():
             found = _diff(f"{noun}, {split}", pair, ("holdout", *key), (value,))
             tables[found.table] += found
         keys = {(split, i): pc.unique(row_texts(pair[i], key)) for split, pair in rows.items() for i in (0, 1)}
         for name, n in _moved(noun, keys):
             moved[name] += n
-    for noun, (key, compared) in _HOLDOUT_KEYS.items():
-        pair = [package.holdouts(noun, [*key, *compared]) for package in (old, new)]
-        tables[noun] = _diff(f"holdouts, {noun}", pair, key, compared)
-    train, relabelled, listed = TrainDiff({}, {}, {}), Counter[str](), list[AlleleChange]()
-    for contig in sorted({contig for source, contig in _sources(old, new) if source == VariantSource.CLINVAR}):
-        changes = find_allele_changes(old, new, contig)
+
+    compare("windows", _PLACE, "window_hash", _windows(old, new))
+    for contig in sorted({contig for package in (old, new) for contig in package.variant_contigs()}):
+        pair = touched_alleles(old, new, contig)
+        splits = {split: [table.filter(pc.equal(table["split"], split)) for table in pair] for split in Split}
+        compare("alleles", _ALLELE, "label", splits)
+        changes = find_allele_changes(pair)
         train += count_in_train(changes)
         relabelled.update(_relabelled(changes))
         listed += changes if list_alleles else ()
+    for noun, (key, compared) in _HOLDOUT_KEYS.items():
+        held = [package.holdouts(noun, [*key, *compared]) for package in (old, new)]
+        tables[noun] = _diff(f"holdouts, {noun}", held, key, compared)
     return PackageDiff(
         before=f"{old.info.release} ({old.directory.name})",
         after=f"{new.info.release} ({new.directory.name})",
@@ -169,30 +177,23 @@ def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) 
     )
 
 
-def _parts(
-    old: Package, new: Package
-) -> Iterator[tuple[str, tuple[str, ...], str, Mapping[Split, Sequence[pa.Table]]]]:
-    """Yield noun, key, compared column and, by split, the rows of both packages: all windows, then alleles in parts."""
+def _windows(old: Package, new: Package) -> dict[Split, list[pa.Table]]:
+    """Return the windows of both packages by split, but those of train that both have in one piece."""
     columns = ["holdout", *_PLACE, "window_hash"]
-    windows = {split: [package.windows(split, columns) for package in (old, new)] for split in Split}
-    yield "windows", _PLACE, "window_hash", windows
-    for source, contig in _sources(old, new):
-        here = (pc.field("source") == source) & (pc.field("chrom") == contig)
-        rows = {
-            split: [package.variants(split, ["holdout", *_ALLELE, "label"], where=here) for package in (old, new)]
-            for split in Split
-        }
-        yield "alleles", _ALLELE, "label", rows
+    rows = {split: [package.windows(split, columns) for package in (old, new)] for split in EVALUATION}
+    rows[Split.TRAIN] = [_train_windows(*pair, columns) for pair in ((old, new), (new, old))]
+    return rows
 
 
-def _sources(old: Package, new: Package) -> list[tuple[str, str]]:
-    """Return every pair of source and contig that has alleles in one of the packages."""
-    found: set[tuple[str, str]] = set()
-    for package in (old, new):
-        for split in Split:
-            pairs = package.variants(split, ["source", "chrom"]).group_by(["source", "chrom"]).aggregate([])
-            found.update(zip(pairs["source"].to_pylist(), pairs["chrom"].to_pylist(), strict=True))
-    return sorted(found)
+def _train_windows(package: Package, other: Package, columns: Sequence[str]) -> pa.Table:
+    theirs = {ref.manifest_sha256: ref for ref in other.info.pieces}
+    parts = [pa.table(batch) for batch in package.own_batches(Split.TRAIN, columns)]
+    for ref in package.info.pieces:
+        only = package.trains(ref)
+        if ref.manifest_sha256 in theirs:
+            only = only & ~other.trains(theirs[ref.manifest_sha256])
+        parts.append(package.rows_of_piece(ref, np.flatnonzero(only), columns))
+    return pa.concat_tables([PACKAGE_WINDOWS.empty().select(columns), *parts])
 
 
 def _diff(name: str, pair: Sequence[pa.Table], key: Sequence[str], value: Sequence[str]) -> TableDiff:

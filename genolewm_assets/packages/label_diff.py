@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,10 +14,10 @@ from genolewm_assets.errors import counted
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.packages.reader import Package
 from genolewm_assets.packages.schema import VariantSource
-from genolewm_assets.variants import ALLELE_KEY, join_columns
+from genolewm_assets.variants import ALLELE_KEY, Int64s, join_columns
 
-#: Columns compared of a ClinVar allele, beside its key.
-_SAID = ("label", "stars", "place")
+#: Bits of a position in a number that stands for a row.
+_POS_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +112,23 @@ class BenchDiff:
         return f"{name}: differs, {changes}, in {units}"
 
 
-def find_allele_changes(old: Package, new: Package, contig: str) -> tuple[AlleleChange, ...]:
-    """Return the ClinVar alleles of a contig whose class, stars or places differ, sorted by position and bases."""
-    pair = [pa.concat_tables(list(_placed(package, contig))) for package in (old, new)]
-    full = [row_texts(table, (*ALLELE_KEY, *_SAID)) for table in pair]
-    keys = [row_texts(table, ALLELE_KEY) for table in pair]
-    touched = pa.concat_arrays([keys[i].filter(pc.invert(pc.is_in(full[i], value_set=full[1 - i]))) for i in (0, 1)])
-    before, after = (
-        _states(table.filter(pc.is_in(key, value_set=touched))) for table, key in zip(pair, keys, strict=True)
-    )
-    return tuple(AlleleChange(*key, before.get(key), after.get(key)) for key in sorted({*before, *after}))
+def touched_alleles(old: Package, new: Package, contig: str) -> list[pa.Table]:
+    """Return the alleles of a contig of two packages, but those of which both have the same rows in all splits.
+
+    Columns ``split``, ``holdout``, ``source``, the key, ``label`` and ``stars``; one row per split and holdout.
+    """
+    pair = [_alleles(package, contig) for package in (old, new)]
+    full = _row_codes(pair, pair[0].column_names)
+    keys = _row_codes(pair, ["source", *ALLELE_KEY])
+    touched = np.concatenate([keys[i][~np.isin(full[i], full[1 - i])] for i in (0, 1)])
+    return [table.filter(pa.array(np.isin(key, touched))) for table, key in zip(pair, keys, strict=True)]
+
+
+def find_allele_changes(pair: Sequence[pa.Table]) -> tuple[AlleleChange, ...]:
+    """Return the ClinVar alleles among those of :func:`touched_alleles`, sorted by position and bases."""
+    before, after = (_states(table.filter(pc.equal(table["source"], VariantSource.CLINVAR))) for table in pair)
+    found = (AlleleChange(*key, before.get(key), after.get(key)) for key in sorted({*before, *after}))
+    return tuple(change for change in found if change.before != change.after)
 
 
 def count_in_train(changes: Sequence[AlleleChange]) -> TrainDiff:
@@ -179,15 +187,22 @@ def _units(alleles: pa.Table, held: pa.Table) -> Iterator[str]:
     yield from alleles["chrom"].filter(pc.invert(pc.is_in(keys, value_set=listed))).to_pylist()
 
 
-def _placed(package: Package, contig: str) -> Iterator[pa.Table]:
-    """Yield key, label, stars and place of a contig's ClinVar alleles by split; several rows for several holdouts."""
-    here = (pc.field("source") == VariantSource.CLINVAR.value) & (pc.field("chrom") == contig)
+def _alleles(package: Package, contig: str) -> pa.Table:
+    """Return a contig's alleles of all splits, those of the benches with their holdouts."""
+    here, parts = pc.field("chrom") == contig, []
     for split in Split:
-        table = package.variants(split, ["holdout", *ALLELE_KEY, "label", "stars"], where=here)
-        place = pa.array([str(split)] * table.num_rows, pa.string())
-        if split is not Split.TRAIN:
-            place = pc.binary_join_element_wise(table["holdout"], str(split), " ")
-        yield table.select([*ALLELE_KEY, "label", "stars"]).append_column("place", place)
+        table = package.variants(split, ["holdout", "source", *ALLELE_KEY, "label", "stars"], where=here)
+        parts.append(table.add_column(0, "split", pa.array([str(split)] * table.num_rows, pa.string())))
+    return pa.concat_tables(parts)
+
+
+def _row_codes(pair: Sequence[pa.Table], names: Sequence[str]) -> list[Int64s]:
+    """Return a number per row of two tables with positions, equal for rows with equal values."""
+    texts = [row_texts(table, [name for name in names if name != "pos"]) for table in pair]
+    codes = pa.chunked_array(texts, pa.string()).combine_chunks().dictionary_encode().indices.to_numpy()
+    pos = np.concatenate([table["pos"].to_numpy() for table in pair])
+    numbers = (codes.astype(np.int64) << _POS_BITS) | pos
+    return [numbers[: len(texts[0])], numbers[len(texts[0]) :]]
 
 
 def _states(table: pa.Table) -> dict[tuple[str, int, str, str], AlleleState]:
@@ -195,7 +210,7 @@ def _states(table: pa.Table) -> dict[tuple[str, int, str, str], AlleleState]:
     said: dict[tuple[str, int, str, str], tuple[str, int | None]] = {}
     for row in table.to_pylist():
         key = row["chrom"], row["pos"], row["ref"], row["alt"]
-        places[key].append(row["place"])
+        places[key].append(row["split"] if row["holdout"] is None else f"{row['holdout']} {row['split']}")
         said[key] = row["label"], row["stars"]
     return {key: AlleleState(*said[key], tuple(sorted(found))) for key, found in places.items()}
 

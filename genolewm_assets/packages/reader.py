@@ -28,16 +28,18 @@ from genolewm_assets.packages.schema import (
     HOLDOUT_PATHS,
     PACKAGE_FILE,
     PACKAGE_WINDOWS,
+    PIECE_WINDOWS,
     PieceRef,
     controls_path,
+    piece_path,
     variants_path,
 )
 from genolewm_assets.packages.verified import find_damage_once
-from genolewm_assets.packages.window_rows import piece_rows
+from genolewm_assets.packages.window_rows import Membership, columns_read, package_rows, piece_rows, read_trains
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import MANIFEST, Finding, enclosing_root
-from genolewm_assets.store.tables import read_batches, read_table
-from genolewm_assets.variants import Bools
+from genolewm_assets.store.tables import read_batches, read_rows, read_table
+from genolewm_assets.variants import Bools, Int64s
 
 #: What is compared when a package is opened.
 Contents: TypeAlias = Literal["once", "hash", "sizes"]
@@ -82,6 +84,16 @@ class Package:
         """Read all windows of a piece as rows of train, at most 1,024 at a time, and tell which of them train."""
         return piece_rows(self.directory, ref, self.info.cache_of(ref.source), columns)
 
+    def trains(self, ref: PieceRef) -> Bools:
+        """Return which windows of a piece train: bool, shape (rows,)."""
+        return read_trains(self.directory, ref)
+
+    def rows_of_piece(self, ref: PieceRef, rows: Int64s, columns: Sequence[str]) -> pa.Table:
+        """Read windows of a piece by their numbers as rows of train; only the row groups that hold one are read."""
+        path, cache = self.directory / piece_path(ref.source, PIECE_WINDOWS), self.info.cache_of(ref.source)
+        found = read_rows(path, rows.tolist(), columns_read(columns, ref.origin))
+        return package_rows(found, rows, ref.origin, member=Membership(Split.TRAIN), cache=cache, columns=columns)
+
     def windows(self, split: Split, columns: Sequence[str] | None = None) -> pa.Table:
         """Read all windows of a split (schema ``PACKAGE_WINDOWS``) into memory; all columns take about 13 kB a row."""
         schema = pa.schema([PACKAGE_WINDOWS.arrow.field(name) for name in columns or PACKAGE_WINDOWS.columns])
@@ -99,6 +111,10 @@ class Package:
     def variant_batches(self, split: Split, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read columns of a split's alleles (schema ``PACKAGE_VARIANTS``) in file order, 65,536 rows at a time."""
         yield from read_batches(self.directory / variants_path(split), 65_536, columns)
+
+    def variant_contigs(self) -> set[str]:
+        """Return the contigs of the alleles of all splits."""
+        return {contig for split in Split for contig in pc.unique(self.variants(split, ["chrom"])["chrom"]).to_pylist()}
 
     def controls(self, split: Split) -> pa.Table:
         """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""
