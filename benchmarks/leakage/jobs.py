@@ -71,7 +71,7 @@ def _filter(fasta: Path, number: int) -> Callable[[], int]:
 def _audit(fasta: Path, number: int) -> Callable[[], int]:
     import pyarrow as pa
 
-    from genolewm_assets.audit.held_kmers import held_tables
+    from genolewm_assets.audit.held_kmers import held_table
     from genolewm_assets.audit.reading.intervals import Span
     from genolewm_assets.audit.reading.reference import Reference
     from genolewm_assets.audit.similarity import are_leaks, compare_all
@@ -80,11 +80,11 @@ def _audit(fasta: Path, number: int) -> Callable[[], int]:
         found = set[int]()
         with Reference(fasta) as reference, ThreadPoolExecutor(_THREADS) as pool:
             spans = [Span("chr20", 0, reference.length("chr20"))]
-            for table in held_tables(reference, spans, soft_masked=True):
-                for batch in _batches(enumerate(windows(fasta, number)), _BATCH):
-                    columns = {"sequence": [bases.decode() for _, bases in batch], "right_flank": [""] * len(batch)}
-                    rows = compare_all(pa.RecordBatch.from_pydict(columns), table, pool)
-                    found |= {batch[at][0] for at in are_leaks(rows).nonzero()[0].tolist()}
+            table = held_table(reference, spans, soft_masked=True)
+            for batch in _batches(enumerate(windows(fasta, number)), _BATCH):
+                columns = {"sequence": [bases.decode() for _, bases in batch], "right_flank": [""] * len(batch)}
+                rows = compare_all(pa.RecordBatch.from_pydict(columns), table, pool)
+                found |= {batch[at][0] for at in are_leaks(rows).nonzero()[0].tolist()}
         return len(found)
 
     return work

@@ -20,7 +20,7 @@ from genolewm_assets.audit.alleles.normal_alleles import (
 )
 from genolewm_assets.audit.drawn_windows import DrawnWindows
 from genolewm_assets.audit.emitted import Batch, EmittedCounts, EmittedEdits, draw_batches, name_of, read_edits
-from genolewm_assets.audit.held_kmers import KmerTable
+from genolewm_assets.audit.held_kmers import SievedTable
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference
@@ -84,7 +84,7 @@ def _is_held(
 class _Stream:
     """What the tuples drawn so far show: alleles wait until many are normalised and compared at once."""
 
-    def __init__(self, reference: Reference, held: HeldSpans, held_alleles: HeldAlleles, altered: KmerTable) -> None:
+    def __init__(self, reference: Reference, held: HeldSpans, held_alleles: HeldAlleles, altered: SievedTable) -> None:
         self._reference, self._held, self._held_alleles, self._altered = reference, held, held_alleles, altered
         self.found, self.counts, self.n_alleles = Found(), EmittedCounts(), 0
         self._waiting, self._waiting_bytes = list[pa.Table](), 0
@@ -141,7 +141,7 @@ def search_stream(
     *,
     least_tuples: int,
     progress: Progress,
-    altered: KmerTable | None = None,
+    altered: SievedTable | None = None,
     draw: Callable[[Path, int], Iterable[Batch]] = draw_batches,
     until: frozenset[str] = frozenset(),
 ) -> tuple[SearchResult, SearchResult, SearchResult]:

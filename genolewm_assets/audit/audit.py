@@ -19,7 +19,7 @@ from genolewm_assets.audit.reading.layouts import Layout, open_layout
 from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport
-from genolewm_assets.audit.similarity import HeldTables, search_similarity
+from genolewm_assets.audit.similarity import HeldSequence, search_similarity
 from genolewm_assets.audit.states import Encode, search_states
 from genolewm_assets.progress import NO_PROGRESS, Progress
 
@@ -79,10 +79,10 @@ def audit_package(
     with Reference(fasta) as reference:
         held = HeldSpans.of_package(files)
         places, held_alleles = PlaceSearch(files, reference, held), HeldAlleles.of_package(files, reference)
-        evaluated, tables = Evaluated(files, held_alleles, places.compare_bases), HeldTables(reference, held)
+        evaluated, sequence = Evaluated(files, held_alleles, places.compare_bases), HeldSequence(reference, held)
         duplicates = DuplicateSearch(evaluated)
         along = (places.search, duplicates.search)
-        similar = search_similarity(files, reference, held, tables, progress=progress, along=along)
+        similar = search_similarity(files, reference, held, sequence, progress=progress, along=along)
         alleles = search_training_alleles(files, reference, held, held_alleles)
         altered = None if files.without_stream or not least_tuples else held_alleles.altered_kmers(reference)
         stream = search_stream(
@@ -119,6 +119,6 @@ def audit_package(
         report = AuditReport(str(package), files.release, results, {**places.measured, **duplicates.measured})
         if not planted or not isinstance(files, OwnFiles):
             return report
-        evidence = Evidence(reference, held, tables, held_alleles, altered, evaluated, vcfs)
+        evidence = Evidence(reference, held, sequence, held_alleles, altered, evaluated, vcfs)
         power = measure_power(files, evidence, report, number=planted, folder=folder, progress=progress)
     return report.with_power(power)

@@ -104,19 +104,25 @@ def find_differences(edited: Codes, reference: Codes, found: npt.NDArray[np.int6
 
 
 @compiled(nogil=True)
-def read_tokens(tokens: npt.NDArray[np.int16], edited: Codes, sizes: Integers) -> None:
+def read_tokens(tokens: npt.NDArray[np.int16], edited: npt.NDArray[np.uint16], sizes: Integers) -> None:
     """Write the bases that the tokens of each window spell, and how many; what is below 0 is no token.
 
-    ``tokens``: shape (n, n_tokens); ``edited``: shape (n, 6 * n_tokens).
+    ``tokens``: shape (n, n_tokens); ``edited``: shape (n, 3 * n_tokens), two bases a number, the first in the low byte.
     """
+    spelt = np.empty((1 << (2 * TOKEN_BP), TOKEN_BP // 2), np.uint16)
+    for token in range(spelt.shape[0]):
+        for pair in range(spelt.shape[1]):
+            bases = token >> (2 * (TOKEN_BP - 2 - 2 * pair))
+            spelt[token, pair] = ((bases >> 2) & 3) | ((bases & 3) << 8)
     for row in range(tokens.shape[0]):
-        at = 0
+        at = np.uint64(0)
         for token in tokens[row]:
             if token >= 0:
-                for digit in range(TOKEN_BP):
-                    edited[row, at + digit] = (token >> (2 * (TOKEN_BP - 1 - digit))) & 3
-                at += TOKEN_BP
-        sizes[row] = at
+                ours = spelt[np.uint64(token)]
+                for pair in range(TOKEN_BP // 2):
+                    edited[row, at + np.uint64(pair)] = ours[pair]
+                at += np.uint64(TOKEN_BP // 2)
+        sizes[row] = 2 * at
 
 
 @compiled(nogil=True)

@@ -137,7 +137,8 @@ def bases_of(tokens: NDArray[np.int16]) -> tuple[Codes, Integers]:
     from genolewm_assets.audit.difference_kernels import read_tokens
 
     edited, sizes = np.empty((len(tokens), _TOKEN_BP * tokens.shape[1]), np.uint8), np.empty(len(tokens), np.int64)
-    read_tokens(np.ascontiguousarray(tokens, dtype=np.int16), edited, sizes)
+    # Little-endian, as every machine that numba compiles for.
+    read_tokens(np.ascontiguousarray(tokens, dtype=np.int16), edited.view(np.uint16), sizes)
     return edited, sizes
 
 

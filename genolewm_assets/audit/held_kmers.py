@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.audit.reading.intervals import Span
-from genolewm_assets.audit.reading.reference import MASKED, Codes, Reference, mapped, unmasked
+from genolewm_assets.audit.reading.reference import MASKED, Codes, Reference, mapped, mapped_zeros, unmasked
 
 #: Where the FASTA is not soft-masked, a k-mer of this length that it holds more often is a repeat.
 REPEAT_K, MOST_COPIES = 21, 8
 #: Bases on both sides of such a k-mer that count as the same repeat: other copies of it differ there.
 REPEAT_BP = 50
-#: Bases of held-out sequence whose 31-mers are sorted in memory at once, 8 bytes each; then they are in a file.
-PART_BP = 1 << 25
+#: K-mers that are sorted in memory at once, 8 bytes each; then they are in a file.
+PART_BP = 1 << 23
 
 #: Bits of the filter for each key, and keys of a bucket, as powers of 2.
 _FILTER, _BUCKET = 4, 3
@@ -35,17 +35,69 @@ class KmerTable(NamedTuple):
 
     @classmethod
     def of(cls, keys: Keys) -> Self:
-        """Make a table of keys in any order, which is sorted in place; keys that stand for no 31-mer are left out."""
+        """Make a table of keys in any order, which is sorted in place; keys that stand for no k-mer are left out."""
+        return cls.joined([keys])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Keys]) -> Self:
+        """Make a table of the keys of parts, each sorted in place, which are then joined a range of keys at a time."""
         from genolewm_assets.audit import kmer_kernels as kernels
 
-        keys.sort()
-        kept = keys[: kernels.keep_different(keys)]
-        bits = max(6, int(kept.size).bit_length())
-        firsts = np.empty((1 << max(1, bits - _BUCKET)) + 1, dtype=np.int64)
+        keys = mapped(_joined([_kept(part) for part in parts]))
+        bits = max(6, int(keys.size).bit_length())
+        firsts = mapped_zeros((1 << max(1, bits - _BUCKET)) + 1, np.int64)
         shift, filter_shift = np.uint64(64 - max(1, bits - _BUCKET)), np.uint64(64 - bits - _FILTER)
-        filter_bits = np.zeros(1 << (bits + _FILTER - 6), dtype=np.uint64)
-        kernels.find_buckets(kept, shift, firsts, filter_shift, filter_bits)
-        return cls(mapped([kept]), mapped([firsts]), shift, mapped([filter_bits]), filter_shift)
+        filter_bits = mapped_zeros(1 << (bits + _FILTER - 6), np.uint64)
+        kernels.find_buckets(keys, shift, firsts, filter_shift, filter_bits)
+        return cls(keys, firsts, shift, filter_bits, filter_shift)
+
+    def those(self, is_kept: npt.NDArray[np.bool_]) -> Self:
+        """Return a table of some of the keys."""
+        parts = (slice(at, at + PART_BP) for at in range(0, self.keys.size, PART_BP))
+        return self.joined(self.keys[part][is_kept[part]] for part in parts)
+
+
+class SievedTable(NamedTuple):
+    """31-mers, and the least 19-mer of each, by which most that are not of the table are told at once."""
+
+    kmers: KmerTable
+    least: KmerTable
+
+    @classmethod
+    def of(cls, kmers: KmerTable) -> Self:
+        """Make the table of the least 19-mers."""
+        keys = kmers.keys
+        return cls(kmers, KmerTable.joined(_least(keys[at : at + PART_BP]) for at in range(0, keys.size, PART_BP)))
+
+
+def _kept(keys: Keys) -> Keys:
+    """Return the different keys in order, in a file."""
+    from genolewm_assets.audit.kmer_kernels import keep_different
+
+    keys.sort()
+    return mapped([keys[: keep_different(keys)]])
+
+
+def _joined(parts: Sequence[Keys]) -> Iterator[Keys]:
+    """Yield the different keys of sorted parts in order."""
+    from genolewm_assets.audit.kmer_kernels import keep_different
+
+    n_ranges = sum(part.size for part in parts) // PART_BP + 1
+    starts = np.array([(at << 64) // n_ranges for at in range(n_ranges)], np.uint64)
+    bounds = [[*np.searchsorted(part, starts).tolist(), part.size] for part in parts]
+    for at in range(n_ranges):
+        ours = [part[places[at] : places[at + 1]] for part, places in zip(parts, bounds, strict=True)]
+        keys = np.concatenate([np.empty(0, np.uint64), *ours])
+        keys.sort()
+        yield keys[: keep_different(keys)]
+
+
+def _least(keys: Keys) -> Keys:
+    from genolewm_assets.audit.kmer_kernels import least_keys
+
+    least = np.empty(keys.size, np.uint64)
+    least_keys(keys, least)
+    return least
 
 
 def keys_of(codes: Codes, k: int = 31, *, skip_masked: bool = False, skip_simple: bool = False) -> Keys:
@@ -68,36 +120,46 @@ def count_in_reference(table: KmerTable, reference: Reference, k: int = 31) -> n
     return counts
 
 
-def held_tables(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> Iterator[KmerTable]:
-    """Yield the 31-mers of merged held-out spans outside repeats, part by part."""
+def held_table(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> SievedTable:
+    """Return the 31-mers of merged held-out spans outside repeats."""
+    frequent = np.empty(0, np.uint64)
+    if not soft_masked:
+        table = KmerTable.joined(_keys_in(reference, part, REPEAT_K) for part in _parts(spans))
+        frequent = table.those(count_in_reference(table, reference, REPEAT_K) > MOST_COPIES).keys
+
+    def masked(codes: Codes) -> Codes:
+        return codes if soft_masked else _without_repeats(unmasked(codes), frequent)
+
+    return SievedTable.of(KmerTable.joined(_keys_in(reference, part, 31, masked) for part in _parts(spans)))
+
+
+def _keys_in(
+    reference: Reference, part: Sequence[Span], k: int, masked: Callable[[Codes], Codes] | None = None
+) -> Keys:
+    """Return the keys of the k-mers of spans; with ``masked``, which masks repeats, of those that count as held out."""
     from genolewm_assets.audit.kmer_kernels import kmer_keys
 
-    for part in _parts(spans):
-        sequences = [reference.fetch(*span) for span in part]
-        if not soft_masked:
-            sequences = [unmasked(codes) for codes in sequences]
-            _mask_repeats(sequences, reference)
-        keys, at = np.empty(sum(codes.size for codes in sequences), dtype=np.uint64), 0
-        for codes in sequences:
-            kmer_keys(codes, True, True, keys[at : at + codes.size])
-            at += codes.size
-        yield KmerTable.of(keys)
+    keys, at = np.empty(sum(span.end - span.start for span in part), dtype=np.uint64), 0
+    for span in part:
+        codes = reference.fetch(*span)
+        ours, at = keys[at : at + codes.size], at + codes.size
+        if masked is None:
+            kmer_keys(codes, False, False, ours, k)
+        else:
+            kmer_keys(masked(codes), True, True, ours, k)
+    return keys
 
 
-def _mask_repeats(sequences: Sequence[Codes], reference: Reference) -> None:
-    """Mark the bases within :data:`REPEAT_BP` of a frequent k-mer as masked, in place."""
-    found = [keys_of(codes, REPEAT_K) for codes in sequences]
-    table = KmerTable.of(np.concatenate(found))
-    frequent = table.keys[count_in_reference(table, reference, REPEAT_K) > MOST_COPIES]
-    if not frequent.size:
-        return
-    for codes, keys in zip(sequences, found, strict=True):
-        at = np.minimum(np.searchsorted(frequent, keys), frequent.size - 1)
-        near = np.flatnonzero(frequent[at] == keys)
-        steps = np.zeros(codes.size + 1, dtype=np.int32)
-        np.add.at(steps, np.maximum(0, near - REPEAT_BP), 1)
-        np.add.at(steps, np.minimum(codes.size, near + REPEAT_K + REPEAT_BP), -1)
-        codes[np.cumsum(steps)[:-1] > 0] |= MASKED
+def _without_repeats(codes: Codes, frequent: Keys) -> Codes:
+    """Return bases of which those within :data:`REPEAT_BP` of a frequent k-mer are masked, in place."""
+    keys = keys_of(codes, REPEAT_K)
+    at = np.minimum(np.searchsorted(frequent, keys), frequent.size - 1)
+    near = np.flatnonzero(frequent[at] == keys) if frequent.size else at[:0]
+    steps = np.zeros(codes.size + 1, dtype=np.int32)
+    np.add.at(steps, np.maximum(0, near - REPEAT_BP), 1)
+    np.add.at(steps, np.minimum(codes.size, near + REPEAT_K + REPEAT_BP), -1)
+    codes[np.cumsum(steps)[:-1] > 0] |= MASKED
+    return codes
 
 
 def _parts(spans: Iterable[Span]) -> Iterator[list[Span]]:

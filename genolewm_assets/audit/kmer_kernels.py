@@ -1,7 +1,8 @@
 """Compiled loops over 31-mers: their keys, how often they occur, and where a sequence holds them.
 
-A key is the smaller of the codes of the two strands, mixed so that its leading bits are even. No function raises.
-Import this module inside functions only: importing numba is slow.
+A key is the smaller of the codes of the two strands, mixed so that its leading bits are even. A 31-mer can be of a
+table only if its 19-mer of the least key is that of one of the table, and neighbours share it: few keys are looked up.
+No function raises. Import this module inside functions only: importing numba is slow.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ import numpy.typing as npt
 from genolewm_assets.own_caches import compiled
 
 K = 31
+#: Length of the k-mers of which the least of a 31-mer is looked up first.
+LEAST_K = 19
 #: Key of a 31-mer with a base that is not A, C, G or T, or that is not counted; no mixed key has it in practice.
 NO_KEY = np.uint64(0xFFFFFFFFFFFFFFFF)
 #: Fewest different 3-mers (of 29) that a 31-mer of ordinary complexity has; random ones have about 23.
 _LEAST_TRIMERS = 12
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
+#: Its inverse modulo 2**64, by which a key tells its 31-mer.
+_INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 
 Codes = npt.NDArray[np.uint8]
 Keys = npt.NDArray[np.uint64]
 Firsts = npt.NDArray[np.int64]
-#: A ``held_kmers.KmerTable``; that module imports this one.
+#: A ``held_kmers.KmerTable``, or a ``SievedTable``; that module imports this one.
 Table: TypeAlias = Any
 
 
@@ -45,9 +50,30 @@ def kmer_keys(codes: npt.NDArray[np.uint8], skip_masked: bool, skip_simple: bool
         run += 1
         if run < k or (skip_simple and _is_simple(forward)):
             continue
-        key = min(forward, backward)
-        key = (key ^ (key >> np.uint64(29))) * _FACTOR
-        keys[at - k + 1] = key ^ (key >> np.uint64(32))
+        keys[at - k + 1] = _mixed(min(forward, backward))
+
+
+@compiled(nogil=True)
+def _mixed(kmer: np.uint64) -> np.uint64:
+    key = (kmer ^ (kmer >> np.uint64(29))) * _FACTOR
+    return key ^ (key >> np.uint64(32))
+
+
+@compiled(nogil=True)
+def least_keys(keys: Keys, least: Keys) -> None:
+    """Write the key of the least 19-mer of each 31-mer, by its key, in a form whose leading bits are even again."""
+    low = (np.uint64(1) << np.uint64(2 * LEAST_K)) - np.uint64(1)
+    for row in range(keys.size):
+        forward = (keys[row] ^ (keys[row] >> np.uint64(32))) * _INVERSE
+        forward ^= (forward >> np.uint64(29)) ^ (forward >> np.uint64(58))
+        backward = np.uint64(0)
+        for base in range(K):
+            backward = (backward << np.uint64(2)) | (np.uint64(3) - ((forward >> np.uint64(2 * base)) & np.uint64(3)))
+        found = NO_KEY
+        for at in range(0, 2 * (K - LEAST_K) + 1, 2):
+            mine, other = forward >> np.uint64(at), backward >> np.uint64(2 * (K - LEAST_K) - at)
+            found = min(found, _mixed(min(mine & low, other & low)))
+        least[row] = _mixed(found)
 
 
 @compiled(nogil=True)
@@ -112,10 +138,35 @@ def count_keys(keys: Keys, table: Table, counts: npt.NDArray[np.uint8]) -> None:
 
 
 @compiled(nogil=True)
-def held_kmers(keys: Keys, table: Table, held: npt.NDArray[np.uint8]) -> None:
-    """Write 1 into ``held`` where the table has the key, else 0."""
-    for at in range(keys.size):
-        held[at] = keys[at] != NO_KEY and _find(keys[at], table) >= 0
+def held_kmers(codes: Codes, table: Table, keys: Keys, held: npt.NDArray[np.uint8]) -> tuple[int, int]:
+    """Write 1 into ``held`` for each 31-mer of a sequence that a sieved table has, else 0.
+
+    ``keys``: room for one of each base. Return how many 31-mers have no unknown base, and how many may be of the table.
+    """
+    kmer_keys(codes, False, False, keys, LEAST_K)
+    known = n_may = 0
+    unknown, best, may = -1, -1, False
+    for at in range(codes.size - LEAST_K + 1):
+        first = at - (K - LEAST_K)
+        if keys[at] == NO_KEY:
+            unknown = at
+        if best < max(0, first):
+            best = max(0, first)
+            for k in range(best + 1, at + 1):
+                best = k if keys[k] < keys[best] else best
+            may = _find(_mixed(keys[best]), table.least) >= 0
+        elif keys[at] < keys[best]:
+            best = at
+            may = _find(_mixed(keys[best]), table.least) >= 0
+        if first >= 0:
+            held[first] = may and unknown < first
+            known += unknown < first
+            n_may += held[first]
+    if n_may:
+        kmer_keys(codes, False, False, keys)
+        for at in range(codes.size - K + 1):
+            held[at] = held[at] and _find(keys[at], table.kmers) >= 0
+    return known, n_may
 
 
 @compiled(nogil=True)
@@ -137,16 +188,14 @@ def compare_windows(
         n = size + behind_at[row + 1] - behind_at[row]
         bases[:size] = codes[first : first + size]
         bases[size:n] = behind[behind_at[row] : behind_at[row + 1]]
-        kmer_keys(bases[:n], False, False, keys[:n])
-        n_kmers = max(0, n - K + 1)
-        known = 0
-        for k in range(n_kmers):
-            known += keys[k] != NO_KEY
-        held_kmers(keys[:n_kmers], table, held[:n_kmers])
-        stretch = max(1, min(most, n) - K + 1)
-        total, longest_run, best_start, best, places = densest_stretch(held[:n_kmers], stretch)
-        found[row, 0], found[row, 1], found[row, 2], found[row, 3] = total, longest_run, best_start, best
-        found[row, 4], found[row, 5], found[row, 6] = places, stretch, 2 * known >= n_kmers
+        known, n_may = held_kmers(bases[:n], table, keys[:n], held[:n])
+        n_kmers, stretch = max(0, n - K + 1), max(1, min(most, n) - K + 1)
+        found[row, :5] = 0
+        if n_may:
+            total, longest_run, best_start, best, places = densest_stretch(held[:n_kmers], stretch)
+            found[row, 0], found[row, 1], found[row, 2], found[row, 3] = total, longest_run, best_start, best
+            found[row, 4] = places
+        found[row, 5], found[row, 6] = stretch, 2 * known >= n_kmers
 
 
 @compiled(nogil=True)
@@ -155,13 +204,11 @@ def shared_kmers(bases: Codes, spans: npt.NDArray[np.int64], table: Table, share
     longest = 0
     for row in range(spans.shape[0]):
         longest = max(longest, spans[row, 1] - spans[row, 0])
-    keys = np.empty(longest, np.uint64)
+    keys, held = np.empty(longest, np.uint64), np.empty(longest, np.uint8)
     for row in range(spans.shape[0]):
-        ours = keys[: spans[row, 1] - spans[row, 0]]
-        kmer_keys(bases[spans[row, 0] : spans[row, 1]], False, False, ours)
-        shared[row] = 0
-        for key in ours:
-            shared[row] += key != NO_KEY and _find(key, table) >= 0
+        size = spans[row, 1] - spans[row, 0]
+        _, n_may = held_kmers(bases[spans[row, 0] : spans[row, 1]], table, keys[:size], held[:size])
+        shared[row] = held[: size - K + 1].sum() if n_may else 0
 
 
 @compiled(nogil=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.audit.alleles.clinvar_vcf import read_records
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, keys_of, normalise_alleles
-from genolewm_assets.audit.reading.package_files import TEST, TRAIN, VALIDATION, PackageFiles, table_of
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, VALIDATION, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import SHOWN_ROWS, Found, LeakKind, SearchResult
 from genolewm_assets.errors import counted
@@ -58,42 +59,51 @@ def _compare(
     vcf = clinvar.t0 if kind is LeakKind.LATE_LABEL else clinvar.newest
     if vcf is None:
         return SearchResult(kind, method, {"labels": 0}, Found(), (f"{name} was not given",))
-    rows, of_variations = _labelled(files, splits), files.label_key == "VariationID"
     if kind not in clinvar.compared:
-        clinvar.compared[kind] = _published(vcf, files.label_key, rows["clinvar_id"])
-    published = clinvar.compared[kind]
+        clinvar.compared[kind] = _published(vcf, files, splits)
+    published, found, n = clinvar.compared[kind], Found(), Counter[str]()
+    for rows in _labelled(files, splits, _COLUMNS):
+        _compare_rows(found, n, rows, published, reference, of_variations=files.label_key == "VariationID")
+    gaps = [f"{counted(n['unnamed'], 'label')} without {files.label_key}"] if n["unnamed"] else []
+    gaps += [f"{counted(n['unfit'], 'labelled allele')} not fitting the FASTA"] if n["unfit"] else []
+    absent = "" if n["labels"] else "no allele has a ClinVar label"
+    return SearchResult(kind, method, {"labels": n["labels"]}, found, tuple(gaps), absent=absent)
+
+
+def _compare_rows(
+    found: Found, n: Counter[str], rows: pa.Table, published: pa.Table, reference: Reference, *, of_variations: bool
+) -> None:
+    """Note labels and alleles that no published record of their identity has."""
+    known = pc.unique(pc.drop_null(rows["clinvar_id"])).cast(pa.int64())
+    published = published.filter(pc.is_in(published["identity"], value_set=known))
     has_label, has_allele = _agreeing(rows, published, stars=of_variations)
     is_unnamed = np.zeros(len(has_label), np.bool_)
     if not of_variations:
         is_unnamed = pc.is_null(rows["clinvar_id"]).to_numpy()
-    found = Found()
     _add(found, rows.filter(pa.array(~has_label & ~is_unnamed)), published, ("label", "stars"))
     others = rows.filter(pa.array(has_label & ~has_allele & ~is_unnamed))
     theirs = published.filter(pc.is_in(published["identity"], value_set=others["clinvar_id"].cast(pa.int64())))
     ours, known = (_named_forms(each, name, reference) for each, name in ((others, "clinvar_id"), (theirs, "identity")))
-    unfit = ours.null_count
     _add(found, others.filter(pc.invert(pc.or_(pc.is_in(ours, value_set=known), pc.is_null(ours)))), published, KEY)
-    unnamed = int(np.count_nonzero(is_unnamed))
-    gaps = [f"{counted(unnamed, 'label')} without {files.label_key}"] if unnamed else []
-    gaps += [f"{counted(unfit, 'labelled allele')} not fitting the FASTA"] if unfit else []
-    absent = "" if rows.num_rows else "no allele has a ClinVar label"
-    return SearchResult(kind, method, {"labels": rows.num_rows}, found, tuple(gaps), absent=absent)
+    n.update(labels=rows.num_rows, unnamed=int(np.count_nonzero(is_unnamed)), unfit=ours.null_count)
 
 
-def _labelled(files: PackageFiles, splits: Iterable[str]) -> pa.Table:
-    """Return the alleles of splits with a ClinVar label; column ``split`` names the split."""
-    parts = []
+def _labelled(files: PackageFiles, splits: Iterable[str], columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield the alleles of splits with a ClinVar label, some at once; column ``split`` names the split."""
     for split in splits:
-        rows = table_of(files.variants(split, _COLUMNS), _COLUMNS)
-        is_labelled = pc.and_(pc.fill_null(pc.equal(rows["source"], "clinvar"), False), pc.is_valid(rows["label"]))
-        ours = rows.filter(is_labelled)
-        parts.append(ours.append_column("split", pa.array([split] * ours.num_rows, pa.string())))
-    return pa.concat_tables(parts, promote_options="permissive").combine_chunks()
+        for batch in files.variants(split, columns):
+            is_labelled = pc.and_(
+                pc.fill_null(pc.equal(batch["source"], "clinvar"), False), pc.is_valid(batch["label"])
+            )
+            ours = pa.table(batch.filter(is_labelled))
+            yield ours.append_column("split", pa.array([split] * ours.num_rows, pa.string()))
 
 
-def _published(vcf: Path, identity: str, wanted: pa.ChunkedArray) -> pa.Table:
-    """Return the records of a VCF with a wanted identity, as column ``identity``."""
-    known = pc.unique(pc.drop_null(wanted)).cast(pa.int64())
+def _published(vcf: Path, files: PackageFiles, splits: Iterable[str]) -> pa.Table:
+    """Return the records of a VCF with an identity that a label of the splits has, as column ``identity``."""
+    labelled = _labelled(files, splits, ("source", "label", "clinvar_id"))
+    wanted = pa.chunked_array([rows["clinvar_id"].combine_chunks() for rows in labelled], pa.int64())
+    known, identity = pc.unique(pc.drop_null(wanted)), files.label_key
     parts = [table.filter(pc.is_in(table[identity], value_set=known)) for table in read_records(vcf)]
     columns = [*KEY, "label", "stars"]
     return pa.concat_tables(parts).select([*columns, identity]).rename_columns([*columns, "identity"])
@@ -131,7 +141,7 @@ def _search_stars(files: PackageFiles) -> SearchResult:
     least = int(files.record.get("mix", {}).get("min_training_stars", 0))
     found, n = Found(), 0
     for batch in files.variants(TRAIN, _COLUMNS) if least else ():
-        rows = pa.Table.from_batches([batch]).filter(pc.equal(batch["source"], "clinvar"))
+        rows = pa.table(batch.filter(pc.equal(batch["source"], "clinvar")))
         rows = rows.append_column("split", pa.array([TRAIN] * rows.num_rows, pa.string()))
         n += rows.num_rows
         few = pc.less(pc.fill_null(rows["stars"], 0), least)

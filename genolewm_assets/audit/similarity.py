@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from genolewm_assets.audit.held_kmers import MOST_COPIES, REPEAT_K, KmerTable, held_tables
+from genolewm_assets.audit.held_kmers import MOST_COPIES, REPEAT_K, SievedTable, held_table
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import OTHER, Reference, unmasked
@@ -42,66 +43,62 @@ def are_leaks(rows: Integers) -> npt.NDArray[np.bool_]:
     return leaks
 
 
-class HeldTables:
-    """The 31-mers of held-out sequence outside repeats, part by part, made when they are first asked for."""
+class HeldSequence:
+    """The 31-mers of held-out sequence outside repeats, sorted when they are first asked for."""
 
     def __init__(self, reference: Reference, held: HeldSpans) -> None:
         self._reference, self._spans = reference, list(held)
         #: Whether lower case marks repeats in the FASTA.
         self.soft_masked = reference.has_soft_mask()
-        self._made = list[KmerTable]()
 
-    @property
-    def are_any(self) -> bool:
-        """Whether any sequence is held out."""
-        return bool(self._spans)
-
-    def __iter__(self) -> Iterator[KmerTable]:
-        self._made = self._made or list(held_tables(self._reference, self._spans, soft_masked=self.soft_masked))
-        return iter(self._made)
+    @cached_property
+    def table(self) -> SievedTable:
+        """The table, which may be empty."""
+        return held_table(self._reference, self._spans, soft_masked=self.soft_masked)
 
 
 def search_similarity(
     files: PackageFiles,
     reference: Reference,
     held: HeldSpans,
-    tables: HeldTables,
+    sequence: HeldSequence,
     *,
     progress: Progress,
     along: Sequence[Callable[[pa.RecordBatch], None]] = (),
+    columns: Sequence[str] = WINDOW_COLUMNS,
 ) -> SearchResult:
     """Compare every training window, with the flank behind it, with all held-out sequence.
 
-    ``along``: further searches, each of which is given every training window once, so that all are read once.
+    ``along``: further searches, each of which is given ``columns`` of every training window once, so that all are read
+    once.
     """
-    found, n_windows, n_kmers, n_unknown = Found(), 0, 0, 0
+    found, n_windows, n_unknown, table = Found(), 0, 0, sequence.table
     with ThreadPoolExecutor(_THREADS) as pool:
-        for number, table in enumerate(tables if tables.are_any else (None,)):
-            n_windows = n_unknown = 0
-            n_kmers += 0 if table is None else table.keys.size
-            for batch in files.windows(TRAIN, WINDOW_COLUMNS) if along or table else ():
-                for search in () if number else along:
-                    search(batch)
-                if table is None:
-                    continue
-                rows = compare_all(batch, table, pool)
-                n_windows, n_unknown = n_windows + len(rows), n_unknown + int(np.count_nonzero(rows[:, -1] == 0))
-                _add_leaks(found, batch, rows)
-                progress.advance(n_windows, None, "windows compared with held-out sequence")
+        for batch in files.windows(TRAIN, columns):
+            for search in along:
+                search(batch)
+            if not table.kmers.keys.size:
+                continue
+            rows = compare_all(batch, table, pool)
+            n_windows, n_unknown = n_windows + len(rows), n_unknown + int(np.count_nonzero(rows[:, -1] == 0))
+            _add_leaks(found, batch, rows)
+            progress.advance(n_windows, None, "windows compared with held-out sequence")
     repeats = (
-        "soft-masked bases" if tables.soft_masked else f"{REPEAT_K}-mers that the FASTA holds over {MOST_COPIES} times"
+        "soft-masked bases"
+        if sequence.soft_masked
+        else f"{REPEAT_K}-mers that the FASTA holds over {MOST_COPIES} times"
     )
     return SearchResult(
         LeakKind.HELD_SEQUENCE,
         f"exact 31-mers, both strands, without {repeats} and simple sequence; {LONGEST_RUN} in a row, or "
         f"{LEAST_SHARE:.1%} of {STRETCH_BP:,} bp (a copy of 88 % identity)",
-        {"windows": n_windows, "held-out 31-mers": n_kmers},
+        {"windows": n_windows, "held-out 31-mers": table.kmers.keys.size},
         found,
-        tuple(_gaps(reference, held, n_unknown, soft_masked=tables.soft_masked)),
+        tuple(_gaps(reference, held, n_unknown, soft_masked=sequence.soft_masked)),
     )
 
 
-def compare_all(windows: pa.RecordBatch, table: KmerTable, pool: ThreadPoolExecutor) -> Integers:
+def compare_all(windows: pa.RecordBatch, table: SievedTable, pool: ThreadPoolExecutor) -> Integers:
     """Return what each window shares; see :func:`compare_rows`."""
     sequences, flanks = Bases.of(windows["sequence"]), Bases.of(windows["right_flank"])
     parts = np.array_split(np.arange(windows.num_rows), _THREADS)
@@ -109,7 +106,7 @@ def compare_all(windows: pa.RecordBatch, table: KmerTable, pool: ThreadPoolExecu
     return np.concatenate(done)
 
 
-def compare_rows(sequences: Bases, flanks: Bases, rows: Integers, table: KmerTable) -> Integers:
+def compare_rows(sequences: Bases, flanks: Bases, rows: Integers, table: SievedTable) -> Integers:
     """Return what some windows share with held-out sequence, in 31-mers, and whether each counts as searched.
 
     int64, shape (n, 7): the columns that ``kmer_kernels.compare_windows`` writes; other windows are left empty.

@@ -14,7 +14,7 @@ import pytest
 
 from genolewm_assets.audit import AuditReport, LeakKind, audit_package
 from genolewm_assets.audit.duplicates import either_strand
-from genolewm_assets.audit.held_kmers import KmerTable, held_tables, keys_of
+from genolewm_assets.audit.held_kmers import held_table
 from genolewm_assets.audit.kmer_kernels import densest_stretch
 from genolewm_assets.audit.planting.plant import plant_leaks
 from genolewm_assets.audit.planting.planted import PLANTS, Field, Planted, plant_all
@@ -24,7 +24,7 @@ from genolewm_assets.audit.reading.package_files import OwnFiles, open_files
 from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, SearchResult, Verdict
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
-from genolewm_assets_tests.audit.compared import compare
+from genolewm_assets_tests.audit.compared import compare, sieved
 from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
@@ -100,10 +100,10 @@ def test_a_window_of_unknown_bases_is_not_certain(audited: AuditedWorld, package
 
 @pytest.mark.parametrize(("known", "is_known"), [(900, True), (400, False)])
 def test_known_31mers_are_counted(known: int, is_known: bool) -> None:
-    table = KmerTable.of(keys_of(encode(HELD)))
+    table = sieved(encode(HELD))
     assert compare(world.simulate(3, known).decode() + "N" * (1_000 - known), table)[1] is is_known
     assert compare("N" + world.simulate(3, 100).decode() + "NN", table)[1]
-    assert not compare("ACGT", KmerTable.of(keys_of(encode(HELD))))[0]
+    assert not compare("ACGT", sieved(encode(HELD)))[0]
 
 
 def test_no_interval_is_not_certain(audited: AuditedWorld, package: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_repeat_hides_nothing_of_another_stretch(tmp_path: Path) -> None:
     text = other + spacers[0] + "".join(unit + spacer for spacer in spacers[1:])
     with Reference(write_fasta(tmp_path / "genome.fa", {"chr1": text})) as reference:
         spans = [Span("chr1", 500, 800), Span("chr1", 0, 300)]
-        (table,) = held_tables(reference, spans, soft_masked=False)
+        table = held_table(reference, spans, soft_masked=False).kmers
         assert table.keys.size == 270
 
 

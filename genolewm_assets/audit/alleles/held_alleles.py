@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Self
 
 import numpy as np
@@ -9,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, keys_of, known_forms, normalise_alleles
-from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference
+from genolewm_assets.audit.held_kmers import Keys, KmerTable, SievedTable, count_in_reference
 from genolewm_assets.audit.reading.package_files import EVALUATION, PackageFiles, table_of
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.reading.window_bases import Bases
 
 #: Bases before and behind an allele with which it makes 31-mers, and alleles whose 31-mers are made at once.
-_REACH_BP, _AT_ONCE = 30, 20_000
+_REACH_BP, _AT_ONCE = 30, 100_000
 
 
 class HeldAlleles:
@@ -63,22 +64,23 @@ class HeldAlleles:
         """What a search by allele cannot tell."""
         return (f"{self.n_raw:,} held-out alleles do not fit the FASTA and have no normal form",) if self.n_raw else ()
 
-    def altered_kmers(self, reference: Reference) -> KmerTable:
+    def altered_kmers(self, reference: Reference) -> SievedTable:
         """Return the 31-mers that held-out alleles make and the reference does not have."""
-        found = [np.empty(0, dtype=np.uint64)]
+        table = KmerTable.joined(self._made(reference))
+        return SievedTable.of(table.those(count_in_reference(table, reference) == 0))
+
+    def _made(self, reference: Reference) -> Iterator[Keys]:
+        """Yield the keys of the 31-mers that alleles make, of many alleles at once."""
         for contig in pc.unique(self._normal["chrom"]).to_pylist():
             ours = self._normal.filter(pc.equal(self._normal["chrom"], contig)).sort_by("pos").combine_chunks()
-            found += [_made(ours.slice(at, _AT_ONCE), contig, reference) for at in range(0, ours.num_rows, _AT_ONCE)]
-        table = KmerTable.of(np.concatenate(found))
-        return KmerTable.of(table.keys[count_in_reference(table, reference) == 0])
+            yield from (_made(ours.slice(at, _AT_ONCE), contig, reference) for at in range(0, ours.num_rows, _AT_ONCE))
 
 
-def _made(alleles: pa.Table, contig: str, reference: Reference) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Return the different keys of the 31-mers that alleles of a contig make."""
+def _made(alleles: pa.Table, contig: str, reference: Reference) -> Keys:
+    """Return the keys of the 31-mers that alleles of a contig make."""
     from genolewm_assets.audit.kmer_kernels import altered_keys
 
     start, lost = alleles["pos"].to_numpy() - 1, pc.binary_length(alleles["ref"]).to_numpy()
     alts = Bases.of(alleles["alt"].combine_chunks())
     keys = np.empty(alts.codes.size + 2 * _REACH_BP * len(start), dtype=np.uint64)
-    made = keys[: altered_keys(reference.codes(contig), start, start + lost, *alts, keys)]
-    return np.unique(made)
+    return keys[: altered_keys(reference.codes(contig), start, start + lost, *alts, keys)]

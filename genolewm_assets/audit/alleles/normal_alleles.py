@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
@@ -16,7 +17,9 @@ from pysam.utils import SamtoolsError
 from pysam.version import __bcftools_version__, __version__
 
 from genolewm_assets.audit.reading.contig_names import canonical_name
-from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.reading.intervals import rows_by_contig
+from genolewm_assets.audit.reading.reference import Reference, unmasked
+from genolewm_assets.audit.reading.window_bases import Bases
 from genolewm_assets.errors import ResourceError
 
 #: Columns of an allele as VCF writes it: canonical contig, 1-based position, upper-case bases.
@@ -37,7 +40,7 @@ VCF_SCHEMA = pa.schema(
 )
 _KNOWN = "^[ACGT]+$"
 #: Bytes of VCF that are parsed at once; a line is never longer.
-_BLOCK_BYTES = 1 << 24
+_BLOCK_BYTES = 1 << 22
 
 
 def alleles_of(table: pa.Table | pa.RecordBatch) -> pa.Table:
@@ -66,21 +69,36 @@ def keys_of(alleles: pa.Table) -> pa.Array:
 
 
 def normalise_alleles(alleles: pa.Table, reference: Reference) -> pa.Table:
-    """Return the normal form of every allele, row by row, left-aligned and trimmed by bcftools.
+    """Return the normal form of every allele, row by row, left-aligned and trimmed by bcftools; an SNV is its own.
 
     Null where there is none: the contig is not in the reference, REF differs from it, or a base is not A, C, G or T.
     """
     known = [pc.match_substring_regex(alleles[name], _KNOWN) for name in ("ref", "alt")]
     in_reference = pc.is_in(alleles["chrom"], value_set=pa.array(list(reference), pa.string()))
     is_usable = pc.and_(pc.and_(*known), pc.and_(in_reference, pc.not_equal(alleles["ref"], alleles["alt"])))
-    usable = np.flatnonzero(pc.and_(is_usable, pc.greater_equal(alleles["pos"], 1)).to_numpy())
+    is_usable = pc.and_(is_usable, pc.greater_equal(alleles["pos"], 1)).to_numpy()
+    is_snv = pc.and_(*(pc.equal(pc.binary_length(alleles[name]), 1) for name in ("ref", "alt"))).to_numpy()
+    place = np.full(alleles.num_rows, -1, dtype=np.int64)
+    snvs, usable = np.flatnonzero(is_usable & is_snv), np.flatnonzero(is_usable & ~is_snv)
+    fitting = snvs[_fit(alleles.take(snvs), reference)]
+    place[fitting] = fitting
     given = alleles.take(usable).append_column("row", pa.array(usable))
     given = given.sort_by([("chrom", "ascending"), ("pos", "ascending")])
     parts = [_run(given.slice(at, _BATCH), reference) for at in range(0, given.num_rows, _BATCH)]
     normal = pa.concat_tables([pa.table([[]] * 5, schema=_SCHEMA.append(pa.field("row", pa.int64()))), *parts])
-    place = np.full(alleles.num_rows, -1, dtype=np.int64)
-    place[normal["row"].to_numpy()] = np.arange(normal.num_rows)
-    return normal.select(KEY).take(pa.array(place, mask=place < 0)).combine_chunks()
+    place[normal["row"].to_numpy()] = alleles.num_rows + np.arange(normal.num_rows)
+    forms = pa.concat_tables([alleles.select(KEY), normal.select(KEY)])
+    return forms.take(pa.array(place, mask=place < 0)).combine_chunks()
+
+
+def _fit(snvs: pa.Table, reference: Reference) -> npt.NDArray[np.bool_]:
+    """Tell which SNVs have the reference's base as REF; all are of its contigs, and of bases A, C, G and T."""
+    fit, start = np.zeros(snvs.num_rows, np.bool_), snvs["pos"].to_numpy() - 1
+    codes = Bases.of(_plain(snvs["ref"])).codes
+    for contig, ours in rows_by_contig(_plain(snvs["chrom"])):
+        inside = ours[start[ours] < reference.length(contig)]
+        fit[inside] = unmasked(reference.codes(contig)[start[inside]]) == codes[inside]
+    return fit
 
 
 def known_forms(alleles: pa.Table, normal: pa.Table) -> pa.Table:

@@ -17,7 +17,7 @@ from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.alleles.normal_alleles import alleles_of
 from genolewm_assets.audit.duplicates import DuplicateSearch, Evaluated
 from genolewm_assets.audit.emitted import draw_batches
-from genolewm_assets.audit.held_kmers import KmerTable
+from genolewm_assets.audit.held_kmers import SievedTable
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import PlaceSearch
 from genolewm_assets.audit.planting.part import Part, plant_part
@@ -26,7 +26,7 @@ from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport, LeakKind, Power, SearchResult
-from genolewm_assets.audit.similarity import HeldTables, search_similarity
+from genolewm_assets.audit.similarity import HeldSequence, search_similarity
 from genolewm_assets.progress import Progress
 
 
@@ -36,9 +36,9 @@ class Evidence:
 
     reference: Reference
     held: HeldSpans
-    tables: HeldTables
+    sequence: HeldSequence
     held_alleles: HeldAlleles
-    altered: KmerTable | None
+    altered: SievedTable | None
     evaluated: Evaluated
     clinvar: ClinvarFiles
 
@@ -72,7 +72,7 @@ def _search_tables(part: Part, of: Evidence, _: AuditReport, progress: Progress)
     places, duplicates = PlaceSearch(part.files, of.reference, of.held), DuplicateSearch(of.evaluated)
     along = (places.search, duplicates.search)
     # What could not be searched is known of the package.
-    similar = search_similarity(part.files, of.reference, HeldSpans([]), of.tables, progress=progress, along=along)
+    similar = search_similarity(part.files, of.reference, HeldSpans([]), of.sequence, progress=progress, along=along)
     alleles = search_training_alleles(part.files, of.reference, of.held, held_alleles)
     shared = of.evaluated.search(added, held_alleles)
     labels = search_labels(part.files, of.reference, of.clinvar, of_evaluation=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ OTHER, MASKED = 4, 8
 _CODE_OF_BYTE = np.full(256, OTHER, dtype=np.uint8)
 for _code, _letter in (*enumerate(b"ACGT"), (3, ord("U"))):
     _CODE_OF_BYTE[_letter], _CODE_OF_BYTE[_letter + 32] = _code, _code + MASKED
+_TABLE = _CODE_OF_BYTE.tobytes()
 _LETTER_OF_CODE = np.frombuffer(b"ACGTN", dtype=np.uint8)
 
 #: Bases read at once when a whole contig is walked.
@@ -38,7 +40,8 @@ def encode(sequence: str) -> Codes:
 
 def encode_bytes(letters: npt.NDArray[np.uint8]) -> Codes:
     """Return the codes of letters."""
-    return _CODE_OF_BYTE[letters]
+    # Much faster than an index for each letter.
+    return np.frombuffer(bytearray(letters).translate(_TABLE), np.uint8)
 
 
 def unmasked(codes: Codes) -> Codes:
@@ -66,6 +69,14 @@ def mapped(parts: Iterable[npt.NDArray[_Item]]) -> npt.NDArray[_Item]:
         file.flush()
         size = file.tell() // part.itemsize
         return np.memmap(file, part.dtype, "c", shape=(size,)).view(np.ndarray) if size else part
+
+
+def mapped_zeros(size: int, kind: type[_Item]) -> npt.NDArray[_Item]:
+    """Return zeros, one or more, in a temporary file, where what is written to them stays."""
+    with tempfile.TemporaryFile(prefix="genolewm-audit-") as file:
+        # Reserved now: later, a full disk would end the process.
+        os.posix_fallocate(file.fileno(), 0, size * np.dtype(kind).itemsize)
+        return np.memmap(file, kind, "r+", shape=(size,)).view(np.ndarray)
 
 
 class Reference:
