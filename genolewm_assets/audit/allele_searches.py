@@ -38,7 +38,7 @@ MIX_TOLERANCE, TUPLES_OF_VISIT = 0.02, 8
 #: Bytes of emitted alleles that wait: one that joins edits far apart has thousands of bases.
 _WAITING_BYTES = 1 << 24
 
-#: Batches between two looks at whether all planted leaks are found, and further ones: a quarter of those drawn.
+#: Batches between two looks at whether enough is found, and further ones: a quarter of those drawn.
 _LOOK_BATCHES = 8
 
 
@@ -143,7 +143,7 @@ def search_stream(
     progress: Progress,
     altered: SievedTable | None = None,
     draw: Callable[[Path, int], Iterable[Batch]] = draw_batches,
-    until: frozenset[str] = frozenset(),
+    enough: int = 0,
 ) -> tuple[SearchResult, SearchResult, SearchResult]:
     """Draw the training stream; look for held-out alleles and edits that were not made, and count its mix.
 
@@ -155,8 +155,8 @@ def search_stream(
         31-mers that held-out alleles make; None: those of ``held_alleles``.
     draw
         Gives batches of a package, by its folder and the number of tuples to draw at least.
-    until
-        Keys of findings: drawing ends once all of them are found. Empty: it ends with tuples and windows only.
+    enough
+        Findings with which drawing ends; 0: it ends with tuples and windows only.
 
     Returns
     -------
@@ -173,10 +173,10 @@ def search_stream(
             stream.search(batch)
             drawn.note(batch.windows.window_ids)
             progress.advance(counts.tuples, least_tuples, "tuples drawn")
-            if until and number >= look:
+            if enough and number >= look:
                 stream.settle()
                 look += _LOOK_BATCHES + number // 4
-            if (until and until <= stream.found.keys) or (counts.tuples >= least_tuples and not drawn.missing):
+            if 0 < enough <= len(stream.found.keys) or (counts.tuples >= least_tuples and not drawn.missing):
                 break
         stream.settle()
     except GenoLeWMError as err:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.benches import search_benches
@@ -13,11 +15,13 @@ from genolewm_assets.audit.duplicates import DuplicateSearch, Evaluated
 from genolewm_assets.audit.emitted import Batch, Contents, draw_batches, draw_bench, draw_state_batches
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import PlaceSearch, search_contexts
+from genolewm_assets.audit.planting.field import Field
 from genolewm_assets.audit.planting.power import Evidence, measure_power
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.layouts import Layout, open_layout
 from genolewm_assets.audit.reading.package_files import OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS
 from genolewm_assets.audit.report import AuditReport
 from genolewm_assets.audit.similarity import HeldSequence, search_similarity
 from genolewm_assets.audit.states import Encode, search_states
@@ -80,9 +84,12 @@ def audit_package(
         held = HeldSpans.of_package(files)
         places, held_alleles = PlaceSearch(files, reference, held), HeldAlleles.of_package(files, reference)
         evaluated, sequence = Evaluated(files, held_alleles, places.compare_bases), HeldSequence(reference, held)
-        duplicates = DuplicateSearch(evaluated)
-        along = (places.search, duplicates.search)
-        similar = search_similarity(files, reference, held, sequence, progress=progress, along=along)
+        duplicates, field = DuplicateSearch(evaluated), None
+        if planted and isinstance(files, OwnFiles):
+            field = Field(files, reference, np.random.default_rng(0))
+        along = (places.search, duplicates.search, *([field.note] if field else []))
+        columns = field.columns if field else WINDOW_COLUMNS
+        similar = search_similarity(files, reference, held, sequence, progress=progress, along=along, columns=columns)
         alleles = search_training_alleles(files, reference, held, held_alleles)
         altered = None if files.without_stream or not least_tuples else held_alleles.altered_kmers(reference)
         stream = search_stream(
@@ -117,8 +124,8 @@ def audit_package(
             states,
         )
         report = AuditReport(str(package), files.release, results, {**places.measured, **duplicates.measured})
-        if not planted or not isinstance(files, OwnFiles):
+        if field is None or not isinstance(files, OwnFiles):
             return report
         evidence = Evidence(reference, held, sequence, held_alleles, altered, evaluated, vcfs)
-        power = measure_power(files, evidence, report, number=planted, folder=folder, progress=progress)
+        power = measure_power(files, field, evidence, report, number=planted, folder=folder, progress=progress)
     return report.with_power(power)

@@ -7,14 +7,10 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 #: Raised when the audit of an unchanged package can find more, less or otherwise.
-AUDIT_VERSION = "4"
+AUDIT_VERSION = "5"
 
 #: Rows of a finding that a report shows.
 SHOWN_ROWS = 10
-
-#: Tuples of each window, on average, from which the stream is to show the stated share of planted leaks: with fewer,
-#: two alleles that make a leak together are seldom in one tuple.
-DRAWN_OFTEN = 20
 
 Shown = Mapping[str, object]
 
@@ -23,7 +19,8 @@ class Verdict(StrEnum):
     """Outcome of one search.
 
     ``clean``: all was searched and nothing found. ``leak``: something was found. ``inconclusive``: nothing was found,
-    but not all could be searched. ``not_applicable``: a package of its kind has nothing that could leak so.
+    but not all could be searched, or too few planted leaks were found. ``not_applicable``: a package of its kind has
+    nothing that could leak so.
     """
 
     CLEAN = "clean"
@@ -79,20 +76,20 @@ class Power:
     Attributes
     ----------
     plant
-        Name of the kind of plant (:data:`genolewm_assets.audit.PLANTS`).
+        Name of the kind of plant.
     least_share
-        Share, 0 to 1, that the search is to find; 0: the share is measured, and none is stated.
+        Share, 0 to 1, that the search is to find.
     """
 
     plant: str
     planted: int
     found: int
-    least_share: float = 0.0
+    least_share: float = 0.9
 
     @property
     def is_enough(self) -> bool:
-        """Tell whether the stated share, rounded down, was found, and at least one; true where none is stated."""
-        return not self.planted or not self.least_share or self.found >= max(1, int(self.least_share * self.planted))
+        """Tell whether the stated share, rounded down, was found, and at least one; true where none was planted."""
+        return not self.planted or self.found >= max(1, int(self.least_share * self.planted))
 
     def __str__(self) -> str:
         return f"{self.plant} {self.found} of {self.planted}"
@@ -127,7 +124,13 @@ class SearchResult:
             return Verdict.LEAK
         if self.absent:
             return Verdict.NOT_APPLICABLE
-        return Verdict.INCONCLUSIVE if self.gaps or not any(self.searched.values()) else Verdict.CLEAN
+        is_clean = any(self.searched.values()) and not self.gaps and not self._missed
+        return Verdict.CLEAN if is_clean else Verdict.INCONCLUSIVE
+
+    @property
+    def _missed(self) -> list[str]:
+        """What too few planted leaks were found of."""
+        return [f"of planted leaks too few were found ({one})" for one in self.power if not one.is_enough]
 
     @property
     def reason(self) -> str:
@@ -136,8 +139,8 @@ class SearchResult:
             return f"{len(self.found.keys):,} found"
         if self.absent:
             return self.absent
-        if self.gaps:
-            return "; ".join(self.gaps)
+        if why := (*self.gaps, *self._missed):
+            return "; ".join(why)
         return "nothing found" if any(self.searched.values()) else "there was nothing to search"
 
     def as_dict(self) -> dict[str, object]:
@@ -229,15 +232,8 @@ class AuditReport:
         return sum(result.searched.get(unit, 0) for result in self.results if result.kind is kind)
 
     def with_power(self, power: Mapping[LeakKind, tuple[Power, ...]]) -> AuditReport:
-        """Return the report with the power of its searches.
-
-        Of leaks in the stream a share is stated only where it was drawn :data:`DRAWN_OFTEN` times per window.
-        """
-        often = self.n_tuples >= DRAWN_OFTEN * self.n_windows
-        tried = dict(power)
-        if not often and (each := tried.get(LeakKind.RECREATED_ALLELE)):
-            tried[LeakKind.RECREATED_ALLELE] = tuple(replace(one, least_share=0.0) for one in each)
-        return replace(self, results=tuple(replace(one, power=tried.get(one.kind, ())) for one in self.results))
+        """Return the report with the power of its searches."""
+        return replace(self, results=tuple(replace(one, power=power.get(one.kind, ())) for one in self.results))
 
     def as_dict(self) -> dict[str, object]:
         """Return the report for ``--json``."""

@@ -7,16 +7,18 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from genolewm_assets.audit import AuditReport, LeakKind, audit_package
-from genolewm_assets.audit.planting import planted as planted_leaks
+from genolewm_assets.audit import AuditReport, LeakKind, allele_searches, audit_package
+from genolewm_assets.audit.planting import field as planting_field
+from genolewm_assets.audit.planting.lot import draw_lot
 from genolewm_assets.audit.planting.plant import plant_leaks
 from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
-from genolewm_assets.audit.planting.power import count_found
+from genolewm_assets.audit.planting.power import SAMPLER, count_found
 from genolewm_assets.audit.reading.intervals import emitted_spans, left_flank_spans
-from genolewm_assets.audit.report import Verdict
+from genolewm_assets.audit.report import Power, Verdict
 from genolewm_assets.errors import InputError, MissingResourceError, UnknownTermError
 from genolewm_assets.memory_mapped.checks import find_mapped_faults
 from genolewm_assets.packages.reader import verify_package
@@ -89,16 +91,40 @@ def test_what_is_planted_is_all_that_is_found(tried: Tried) -> None:
 
 
 def test_power_changes_no_other_finding(audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planted_leaks, "MOST_WINDOWS", 20)
+    monkeypatch.setattr(planting_field, "MOST_WINDOWS", 20)
     plain, report = audit(audited), audit(audited, planted=2, folder=tmp_path)
     for one, other in zip(plain, report, strict=True):
         assert (one.kind, one.verdict, one.searched, one.found) == (
             other.kind, other.verdict, other.searched, other.found
         )  # fmt: skip
     powers = [power for result in report for power in result.power]
-    assert {power.plant: power.planted for power in powers} == dict.fromkeys(PLANTS, 2)
+    assert {power.plant: power.planted for power in powers} == dict.fromkeys({*PLANTS, SAMPLER} - {*EMITTED_PLANTS}, 2)
     assert report.found_planted >= report.planted - 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_search_that_misses_an_unfiltered_sampler_is_not_certain(
+    audited: AuditedWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(allele_searches, "_is_held", lambda alleles, *_: np.zeros((2, alleles.num_rows), np.bool_))
+    stream = audit(audited, planted=2, folder=tmp_path)[LeakKind.RECREATED_ALLELE]
+    assert stream.power == (Power(SAMPLER, 2, 0),)
+    reason = "of planted leaks too few were found (unfiltered_sampler 0 of 2)"
+    assert (stream.verdict, stream.reason) == (Verdict.INCONCLUSIVE, reason)
+
+
+def test_rows_are_chosen_by_lot_in_their_order() -> None:
+    batches = [pa.RecordBatch.from_pydict({"at": range(first, first + 50)}) for first in range(0, 1_000, 50)]
+    chosen = [
+        draw_lot(
+            batches, ["at"], 30, np.random.default_rng(seed), lambda batch: batch["at"].to_numpy() % 2 == 0
+        )["at"].to_pylist()
+        for seed in range(40)
+    ]  # fmt: skip
+    assert all(len(rows) == 30 and rows == sorted(set(rows)) and not any(at % 2 for at in rows) for rows in chosen)
+    counts = np.bincount([at // 200 for rows in chosen for at in rows])
+    assert counts.min() > 180
+    assert draw_lot([], ["at"], 30, np.random.default_rng(0)).num_rows == 0
 
 
 def test_a_stream_that_trainers_refuse_is_not_certain(audited: AuditedWorld, package: Path) -> None:

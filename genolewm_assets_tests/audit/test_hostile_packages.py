@@ -16,8 +16,9 @@ from genolewm_assets.audit import AuditReport, LeakKind, audit_package
 from genolewm_assets.audit.duplicates import either_strand
 from genolewm_assets.audit.held_kmers import held_table
 from genolewm_assets.audit.kmer_kernels import densest_stretch
+from genolewm_assets.audit.planting.field import Field
 from genolewm_assets.audit.planting.plant import plant_leaks
-from genolewm_assets.audit.planting.planted import PLANTS, Field, Planted, plant_all
+from genolewm_assets.audit.planting.planted import PLANTS, Planted, plant_all
 from genolewm_assets.audit.planting.power import count_found
 from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.package_files import OwnFiles, open_files

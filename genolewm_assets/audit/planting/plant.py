@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.audit.planting.planted import PLANTS, Field, Harvest, Planted, Row, plant_all, window_schema
+from genolewm_assets.audit.planting.field import Field, window_schema
+from genolewm_assets.audit.planting.planted import PLANTS, Harvest, Planted, Row, plant_all
 from genolewm_assets.audit.reading.package_files import RECORD, TRAIN, open_files
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.errors import InputError, UnknownTermError
@@ -76,6 +77,8 @@ def plant_leaks(
     with Reference(fasta) as reference:
         own = files.directory / f"variants/{TRAIN}.parquet"
         field = Field(files, reference, np.random.default_rng(seed))
+        for batch in files.windows(TRAIN, field.columns):
+            field.note(batch)
         field.variants = pq.read_table(own)
         harvest, failed = plant_all(field, list(kinds or PLANTS), number)
     out.parent.mkdir(parents=True, exist_ok=True)

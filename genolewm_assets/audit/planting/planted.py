@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from genolewm_assets.audit.alleles.normal_alleles import KEY
-from genolewm_assets.audit.reading.intervals import HeldSpans, Span
-from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, table_of, window_key
-from genolewm_assets.audit.reading.reference import Codes, Reference, decode, encode, reverse_complement, unmasked
+from genolewm_assets.audit.planting.field import MARGIN_BP, TOKEN_BP, Field
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, window_key
+from genolewm_assets.audit.reading.reference import Codes, decode, encode, reverse_complement
 from genolewm_assets.audit.report import LeakKind
-from genolewm_assets.errors import MissingResourceError
 
 Row: TypeAlias = dict[str, Any]
 
 _BASES = "ACGT"
-_TOKEN_BP = 6
-#: Windows, and rows of another table, that leaks are made from at most.
-MOST_WINDOWS, MOST_ROWS = 512, 5_000
-#: Bases at the ends of a window in which no trainer puts an edit.
-_MARGIN_BP = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,133 +42,12 @@ class Harvest:
     planted: list[Planted] = field(default_factory=list)
 
 
-def window_schema(files: OwnFiles) -> pa.Schema:
-    """Return the columns of the package's own tables of windows, which are those of every split."""
-    return pq.read_schema(next(files.directory.glob("data/*.parquet")))
-
-
 class Plant(NamedTuple):
     """What an audit must call a leak, what plants one and returns its key, and which share of them is to be found."""
 
     kind: LeakKind
     make: Callable[[Field, Harvest], str]
     least_share: float = 0.9
-
-
-class Field:
-    """What plants are made from: rows of a package that are chosen by lot, its reference and a random generator.
-
-    ``variants``: the alleles of training among which leaks are planted: some of all.
-    """
-
-    def __init__(self, files: OwnFiles, reference: Reference, rng: np.random.Generator) -> None:
-        self.reference, self.rng = reference, rng
-        #: Name of the plant that is made.
-        self.plant = ""
-        columns = window_schema(files).names
-        self.windows = self._some(partial(files.windows, TRAIN), columns, "window_id", MOST_WINDOWS).to_pylist()
-        self.placed = [row for row in self.windows if row["origin"] == "reference" and row["strand"] == "+"]
-        own = pq.read_schema(files.directory / f"variants/{TRAIN}.parquet").names
-        self.variants = self._some(partial(files.variants, TRAIN), own, "pos", MOST_ROWS)
-        columns = pq.read_schema(files.holdouts / "alleles.parquet").names
-        self.alleles = self._some(partial(files.holdout, "alleles"), columns, "pos", MOST_ROWS).to_pylist()
-        record = ("source", "record_id", "window_index")
-        self.records = self._some(partial(files.holdout, "corpus"), record, "source", MOST_ROWS).to_pylist()
-        of_intervals = files.compared_holdouts()
-        tests = self._some(partial(files.windows, TEST), ("sequence",), "holdout", MOST_WINDOWS, of_intervals)
-        self.tests = tests["sequence"].to_pylist()
-        self.held = HeldSpans.of_package(files)
-        self.margin_bp, self.knowledge = int(files.record["margin_bp"]), files.knowledge
-        if not self.windows:
-            raise MissingResourceError(
-                f"{files.directory}/data", "holds no windows of train", remedy="Plant in a package that trains"
-            )
-        size = max(row["window_bp"] for row in self.windows)
-        size = min([size, max((span.end - span.start for span in self.held), default=size)])
-        self.window_bp = size // _TOKEN_BP * _TOKEN_BP
-
-    def _some(
-        self,
-        read: Callable[[Sequence[str]], Iterable[pa.RecordBatch]],
-        columns: Sequence[str],
-        light: str,
-        most: int,
-        wanted: Iterable[str] | None = None,
-    ) -> pa.Table:
-        """Return rows that are chosen by lot, in file order; of those with a value of ``wanted`` unless it is None.
-
-        ``light``: column by which rows are counted.
-        """
-        numbers, n = [np.empty(0, np.int64)], 0
-        for batch in read((light,)):
-            ours = np.arange(batch.num_rows)
-            if wanted is not None:
-                ours = np.flatnonzero(pc.is_in(batch[light], value_set=pa.array(sorted(wanted), pa.string())))
-            numbers.append(ours + n)
-            n += batch.num_rows
-        found = np.concatenate(numbers)
-        found = np.sort(found[self.rng.choice(len(found), min(most, len(found)), replace=False)])
-        parts, at = list[pa.RecordBatch](), 0
-        for batch in read(columns):
-            rows = found[slice(*np.searchsorted(found, (at, at + batch.num_rows)))] - at
-            parts.append(batch.take(pa.array(rows)))
-            at += batch.num_rows
-        return table_of(parts, columns)
-
-    def random(self, size: int) -> str:
-        """Return random bases."""
-        return decode(self.rng.integers(0, 4, size, dtype=np.uint8))
-
-    def held_place(self, size: int) -> tuple[Span, Codes]:
-        """Return a random held-out stretch without an unknown base, and its bases."""
-        spans = [span for span in self.held if span.end - span.start >= size and span.contig in self.reference]
-        for _ in range(1_000):
-            span = self.pick(spans)
-            start = int(self.rng.integers(span.start, span.end - size + 1))
-            codes = unmasked(self.reference.fetch(span.contig, start, start + size))
-            if codes.max() < 4:
-                return Span(span.contig, start, start + size), codes
-        raise LookupError(f"no held-out stretch of {size} known bases")
-
-    def pick(self, rows: list[Any]) -> Any:
-        """Return a random row; raise LookupError if there is none."""
-        if not rows:
-            raise LookupError("the package has no row to make it from")
-        return rows[int(self.rng.integers(len(rows)))]
-
-    def mutate(self, codes: Codes, identity: float) -> Codes:
-        """Return a copy in which a share of the bases is another one."""
-        change = self.rng.random(codes.size) >= identity
-        return np.where(change, (codes + self.rng.integers(1, 4, codes.size)) % 4, codes).astype(np.uint8)
-
-    def window(self, sequence: str, **columns: object) -> Row:
-        """Return a training window of a corpus record of its own; ``columns`` say otherwise."""
-        digest = hashlib.sha256(sequence.encode())
-        template = dict.fromkeys(self.windows[0])
-        record = f"planted.{self.plant}.{int(self.rng.integers(1 << 62))}"
-        return (
-            template
-            | {"origin": "prokaryote_evo2", "record_id": record, "window_index": 0, "frame": 0}
-            | {"window_id": digest.hexdigest()[:32], "window_hash": digest.digest(), "placement_exact": False}
-            | {"window_bp": len(sequence), "gc": 0.5, "sequence": sequence, "role": TRAIN, "frozen": True}
-            | {"left_flank": self.random(self.margin_bp), "right_flank": self.random(self.margin_bp)}
-            | columns
-        )
-
-    def reference_window(self, contig: str, start: int, *, sequence: str | None = None) -> Row:
-        """Return a window of the reference, its unknown bases random; ``sequence`` stands in place of its bases."""
-        end, margin = start + self.window_bp, self.margin_bp
-        return self.window(
-            self._known(contig, start, end) if sequence is None else sequence,
-            **{"origin": "reference", "record_id": None, "window_index": None, "contig": contig, "strand": "+"},
-            **{"start": start, "end": end, "placement_exact": True, "frame": start % _TOKEN_BP},
-            left_flank=self._known(contig, start - margin, start),
-            right_flank=self._known(contig, end, end + margin),
-        )
-
-    def _known(self, contig: str, start: int, end: int) -> str:
-        codes = unmasked(self.reference.fetch(contig, start, end))
-        return decode(np.where(codes < 4, codes, self.rng.integers(0, 4, codes.size, dtype=np.uint8)))
 
 
 def _add_window(harvest: Harvest, row: Row) -> str:
@@ -222,7 +92,7 @@ def _chimera(field: Field, codes: Codes) -> Codes:
 
 
 def _spliced(field: Field, codes: Codes) -> Codes:
-    exons = [field.held_place(_TOKEN_BP * 25)[1] for _ in range(max(4, codes.size // 600))]
+    exons = [field.held_place(TOKEN_BP * 25)[1] for _ in range(max(4, codes.size // 600))]
     return field.mutate(np.concatenate(exons), 0.949)
 
 
@@ -254,7 +124,8 @@ def _add_allele(harvest: Harvest, held: Row, stated: Row) -> str:
     return _key_of(held)
 
 
-def _variant(field: Field, allele: Mapping[str, object], **columns: object) -> Row:
+def variant_of(field: Field, allele: Mapping[str, object], **columns: object) -> Row:
+    """Return a row of training of an allele."""
     template = dict.fromkeys(field.variants.column_names)
     named = {name: allele[name] for name in KEY}
     return template | {"source": "gnomad", "af": 0.1, "gene_ids": [], "role": TRAIN} | named | columns
@@ -262,7 +133,7 @@ def _variant(field: Field, allele: Mapping[str, object], **columns: object) -> R
 
 def _alias_allele(field: Field, harvest: Harvest) -> str:
     held = field.pick(field.alleles)
-    return _add_allele(harvest, held, _variant(field, held, chrom=held["chrom"].removeprefix("chr")))
+    return _add_allele(harvest, held, variant_of(field, held, chrom=held["chrom"].removeprefix("chr")))
 
 
 def _padded_allele(field: Field, harvest: Harvest) -> str:
@@ -272,23 +143,23 @@ def _padded_allele(field: Field, harvest: Harvest) -> str:
         decode(field.reference.fetch(held["chrom"], *place)) for place in ((start - 2, start), (end, end + 3))
     )
     ref, alt = before + held["ref"] + behind, before + held["alt"] + behind
-    return _add_allele(harvest, held, _variant(field, held, pos=held["pos"] - 2, ref=ref, alt=alt))
+    return _add_allele(harvest, held, variant_of(field, held, pos=held["pos"] - 2, ref=ref, alt=alt))
 
 
 def _other_source_allele(field: Field, harvest: Harvest) -> str:
     held = field.pick([row for row in field.alleles if row["source"] == "clinvar"])
-    return _add_allele(harvest, held, _variant(field, held))
+    return _add_allele(harvest, held, variant_of(field, held))
 
 
 def _late_label(field: Field, harvest: Harvest) -> str:
     held = field.pick([row for row in field.alleles if row["holdout"] == "holdout-temporal" and row["label"]])
     label = {"source": "clinvar", "label": held["label"], "stars": held["stars"], "clinvar_id": held["clinvar_id"]}
-    return _add_allele(harvest, held, _variant(field, held, af=None, **label))
+    return _add_allele(harvest, held, variant_of(field, held, af=None, **label))
 
 
 def _in_window(field: Field) -> tuple[Row, int]:
-    row = field.pick([row for row in field.placed if len(row["sequence"]) > 3 * _MARGIN_BP])
-    return row, int(field.rng.integers(_MARGIN_BP, len(row["sequence"]) - _MARGIN_BP))
+    row = field.pick([row for row in field.placed if len(row["sequence"]) > 3 * MARGIN_BP])
+    return row, int(field.rng.integers(MARGIN_BP, len(row["sequence"]) - MARGIN_BP))
 
 
 def _hold(field: Field, harvest: Harvest, chrom: str, pos: int, bases: tuple[str, str]) -> Row:
@@ -306,7 +177,7 @@ def _shifted_allele(field: Field, harvest: Harvest) -> str:
         before, base, again = row["sequence"][at - 1 : at + 2].upper()
         if before != base == again and {before, base} <= set(_BASES):
             held = _hold(field, harvest, row["contig"], row["start"] + at, (before + base, before))
-            return _add_allele(harvest, held, _variant(field, held, pos=held["pos"] + 1, ref=base + again, alt=base))
+            return _add_allele(harvest, held, variant_of(field, held, pos=held["pos"] + 1, ref=base + again, alt=base))
     raise LookupError("no repeated base in a training window")
 
 
@@ -321,8 +192,8 @@ def _two_snvs(field: Field, harvest: Harvest) -> str:
     first, last = (_BASES[(_BASES.index(base) + 1) % 4] for base in (ref[0], ref[-1]))
     pos = row["start"] + at + 1
     held = _hold(field, harvest, row["contig"], pos, (ref, first + ref[1:-1] + last))
-    harvest.variants.append(_variant(field, held, ref=ref[0], alt=first))
-    return _add_allele(harvest, held, _variant(field, held, pos=pos + len(ref) - 1, ref=ref[-1], alt=last))
+    harvest.variants.append(variant_of(field, held, ref=ref[0], alt=first))
+    return _add_allele(harvest, held, variant_of(field, held, pos=pos + len(ref) - 1, ref=ref[-1], alt=last))
 
 
 def _shared_evaluation(field: Field, harvest: Harvest) -> str:
@@ -367,7 +238,7 @@ PLANTS: Mapping[str, Plant] = MappingProxyType(
         "wrong_label": Plant(LeakKind.WRONG_LABEL, _wrong_label),
     }
 )
-#: Plants that show in what the stream emits; tried in a package of their own, so that its stream emits no other.
+#: Plants that show in what the stream emits, if chance makes the allele.
 EMITTED_PLANTS: tuple[str, ...] = ("two_snvs",)
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
@@ -20,14 +19,18 @@ from genolewm_assets.audit.emitted import draw_batches
 from genolewm_assets.audit.held_kmers import SievedTable
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import PlaceSearch
-from genolewm_assets.audit.planting.part import Part, plant_part
-from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Field, Planted
+from genolewm_assets.audit.planting.field import Field
+from genolewm_assets.audit.planting.part import Part, plant_part, plant_sampler
+from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
 from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import OwnFiles
+from genolewm_assets.audit.reading.package_files import TRAIN, OwnFiles
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport, LeakKind, Power, SearchResult
 from genolewm_assets.audit.similarity import HeldSequence, search_similarity
 from genolewm_assets.progress import Progress
+
+#: Plant that shows in what the stream emits.
+SAMPLER = "unfiltered_sampler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +47,38 @@ class Evidence:
 
 
 def measure_power(
-    files: OwnFiles, evidence: Evidence, before: AuditReport, *, number: int, folder: Path | None, progress: Progress
+    files: OwnFiles,
+    field: Field,
+    evidence: Evidence,
+    before: AuditReport,
+    *,
+    number: int,
+    folder: Path | None,
+    progress: Progress,
 ) -> dict[LeakKind, tuple[Power, ...]]:
     """Plant ``number`` leaks of each kind in parts of a package, search these as the package, and count what is found.
 
-    ``before``: audit of the package itself; what it found is not counted as a planted leak. ``folder``: where the parts
-    lie meanwhile. A kind that could not be planted has 0 planted.
+    ``field``: it was given the windows of training. ``before``: audit of the package itself; what it found is not
+    counted as a planted leak. ``folder``: where the parts lie meanwhile. What could not be planted has 0 planted.
     """
     power: defaultdict[LeakKind, list[Power]] = defaultdict(list)
     shown = [name for name in PLANTS if name not in EMITTED_PLANTS]
-    field = Field(files, evidence.reference, np.random.default_rng(0))
-    tried = [(shown, _search_tables), *([(list(EMITTED_PLANTS), _draw)] if before.n_tuples else [])]
-    for kinds, search in tried:
+    with tempfile.TemporaryDirectory(prefix="genolewm-audit-", dir=folder) as name:
+        part = plant_part(files, field, Path(name), shown, number)
+        results = _search_tables(part, evidence, progress)
+    for kind, one in count_found(part.harvest.planted, results, before):
+        power[kind].append(one)
+    for plant in part.failed:
+        power[PLANTS[plant].kind].append(Power(plant, 0, 0))
+    if before.n_tuples:
         with tempfile.TemporaryDirectory(prefix="genolewm-audit-", dir=folder) as name:
-            part = plant_part(files, field, Path(name), kinds, number, emitted=search is _draw)
-            results = search(part, evidence, before, progress)
-        for kind, one in count_found(part.harvest.planted, results, before):
-            power[kind].append(one)
-        for plant in part.failed:
-            power[PLANTS[plant].kind].append(Power(plant, 0, 0))
+            sampler, n_alleles = plant_sampler(files, field, Path(name))
+            found = _draw(sampler, evidence, before, min(number, n_alleles), progress) if n_alleles else 0
+        power[LeakKind.RECREATED_ALLELE].append(Power(SAMPLER, min(number, n_alleles), found))
     return {kind: tuple(each) for kind, each in power.items()}
 
 
-def _search_tables(part: Part, of: Evidence, _: AuditReport, progress: Progress) -> list[SearchResult]:
+def _search_tables(part: Part, of: Evidence, progress: Progress) -> list[SearchResult]:
     """Search for what shows without the stream."""
     held_alleles, added = _with_planted(part, of)
     places, duplicates = PlaceSearch(part.files, of.reference, of.held), DuplicateSearch(of.evaluated)
@@ -79,23 +91,24 @@ def _search_tables(part: Part, of: Evidence, _: AuditReport, progress: Progress)
     return [*places.results(), similar, alleles, duplicates.result(), shared, *labels]
 
 
-def _draw(part: Part, of: Evidence, before: AuditReport, progress: Progress) -> list[SearchResult]:
-    """Draw the stream until all leaks are found, or as many tuples of each window as the audit draws."""
-    held_alleles, _ = _with_planted(part, of)
-    n_windows = sum(batch.num_rows for batch in part.files.windows("train", ("window_id",)))
-    least_tuples = -(-before.n_tuples * n_windows // max(1, before.n_windows))
+def _draw(sampler: OwnFiles, of: Evidence, before: AuditReport, planted: int, progress: Progress) -> int:
+    """Return how many held-out alleles are found, ``planted`` at most, if its windows are drawn as the package's are.
+
+    A single allele may be drawn in none of so many tuples. What goes wrong is that none is refused.
+    """
+    n_windows = sum(batch.num_rows for batch in sampler.windows(TRAIN, ("window_id",)))
     result, *_ = search_stream(
-        part.files,
+        sampler,
         of.reference,
         of.held,
-        held_alleles,
-        least_tuples=least_tuples,
+        of.held_alleles,
+        least_tuples=-(-before.n_tuples * n_windows // max(1, before.n_windows)),
         progress=progress,
         altered=of.altered,
         draw=partial(draw_batches, contents="sizes"),
-        until=frozenset(one.key for one in part.harvest.planted),
+        enough=planted,
     )
-    return [result]
+    return min(planted, len(result.found.keys - before[LeakKind.RECREATED_ALLELE].found.keys))
 
 
 def _with_planted(part: Part, of: Evidence) -> tuple[HeldAlleles, pa.Table | None]:

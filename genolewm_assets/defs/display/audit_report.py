@@ -99,7 +99,7 @@ def list_plants(report: Mapping[str, Any]) -> dg.MetadataValue:
                 "searched_as": search["kind"].replace("_", " "),
                 "planted": power["planted"],
                 "found": power["found"],
-                "at_least": f"{power['least_share']:.0%}" if power["least_share"] else "not stated",
+                "at_least": f"{power['least_share']:.0%}",
             }
             for search in report["results"]
             for power in search["power"]
