@@ -36,7 +36,7 @@ LEAST_ALTERED = 8
 MIX_TOLERANCE, TUPLES_OF_VISIT = 0.02, 8
 
 #: Bytes of emitted alleles that wait: one that joins edits far apart has thousands of bases.
-_WAITING_BYTES = 1 << 24
+_WAITING_BYTES = 1 << 23
 
 #: Batches between two looks at whether enough is found, and further ones: a quarter of those drawn.
 _LOOK_BATCHES = 8
@@ -114,6 +114,7 @@ class _Stream:
         others = firsts.filter(pc.invert(is_snv)).combine_chunks()
         forms = known_forms(others, normalise_alleles(others.select(KEY), self._reference))
         self._note(forms.append_column("window", others["window"]))
+        pa.default_memory_pool().release_unused()
 
     def _note(self, alleles: pa.Table) -> None:
         within, is_leak = _is_held(alleles, self._held, self._held_alleles)

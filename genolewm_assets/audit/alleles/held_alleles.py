@@ -41,6 +41,7 @@ class HeldAlleles:
         alleles = alleles.group_by(list(KEY)).aggregate([]).combine_chunks()
         normal = normalise_alleles(alleles, reference)
         forms = keys_of(known_forms(alleles, normal))
+        pa.default_memory_pool().release_unused()
         return cls(keys_of(alleles), forms, normal.filter(normal["pos"].is_valid()))
 
     def with_added(self, alleles: pa.Table, reference: Reference) -> HeldAlleles:

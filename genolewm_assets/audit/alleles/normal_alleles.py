@@ -139,12 +139,15 @@ def read_vcf(file: Any) -> Iterator[pa.RecordBatch]:
         at, line = file.tell(), file.readline()
     if line:
         file.seek(at)
-        yield from pa_csv.open_csv(
+        for batch in pa_csv.open_csv(
             file,
             pa_csv.ReadOptions(column_names=VCF_SCHEMA.names, block_size=_BLOCK_BYTES, use_threads=False),
             pa_csv.ParseOptions(delimiter="\t", quote_char=False),
             pa_csv.ConvertOptions(column_types=VCF_SCHEMA),
-        )
+        ):
+            yield batch
+            # Else Arrow keeps what the texts of INFO took.
+            pa.default_memory_pool().release_unused()
 
 
 def _plain(column: Any) -> pa.Array:
