@@ -25,6 +25,7 @@ from genolewm_assets.defs import packed_events
 from genolewm_assets.defs.run_storage import RootStorage
 from genolewm_assets.defs.runtime import configured_root
 from genolewm_assets.defs.ui_process import end_with_ui
+from genolewm_assets.defs.warm_runs import start_runs_warm
 from genolewm_assets.defs.web_guard import guard_web_server
 from genolewm_assets.defs.web_pictures import serve_pictures
 
@@ -63,6 +64,7 @@ class RootInstance(PicturesInstance):
         packed_events.install()
         super().__init__(*arguments, **named)
         end_with_ui()
+        start_runs_warm()
 
     @staticmethod
     def config_defaults(base_dir: str) -> Mapping[str, ConfigurableClassData | None]:
