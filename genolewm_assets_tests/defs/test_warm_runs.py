@@ -54,6 +54,24 @@ def launch(instance: dg.DagsterInstance, tmp_path: Path) -> Iterator[Callable[[]
 
         yield launch
         (tmp_path / "end").touch()
+        servers = {_parent(int(parent)) for _, parent in _processes(tmp_path).values()}
+    # The server needs the history until its runs have ended, as long as this folder is there.
+    wait_for(lambda: not any(map(_is_there, servers)))
+
+
+def _processes(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return the process of each run, and its parent."""
+    said = {path.name: path.read_text().split() for path in folder.iterdir() if path.name.count("-") == 4}
+    return {run: (int(own), int(parent)) for run, (own, parent) in said.items()}
+
+
+def _parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _is_there(process: int) -> bool:
+    stat = Path(f"/proc/{process}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def wait_for(holds: Callable[[], bool]) -> None:
@@ -67,7 +85,7 @@ def test_a_killed_run_and_a_cancelled_one_leave_the_others(
     instance: dg.DagsterInstance, launch: Callable[[], str], tmp_path: Path
 ) -> None:
     killed, cancelled, left = launch(), launch(), launch()
-    processes = {run: [int(each) for each in (tmp_path / run).read_text().split()] for run in (killed, cancelled, left)}
+    processes = _processes(tmp_path)
     assert len({own for own, _ in processes.values()}) == 3
     assert len({parent for _, parent in processes.values()}) == 1, "copies of one process"
     loaded = Path(f"/proc/{processes[left][1]}/cmdline").read_bytes()
