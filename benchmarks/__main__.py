@@ -1,4 +1,4 @@
-"""Run measurements: ``gpu`` the kit for an accelerator, ``genome`` growth of every step, else ``measurements``."""
+"""Run measurements: ``gpu`` a kit, ``genome`` growth of every step, ``dagster`` an instance, else ``measurements``."""
 
 import sys
 
@@ -14,6 +14,11 @@ def main() -> None:
         from benchmarks.genome.command import main as run_genome
 
         run_genome(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["dagster"]:
+        from benchmarks.orchestration.command import main as run_dagster
+
+        run_dagster(sys.argv[2:])
         return
     from benchmarks.measurements import main as print_tables
 

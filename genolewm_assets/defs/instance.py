@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import yaml
 
 # Not among Dagster's top-level names.
 from dagster._cli.utils import TMP_DAGSTER_HOME_PREFIX
@@ -20,8 +21,11 @@ from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, 
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._serdes import ConfigurableClassData
 
+from genolewm_assets.defs import packed_events
+from genolewm_assets.defs.run_storage import RootStorage
 from genolewm_assets.defs.runtime import configured_root
 from genolewm_assets.defs.ui_process import end_with_ui
+from genolewm_assets.defs.warm_runs import start_runs_warm
 from genolewm_assets.defs.web_guard import guard_web_server
 from genolewm_assets.defs.web_pictures import serve_pictures
 
@@ -57,8 +61,10 @@ class RootInstance(PicturesInstance):
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
+        packed_events.install()
         super().__init__(*arguments, **named)
         end_with_ui()
+        start_runs_warm()
 
     @staticmethod
     def config_defaults(base_dir: str) -> Mapping[str, ConfigurableClassData | None]:
@@ -67,7 +73,10 @@ class RootInstance(PicturesInstance):
         if folder.name.startswith(TMP_DAGSTER_HOME_PREFIX):
             folder = Path(configured_root()).resolve() / "dagster"
             folder.mkdir(parents=True, exist_ok=True)
-        return InstanceRef.config_defaults(str(folder))
+        stored = ConfigurableClassData(
+            RootStorage.__module__, RootStorage.__name__, yaml.safe_dump({"base_dir": str(folder)})
+        )
+        return {**InstanceRef.config_defaults(str(folder)), "storage": stored}
 
     # Every caller names the further arguments, as `execute_in_process` does.
     def create_run_for_job(  # type: ignore[override]

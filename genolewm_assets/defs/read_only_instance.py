@@ -35,6 +35,7 @@ from dagster._core.storage.schedules.sqlite.sqlite_schedule_storage import Sqlit
 from dagster._serdes import ConfigurableClassData
 from sqlalchemy.pool import NullPool
 
+from genolewm_assets.defs import packed_events
 from genolewm_assets.defs.run_databases import check_is_file, read_only_uri, shared_uri, state_of
 from genolewm_assets.errors import ConfigurationError, MissingResourceError
 from genolewm_assets.store.files import read_plain
@@ -105,6 +106,7 @@ class _Schedules(SqliteScheduleStorage):
 
 def open_read_only(home: Path) -> dg.DagsterInstance | None:
     """Open the history of a folder, or of the server in its ``dagster.yaml``, for queries; None if there is none."""
+    packed_events.install()
     named = stated_storage(home)
     if "postgres" in named:
         storage = _on_server(home)

@@ -285,8 +285,9 @@ class GatedAsset(PublishingAsset):
         if published.reused:
             context.log.info("%s is current: the published version was verified and kept", published.artefact)
             tag_kept(context.instance, context.run.run_id, self.key)
+        # Metadata of the result would be stored once more, with the output of the step.
+        context.add_asset_metadata(shown)
         yield dg.MaterializeResult(
-            metadata=shown,
             data_version=dg.DataVersion(f"sha256:{published.manifest.sha256}"),
             check_results=[
                 self._as_dagster(_inputs_accepted(None, inputs=len(published.manifest.inputs))),

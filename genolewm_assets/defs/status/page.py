@@ -10,6 +10,7 @@ from genolewm_assets.defs.display import escaped
 from genolewm_assets.defs.status.changes import Figure, Moved
 from genolewm_assets.defs.status.costs import Cost, Hours
 from genolewm_assets.defs.status.disk import Disk, Size
+from genolewm_assets.defs.status.pieces import piece_rows
 from genolewm_assets.defs.status.release_table import ReleaseRow
 from genolewm_assets.defs.status.report import Status
 from genolewm_assets.defs.status.troubles import Trouble
@@ -52,6 +53,7 @@ def sections(status: Status) -> list[Section]:
     found = [
         Section("Releases", tuple(_release_rows(status))),
         _troubles(status),
+        Section("Pieces of the corpus", tuple(piece_rows(status.pieces))),
         Section("What became of the newest releases", tuple(map(_outcome_row, status.latest))),
         _moved(status),
         _sizes(status.disk),

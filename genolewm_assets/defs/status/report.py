@@ -22,6 +22,7 @@ from genolewm_assets.defs.runtime import (
 from genolewm_assets.defs.status.changes import Moved, find_moved
 from genolewm_assets.defs.status.costs import Cost, Hours, Past, count_hours, estimate, with_followers
 from genolewm_assets.defs.status.disk import Disk, is_empty, measure_disk, read_contents
+from genolewm_assets.defs.status.pieces import SourcePieces, count_pieces_by_source
 from genolewm_assets.defs.status.release_table import ReleaseRow, read_release_table
 from genolewm_assets.defs.status.releases import CURRENT, Releases, read_releases
 from genolewm_assets.defs.status.troubles import (
@@ -63,6 +64,8 @@ class Status:
         The newest ten releases, and what became of each.
     troubles
         Alarming kinds first.
+    pieces
+        Pieces of each corpus source by state, for each asset that has them; empty for an empty root.
     partitions
         Each partition beside what a build of now would be made from, in dependency order; empty for an empty root.
     hours
@@ -78,6 +81,7 @@ class Status:
     releases: Releases
     latest: tuple[ReleaseRow, ...]
     troubles: tuple[Trouble, ...]
+    pieces: tuple[SourcePieces, ...]
     partitions: tuple[Currency, ...]
     moved: tuple[Moved, ...]
     disk: Disk
@@ -144,7 +148,8 @@ def read_status(
     tried = {artefact for each in troubles for artefact in each.artefacts}
     failed = {artefact for each in troubles if each.kind == "failed" for artefact in each.artefacts}
     missing = [] if empty else missing_partitions(assets.values(), expected, published, tried)
-    outdated = outdated_partitions(partitions, failed)
+    of_pieces = {key for key, asset in assets.items() if asset.partitions is BY_CORPUS_PIECE}
+    outdated = outdated_partitions(partitions, failed, of_pieces)
     troubles = sorted([*troubles, *outdated, *missing], key=lambda each: KINDS.index(each.kind))
     past = None if instance is None else Past(instance, now)
     return Status(
@@ -157,6 +162,7 @@ def read_status(
         releases=releases,
         latest=tuple(read_release_table(workspace, instance)),
         troubles=tuple(troubles),
+        pieces=tuple(() if empty else count_pieces_by_source(assets.values(), expected, partitions, published, failed)),
         partitions=partitions,
         moved=tuple(find_moved(instance, assets.values(), since)) if instance else (),
         disk=measure_disk(root, contents.versions, since, pointers=pointers),

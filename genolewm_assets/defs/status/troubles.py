@@ -25,6 +25,7 @@ from genolewm_assets.defs.runtime import (
     is_held,
 )
 from genolewm_assets.store.artefacts import ArtefactId
+from genolewm_assets.windows.corpus import parse_piece
 
 Kind: TypeAlias = Literal["failed", "late", "stale", "not compared", "unreadable", "missing", "waiting", "running"]
 
@@ -203,11 +204,22 @@ def _failed_check(
     return Trouble("failed", subject, run_id=found.latest_planned_run_id, artefacts=(artefact,))
 
 
-def outdated_partitions(surveyed: Iterable[Currency], failed: set[ArtefactId]) -> Iterator[Trouble]:
-    """Yield the partitions that a survey found stale or could not compare; not those that are told as failed."""
+def outdated_partitions(
+    surveyed: Iterable[Currency], failed: set[ArtefactId], of_pieces: Collection[str]
+) -> Iterator[Trouble]:
+    """Yield the partitions that a survey found stale or could not compare; not those that are told as failed.
+
+    In the assets ``of_pieces``, the pieces of one source are one trouble if they have the same reasons.
+    """
+    found: dict[tuple[Kind, str, str, tuple[str, ...]], list[ArtefactId]] = {}
     for each in surveyed:
+        asset, partition = each.artefact.asset, str(each.artefact.partition)
         if each.artefact not in failed and each.state in ("stale", "not compared"):
-            yield Trouble(each.state, str(each.artefact), "; ".join(each.reasons), artefacts=(each.artefact,))
+            whole = parse_piece(partition)[0] if asset in of_pieces else partition
+            found.setdefault((each.state, asset, str(whole), each.reasons), []).append(each.artefact)
+    for (kind, _, _, reasons), artefacts in found.items():
+        more = f" and {len(artefacts) - 1} more" if len(artefacts) > 1 else ""
+        yield Trouble(kind, f"{artefacts[0]}{more}", "; ".join(reasons), artefacts=tuple(artefacts))
 
 
 def unfinished_runs(

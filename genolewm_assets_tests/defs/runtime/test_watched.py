@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from dagster._core.definitions.asset_daemon_cursor import AssetDaemonCursor
 from dagster._core.definitions.automation_tick_evaluation_context import AutomationTickEvaluationContext
 from dagster._core.definitions.declarative_automation.serialized_objects import AutomationConditionEvaluation
 from dagster._core.definitions.partitions.context import partition_loading_context
+from dagster._core.events import AssetMaterializationPlannedData
+from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 from dagster._core.utils import make_new_run_id
 
 from genolewm_assets.definitions import defs
@@ -184,17 +186,52 @@ def test_where_nothing_happened_the_sensor_evaluates_one_tick_in_twenty(
         return bool(before != cursor)
 
     assert [number for number in range(22) if tick()] == [0, 1, 2, 20]
-    changes = (
-        lambda: instance.report_runless_asset_event(dg.AssetMaterialization(["reference", "genome"])),
-        lambda: instance.add_dynamic_partitions(RELEASED, ["2026-01-04"]),
-        lambda: instance.add_run(dg.DagsterRun(job_name="job", run_id=make_new_run_id())),
-    )
-    for change in changes:
+    for change in changes(instance):
         change()
-        assert [tick() for _ in range(4)] == [True, True, True, False]
+        assert tick(), change.__name__
+    assert [tick() for _ in range(3)] == [True, True, False]
     # A sensor that was reset begins anew.
     cursor = None
     assert tick()
+
+
+def changes(instance: dg.DagsterInstance) -> Iterator[Callable[[], object]]:
+    """Yield one change of each kind that a condition can ask for."""
+    genome, run_id = dg.AssetKey(["reference", "genome"]), make_new_run_id()
+
+    def begin() -> None:
+        instance.add_run(dg.DagsterRun(job_name="job", run_id=run_id, status=dg.DagsterRunStatus.STARTED))
+
+    def fail() -> None:
+        run = instance.get_run_by_id(run_id)
+        assert run is not None
+        instance.report_run_failed(run)
+
+    def plan() -> None:
+        planned = AssetMaterializationPlannedData(genome, partition=None)
+        event = dg.DagsterEvent.build_asset_materialization_planned_event("job", "step", planned)
+        instance.report_dagster_event(event, run_id)
+
+    def evaluate() -> None:
+        instance.report_runless_asset_event(dg.AssetCheckEvaluation(genome, "schema_as_declared", False))
+
+    def backfill(status: BulkActionStatus) -> PartitionBackfill:
+        return PartitionBackfill("backfill", status, from_failure=False, tags={}, backfill_timestamp=1.0)
+
+    yield lambda: instance.report_runless_asset_event(dg.AssetMaterialization(genome))
+    yield lambda: instance.report_runless_asset_event(dg.AssetMaterialization(["windows", "index"], partition="chr17"))
+    yield lambda: instance.report_runless_asset_event(dg.AssetObservation(["reference", "source"]))
+    yield evaluate
+    yield lambda: instance.add_dynamic_partitions(RELEASED, ["2026-01-04"])
+    yield lambda: instance.delete_dynamic_partition(RELEASED, "2026-01-04")
+    yield lambda: instance.add_dynamic_partitions("corpus_piece", ["mrna_evo2-00000"])
+    yield begin
+    yield plan
+    yield fail
+    yield lambda: instance.add_backfill(backfill(BulkActionStatus.REQUESTED))
+    yield lambda: instance.update_backfill(backfill(BulkActionStatus.COMPLETED_SUCCESS))
+    # Not the latest event.
+    yield lambda: instance.wipe_assets([genome])
 
 
 #: Assets of a release in the order in which ``refresh_release`` makes them.

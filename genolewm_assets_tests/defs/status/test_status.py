@@ -29,13 +29,16 @@ from sqlalchemy.exc import OperationalError
 from genolewm_assets.defs import read_only_instance
 from genolewm_assets.defs.assets.graph import PUBLISHING
 from genolewm_assets.defs.read_only_instance import open_read_only
+from genolewm_assets.defs.runtime.currency import Currency
 from genolewm_assets.defs.runtime.failures import HELD, HELD_TAG
 from genolewm_assets.defs.status.costs import with_followers
 from genolewm_assets.defs.status.page import as_markdown, sections
 from genolewm_assets.defs.status.report import Status, read_status
+from genolewm_assets.defs.status.troubles import outdated_partitions
 from genolewm_assets.sources.clinvar.listing import read_listing
 from genolewm_assets.sources.clinvar.releases import register_releases
 from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.windows.corpus.pieces import piece_keys
 from genolewm_assets_tests.defs.conftest import CommandLine, copied
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import CONTIGS, CORPUS, RELEASES
@@ -191,6 +194,35 @@ def test_a_stale_partition_is_said_with_the_difference(world: BuiltWorld) -> Non
     assert told(read(world)) == {"stale": {f"gnomad/shard[{contig}]": reason for contig in CONTIGS}}
 
 
+def test_pieces_are_told_by_source_and_not_one_by_one(world: BuiltWorld) -> None:
+    source = CORPUS[2]
+    pieces = piece_keys(source, 64)
+    world.instance.delete_dynamic_partition("corpus_piece", source)
+    world.instance.add_dynamic_partitions("corpus_piece", list(pieces))
+    # It was built as one piece; of two pieces runs fail, because there is no such piece of what is divided.
+    for piece in pieces[:2]:
+        assert not world.materialize("corpus/windows", partition=piece).success
+    status = read(world)
+    counts = {(each.source, each.asset): each.text() for each in status.pieces}
+    assert counts[source, "corpus/windows"] == "62 missing, 2 failed"
+    assert counts[source, "embeddings/corpus"] == "64 missing"
+    assert counts[CORPUS[0], "corpus/windows"] == "1 current"
+    (section,) = [each for each in sections(status) if each.title == "Pieces of the corpus"]
+    assert [row[:2] for row in section.rows] == [
+        (name, "64 pieces" if name == source else "1 piece") for name in sorted(CORPUS)
+    ]
+    assert sum(name.startswith("corpus/windows") for name in told(status)["missing"]) == 1
+
+
+def test_pieces_that_are_stale_alike_are_one_line() -> None:
+    pieces = [Currency(ArtefactId("corpus/windows", key), "stale", ("code",)) for key in piece_keys(CORPUS[1], 8)]
+    other = Currency(ArtefactId("corpus/windows", CORPUS[0]), "stale", ("code",))
+    contigs = [Currency(ArtefactId("windows/index", name), "stale", ("code",)) for name in CONTIGS[:2]]
+    found = list(outdated_partitions([*pieces, other, *contigs], set(), {"corpus/windows"}))
+    assert [len(each.artefacts) for each in found] == [8, 1, 1, 1]
+    assert found[0].subject == f"corpus/windows[{CORPUS[1]}-00000] and 7 more"
+
+
 @pytest.mark.nightly
 def test_what_moved_is_told_beside_the_version_before(world: BuiltWorld) -> None:
     begun = time.time()
@@ -239,13 +271,16 @@ def test_json_has_stable_names_and_times_as_text(world: BuiltWorld, genolewm: Co
     plant(world)
     assert genolewm(*command(world, "--json")) == 4
     found = json.loads(genolewm.out)
-    names = "root catalog time since note published releases troubles moved disk hours costs counts well partitions"
+    names = (
+        "root catalog time since note published releases troubles moved disk hours costs counts well partitions pieces"
+    )
     of_releases = "newest age_days served served_path served_age_days served_since pinned late"
     for part, keys in (
         (found, f"{names} latest"),
         (found["troubles"][0], "kind subject reason since run_id artefacts"),
         (found["releases"], of_releases),
         (found["disk"], "sizes free_bytes total_bytes"),
+        (found["pieces"][0], "source asset pieces current missing stale not_compared failed"),
         (found["hours"], "device day week total steps is_all"),
         (found["costs"][0], "what partitions seconds h100_seconds unknown"),
     ):
