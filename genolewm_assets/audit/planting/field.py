@@ -44,8 +44,10 @@ class Field:
         self.plant = ""
         self.columns = window_schema(files).names
         self.held = HeldSpans.of_package(files)
-        own = pq.read_schema(files.directory / f"variants/{TRAIN}.parquet").names
-        self.variants = draw_lot(files.variants(TRAIN, own), own, MOST_ROWS, rng)
+        own = pq.read_schema(files.directory / f"variants/{TRAIN}.parquet")
+        variants = draw_lot(files.variants(TRAIN, own.names), own.names, MOST_ROWS, rng)
+        # Without an allele of training the types of the columns are not known from its rows.
+        self.variants = variants if variants.num_rows else own.empty_table()
         columns = pq.read_schema(files.holdouts / "alleles.parquet").names
         self.alleles, self.loose = (
             draw_lot(files.holdout("alleles", columns), columns, MOST_ROWS, rng, is_ours).to_pylist()

@@ -111,7 +111,8 @@ class ReleaseInputs:
 
     def window_tables(self) -> dict[str, pa.Table]:
         """Read the window indexes by contig, without the bases."""
-        return {name: read_table(each.file("windows.parquet"), columns=list(FACTS)) for name, each in self.windows.items()}
+        columns = list(FACTS)
+        return {name: read_table(each.file("windows.parquet"), columns=columns) for name, each in self.windows.items()}
 
     def gnomad_on_demand(self, columns: Sequence[str]) -> TablesOnDemand:
         """Return some columns of the gnomAD shards by contig."""
