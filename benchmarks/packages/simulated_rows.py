@@ -45,6 +45,9 @@ def window_rows(contig: Contig, bases: bytes) -> Iterator[pa.Table]:
             frame=(starts % 6).astype(np.int8),
             strand=["+"] * len(spans),
             gap_distance_bp=np.minimum(starts, contig.length - ends),
+            sequence=[span.decode() for span in spans],
+            left_flank=[bases[start - _PROFILE.margin_bp : start].decode() for start in starts.tolist()],
+            right_flank=[bases[end : end + _PROFILE.margin_bp].decode() for end in ends.tolist()],
         )
 
 

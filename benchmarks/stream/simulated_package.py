@@ -174,7 +174,7 @@ def package_sources(folder: Path, held_out: HeldOut) -> PackageSources:
         alleles=_held_alleles(folder, held_out),
         corpus_rows=HOLDOUT_CORPUS.empty(),
         policy=HoldoutPolicy(held_out.validation, held_out.test, clinvar_genes=()),
-        reference=reader.open_contig,
+        reference=lambda name: reader.open_contig(contigs[name]),
         caches=[CacheRef(**each) for each in json.loads((folder / "caches.json").read_text())],
         margin_bp=PROFILE.margin_bp,
         mix=PackageMix(declared=POSSIBLE, max_visits=_MAX_VISITS),

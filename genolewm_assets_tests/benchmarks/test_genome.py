@@ -27,19 +27,13 @@ NO_PARTITION = {"forensic/profiles", "tuples/frozen"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("grown")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_inputs(tmp_path_factory.mktemp("inputs"), SHAPE, SHARED_DATA, print).parent
 
 
 @pytest.fixture(scope="module")
-def inputs(folder: Path) -> Path:
-    (folder / SHAPE.name).mkdir()
-    return write_inputs(folder / SHAPE.name, SHAPE, SHARED_DATA, print).parent
-
-
-@pytest.fixture(scope="module")
-def build(folder: Path, inputs: Path) -> Build:
-    return measure(folder, SHAPE, shared=SHARED_DATA)
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    return measure(tmp_path_factory.mktemp("grown"), SHAPE, shared=SHARED_DATA)
 
 
 def test_every_asset_is_built_and_what_follows_a_release_is_built_again(build: Build) -> None:

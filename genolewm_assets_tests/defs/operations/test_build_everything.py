@@ -112,7 +112,8 @@ def test_what_is_current_is_kept_and_the_rest_is_asked_for(world: BuiltWorld) ->
         queue.builder.run_stage(stage, "stage")
     assert (queue.asked, queue.builder.failures, queue.builder.built) == ([], [], 0)
     world.write_gnomad("chr17", world.gnomad_records("chr17")[:-1])
-    (stage,) = [stage for stage in plan_stages(world.workspace(), world.instance, []) if len(stage) > 2]
+    stages = plan_stages(world.workspace(), world.instance, [])
+    (stage,) = [stage for stage in stages if any(task.partition == "chr17" for lane in stage for task in lane)]
     queue.builder.run_stage(stage, "stage")
     assert (queue.asked, queue.builder.failures, queue.builder.built) == (["gnomad/shard[chr17]"], [], 1)
 

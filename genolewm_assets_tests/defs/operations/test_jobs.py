@@ -101,6 +101,7 @@ def test_the_daemon_launches_one_run_per_partition(tmp_path: Path, monkeypatch: 
     target = ModuleTarget("genolewm_assets.definitions", None, working_directory=None, location_name="here")
     (tmp_path / "history").mkdir()
     with dg.DagsterInstance.local_temp(str(tmp_path / "history"), overrides=overrides) as instance:
+        instance.add_dynamic_partitions("corpus_piece", list(CORPUS))
         backfill_id = request_backfill(instance)
         with create_test_daemon_workspace_context(target, instance) as workspace:
             list(execute_backfill_iteration(workspace, logging.getLogger("backfill")))
