@@ -25,6 +25,7 @@ from genolewm_assets.store.arrays import ArraySpec, ArrayStoreWriter, compute_fi
 from genolewm_assets.store.artefacts import ArtefactId, BuildPlan, BuildReport, Published, build
 from genolewm_assets.store.tables import TableSchema, write_table
 from genolewm_assets.variants import CLINVAR_VARIANTS, GNOMAD_VARIANTS
+from genolewm_assets.windows.bases import write_bases
 from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
 from genolewm_assets.windows.reference.schema import WINDOWS
 
@@ -101,6 +102,8 @@ def _publish_tables(
 ) -> Published:
     def write(work: Path) -> BuildReport:
         rows = {name: write_table(rows, work / name, schema) for name, (schema, rows) in tables.items()}
+        if (windows := work / "windows.parquet").exists():
+            write_bases(windows)
         return BuildReport({"windows": sum(rows.values())}, rows)
 
     return _publish(workspace, key, partition, write, genome)
