@@ -18,10 +18,12 @@ from genolewm_assets.packages.schema import (
     PACKAGE_FILE,
     PACKAGE_FORMAT,
     PACKAGE_FORMAT_VERSION,
+    PIECE_FILES,
     PIECES,
     CacheRef,
     Knowledge,
     PieceRef,
+    piece_path,
 )
 from genolewm_assets.store.artefacts import FileEntry, check_file_path
 from genolewm_assets.store.files import canonical_json, read_record
@@ -179,6 +181,12 @@ def parse_package_info(raw: bytes, where: str) -> PackageInfo:
         raise CorruptResourceError(where, problem, remedy=_REMEDY) from err
     for entry in info.files:
         check_file_path(entry.path, where)
+    listed = {entry.path for entry in info.files}
+    for path in (piece_path(ref.source, name) for ref in info.pieces for name in PIECE_FILES):
+        if path not in listed:
+            raise CorruptResourceError(
+                where, "names a piece whose files it does not list", got=repr(path), remedy=_REMEDY
+            )
     try:
         unchanged = info.to_bytes() == raw
     except ConfigurationError as err:

@@ -249,6 +249,7 @@ def controls_path(split: Split) -> str:
 
 #: Folder of the pieces, and files of each: links to its table and bases, and which of its rows train (bool, (rows,)).
 PIECES, PIECE_WINDOWS, PIECE_BASES, PIECE_TRAINS = "pieces", "windows.parquet", BASES_NAME, "trains.npy"
+PIECE_FILES = (PIECE_WINDOWS, PIECE_BASES, PIECE_TRAINS)
 
 
 def piece_path(source: str, file: str) -> str:

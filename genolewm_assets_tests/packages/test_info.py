@@ -14,7 +14,7 @@ from genolewm_assets.genome import Split
 from genolewm_assets.packages import files as package_files
 from genolewm_assets.packages.files import WindowShardWriter, write_package_table
 from genolewm_assets.packages.info import PackageInfo, SplitInfo, parse_package_info, read_package_info, split_digest
-from genolewm_assets.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, CacheRef
+from genolewm_assets.packages.schema import PACKAGE_VARIANTS, PACKAGE_WINDOWS, CacheRef, PieceRef
 from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets.store.files.canonical_json import canonical_json
 from genolewm_assets_tests.rows import each_row
@@ -73,6 +73,13 @@ def test_the_digest_of_a_split_depends_on_each_of_its_files_and_on_no_other():
         changed = (*FILES[:i], replace(entry, sha256="f" * 64), *FILES[i + 1 :])
         owner = next(split for split in Split if f"/{split}" in entry.path)
         assert {split for split in Split if split_digest(changed, split) != before[split]} == {owner}
+
+
+@pytest.mark.parametrize("source", ["chr17", "../../etc", ""])
+def test_a_piece_whose_files_are_not_listed_is_refused(source):
+    info = replace(INFO, pieces=(PieceRef(source, "reference", 3, 1, "e" * 64),))
+    with pytest.raises(CorruptResourceError, match="names a piece whose files it does not list"):
+        parse_package_info(info.to_bytes(), "package.json")
 
 
 def test_window_files_of_a_split_in_order():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.audit.reading.parquet_batches import read_batches
+from genolewm_assets.audit.reading.parquet_batches import AGAIN, read_batches
 from genolewm_assets.errors import CorruptResourceError
 
 #: Columns of windows of the corpus that have another name in their table.
@@ -25,10 +25,14 @@ def read_piece(directory: Path, record: dict[str, Any], piece: Any, columns: Seq
     CorruptResourceError
         If ``trains.npy`` is not one bool a window, or a table cannot be read.
     """
-    folder = directory / "pieces" / piece["source"]
-    key = next((ref["key"] for ref in record.get("caches", ()) if ref["source"] == piece["source"]), None)
-    trains, at = np.load(folder / "trains.npy"), 0
-    of_reference = piece["origin"] == "reference"
+    try:
+        folder, of_reference = directory / "pieces" / piece["source"], piece["origin"] == "reference"
+        key = next((ref["key"] for ref in record.get("caches", ()) if ref["source"] == piece["source"]), None)
+        trains, at = np.load(folder / "trains.npy"), 0
+    except (KeyError, TypeError, ValueError, OSError, EOFError) as err:
+        raise CorruptResourceError(f"{directory}/pieces", f"a piece cannot be read ({err!r})", remedy=AGAIN) from err
+    if not folder.resolve().is_relative_to(directory):
+        raise CorruptResourceError(f"{directory}/package.json", "names a piece outside of the package", got=str(folder))
     wanted = {name: _source_of(name, of_reference=of_reference) for name in columns}
     names = sorted({name for found in wanted.values() for name in found} | {"start"})
     for batch in read_batches(folder / "windows.parquet", names, frozenset()):
