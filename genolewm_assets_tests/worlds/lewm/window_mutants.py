@@ -48,9 +48,9 @@ def _without_margin(*given: Any, margin_bp: int, **more: Any) -> Any:
     return split.split_windows(*given, margin_bp=0, **more)
 
 
-def _genes_without_margin(policy: Any, components: Any, lengths: Any, window_bp: int, *before: Any) -> Any:
+def _genes_without_margin(policy: Any, components: Any, lengths: Any, window_bp: int, **before: Any) -> Any:
     assert window_bp
-    return _HOLD_GENES(policy, components, lengths, 0, *before)
+    return _HOLD_GENES(policy, components, lengths, 0, **before)
 
 
 def _places() -> Iterator[Mutant]:
