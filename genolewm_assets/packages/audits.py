@@ -35,8 +35,8 @@ PLANTED_LEAKS_FOUND = Check(
     "Of each kind of leak that was planted in a part of the package, the audit found at least the stated share; kinds "
     "that the catalogue declares (`packages.audit_may_lack`) may be found less often.",
     "The audit would miss leaks of the kinds of the rows, so its result says too little: packages/current does not "
-    "move. Raise packages.audit_planted if chance may be the reason, and packages.audit_tuples if two_snvs is among "
-    "the rows, or declare recreated_allele in packages.audit_may_lack; otherwise report them.",
+    "move. Raise packages.audit_planted if chance may be the reason, and packages.audit_tuples if recreated_allele is "
+    "among the rows, or declare that kind in packages.audit_may_lack; otherwise report them.",
 )
 IS_CONCLUSIVE = Check(
     "audit_is_conclusive",
