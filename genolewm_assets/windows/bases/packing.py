@@ -22,7 +22,7 @@ BASES_NAME, BASES_TYPE = "bases.npy", np.dtype("|u1")
 TEXTS: Final = ("left_flank", "sequence", "right_flank")
 BASES_RIGHT = Check(
     "bases_right",
-    f"`{BASES_NAME}`, which trainers map, has the flanks and the window of every row, base for base.",
+    f"The file `{BASES_NAME}`, which trainers map, has the flanks and the window of every row, base for base.",
     "Materialise this partition again; if the same rows come back, report them.",
 )
 

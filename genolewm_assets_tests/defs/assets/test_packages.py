@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.defs.assets.holdouts import describe_holdouts
+from genolewm_assets.genome import Split
 from genolewm_assets.holdouts.build import build_holdouts
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.package_build import WINDOWS_SUFFICE, writer
+from genolewm_assets.packages.reader import open_tables
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId
@@ -31,22 +35,36 @@ PACKAGE = "packages/split"
 world = copied
 
 
+def evaluated(directory: Path, folder: str, names: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of validation and test, but those of the holdout of alleles."""
+    for split in ("validation", "test"):
+        for file in (directory / folder).glob(names.format(split)):
+            rows = pq.read_table(file, partitioning=None).to_pylist()
+            yield from (row for row in rows if row["holdout"] != "holdout-temporal")
+
+
+def let_train(directory: Path, held: set[bytes]) -> None:
+    """Let one of some windows train in place of another one of its piece."""
+    for path in sorted((directory / "pieces").glob("*/trains.npy")):
+        trains = np.load(path)
+        hashes = pq.read_table(path.with_name("windows.parquet"), columns=["window_hash"])["window_hash"].to_pylist()
+        leaked = next((row for row in np.flatnonzero(~trains) if hashes[row] in held), None)
+        if leaked is not None:
+            trains[[leaked, np.flatnonzero(trains)[0]]] = True, False
+            np.save(path, trains)
+            return
+    raise AssertionError("no piece has an evaluated window")
+
+
 def planting(check: Callable[..., tuple[CheckResult, ...]]) -> Callable[..., tuple[CheckResult, ...]]:
     """Return the checks of a package, run after a window and an allele of an evaluation were added to training."""
 
     def check_planted(directory: Path, *args: object, **options: object) -> tuple[CheckResult, ...]:
-        for folder, names in (("data", "{}-*.parquet"), ("variants", "{}.parquet")):
-            (path,) = (directory / folder).glob(names.format("train"))
-            train = pq.read_table(path, partitioning=None)
-            held = (
-                row
-                for split in ("validation", "test")
-                for file in (directory / folder).glob(names.format(split))
-                for row in pq.read_table(file, partitioning=None).to_pylist()
-            )
-            leaked = next(row for row in held if row["holdout"] != "holdout-temporal")
-            leaked |= {"holdout": None, "role": "train"}
-            pq.write_table(pa.concat_tables([train, pa.Table.from_pylist([leaked], schema=train.schema)]), path)
+        let_train(directory, {row["window_hash"] for row in evaluated(directory, "data", "{}-*.parquet")})
+        path = directory / "variants/train.parquet"
+        train = pq.read_table(path, partitioning=None)
+        leaked = next(evaluated(directory, "variants", "{}.parquet")) | {"holdout": None, "role": "train"}
+        pq.write_table(pa.concat_tables([train, pa.Table.from_pylist([leaked], schema=train.schema)]), path)
         return check(directory, *args, **options)
 
     return check_planted
@@ -76,11 +94,8 @@ def test_splits_that_share_rows_are_shown(world: BuiltWorld, monkeypatch: pytest
 def test_holdouts_foretell_the_windows_that_a_mix_lacks(world: BuiltWorld) -> None:
     """The windows are those of the package; a smaller bound is told without a build, and blocks nothing."""
     published, tables = world.open("holdouts/manifest", RELEASES[-1]), world.open(PACKAGE, RELEASES[-1])
-    origins = [
-        origin
-        for file in tables.directory.glob("data/train-*.parquet")
-        for origin in pq.read_table(file, columns=["origin"])["origin"].to_pylist()
-    ]
+    package = open_tables(tables.directory, allow_unaudited=True)
+    origins = package.windows(Split.TRAIN, ["origin"])["origin"].to_pylist()
     counts = {f"training_windows.{name}": n for name, n in Counter(origins).items()}
     assert counts == {name: n for name, n in published.manifest.counts.items() if name in counts}
     for most, passed in ((40, True), (2, False)):

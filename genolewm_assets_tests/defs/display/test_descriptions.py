@@ -170,4 +170,5 @@ def test_no_published_table_has_a_value_outside_a_closed_set(built: BuiltWorld) 
             assert found <= set(values), f"{path}: {column}"
             seen.setdefault(f"{name}.{column}", set()).update(found)
     assert seen["clinvar_variants.label"] >= {"P", "LP", "B", "LB", "VUS"}
-    assert seen["package_windows.role"] == {"train", "validation", "test"}
+    # Windows of train are in the tables that a package refers to.
+    assert seen["package_windows.role"] == {"validation", "test"}
