@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import numpy as np
@@ -16,13 +15,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.defs.assets.holdouts import describe_holdouts
-from genolewm_assets.genome import Split
+from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.holdouts.build import build_holdouts
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.package_build import WINDOWS_SUFFICE, writer
+from genolewm_assets.package_build.sources import PackageSources
+from genolewm_assets.packages.info import PackageInfo
 from genolewm_assets.packages.reader import open_tables
+from genolewm_assets.packages.schema import PieceRef
 from genolewm_assets.store.artefacts import CheckResult
 from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
+from genolewm_assets.store.artefacts.manifest import FileEntry
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.defs.conftest import copied
@@ -35,37 +38,38 @@ PACKAGE = "packages/split"
 world = copied
 
 
-def evaluated(directory: Path, folder: str, names: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of validation and test, but those of the holdout of alleles."""
-    for split in ("validation", "test"):
-        for file in (directory / folder).glob(names.format(split)):
-            rows = pq.read_table(file, partitioning=None).to_pylist()
-            yield from (row for row in rows if row["holdout"] != "holdout-temporal")
-
-
-def let_train(directory: Path, held: set[bytes]) -> None:
-    """Let one of some windows train in place of another one of its piece."""
-    for path in sorted((directory / "pieces").glob("*/trains.npy")):
-        trains = np.load(path)
-        hashes = pq.read_table(path.with_name("windows.parquet"), columns=["window_hash"])["window_hash"].to_pylist()
-        leaked = next((row for row in np.flatnonzero(~trains) if hashes[row] in held), None)
-        if leaked is not None:
-            trains[[leaked, np.flatnonzero(trains)[0]]] = True, False
-            np.save(path, trains)
-            return
-    raise AssertionError("no piece has an evaluated window")
+def with_held_out_piece(directory: Path, info: PackageInfo, sources: PackageSources) -> PackageInfo:
+    """Let a package refer to two windows of a contig that is held out."""
+    contig = next(name for name in sources.pieces if name not in {ref.source for ref in info.pieces})
+    piece, folder = sources.pieces[contig], directory / "pieces" / contig
+    folder.mkdir()
+    for name in ("windows.parquet", "bases.npy"):
+        shutil.copy(piece.directory / name, folder)
+    rows = pq.read_metadata(folder / "windows.parquet").num_rows
+    np.save(folder / "trains.npy", np.arange(rows) < 2)
+    sha256 = {entry.path: entry.sha256 for entry in piece.manifest.files}
+    files = [
+        FileEntry(f"pieces/{contig}/{name}", (folder / name).stat().st_size, sha256.get(name, "0" * 64), None)
+        for name in ("windows.parquet", "bases.npy", "trains.npy")
+    ]
+    ref = PieceRef(contig, "reference", rows, 2, piece.manifest.sha256)
+    return replace(info, pieces=(*info.pieces, ref), files=(*info.files, *files))
 
 
 def planting(check: Callable[..., tuple[CheckResult, ...]]) -> Callable[..., tuple[CheckResult, ...]]:
     """Return the checks of a package, run after a window and an allele of an evaluation were added to training."""
 
-    def check_planted(directory: Path, *args: object, **options: object) -> tuple[CheckResult, ...]:
-        let_train(directory, {row["window_hash"] for row in evaluated(directory, "data", "{}-*.parquet")})
+    def check_planted(
+        directory: Path, info: PackageInfo, sources: PackageSources, **options: object
+    ) -> tuple[CheckResult, ...]:
+        info = with_held_out_piece(directory, info, sources)
         path = directory / "variants/train.parquet"
         train = pq.read_table(path, partitioning=None)
-        leaked = next(evaluated(directory, "variants", "{}.parquet")) | {"holdout": None, "role": "train"}
+        held = [pq.read_table(directory / f"variants/{split}.parquet", partitioning=None) for split in EVALUATION]
+        rows = (row for table in held for row in table.to_pylist())
+        leaked = next(row for row in rows if row["holdout"] != "holdout-temporal") | {"holdout": None, "role": "train"}
         pq.write_table(pa.concat_tables([train, pa.Table.from_pylist([leaked], schema=train.schema)]), path)
-        return check(directory, *args, **options)
+        return check(directory, info, sources, **options)
 
     return check_planted
 
