@@ -69,12 +69,12 @@ def render_arrays() -> str:
         "`arrays/SPLIT/index.json` has the names of the codes. `held_sequences` is there only for windows without an "
         "exact place. The check `mapped_form_right` compares them with the tables.",
         "",
-        "Most windows of train are in the folder `pieces/NAME` of a package, one for each contig and piece of the corpus: "
-        "`windows.parquet` (a link to the table [`windows`](#windows) or [`corpus_windows`](#corpus_windows), all rows), "
-        "`bases.npy` (a link too) and `trains.npy` (bool, one a row: whether it trains). The other rows may be held out. "
-        "As rows of `package_windows` they have the same columns, but `source` is `origin`, `placed_contig`, "
-        "`placed_start` and `placed_end` are `contig`, `start` and `end`, `frame` is `start` modulo 6, and `cache_row` "
-        "is the number of the row.",
+        "Most windows of train are in the folder `pieces/NAME` of a package, one for each contig and piece of the "
+        "corpus: `windows.parquet` (a link to the table [`windows`](#windows) or [`corpus_windows`](#corpus_windows), "
+        "all rows), `bases.npy` (a link too) and `trains.npy` (bool, one a row: whether it trains). The other rows may "
+        "be held out. As rows of `package_windows` they have the same columns, but `source` is `origin`, "
+        "`placed_contig`, `placed_start` and `placed_end` are `contig`, `start` and `end`, `frame` is `start` modulo 6, "
+        "and `cache_row` is the number of the row.",
         "",
         "| folder | array | type | meaning |",
         "|---|---|---|---|",
