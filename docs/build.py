@@ -73,8 +73,8 @@ def render_arrays() -> str:
         "corpus: `windows.parquet` (a link to the table [`windows`](#windows) or [`corpus_windows`](#corpus_windows), "
         "all rows), `bases.npy` (a link too) and `trains.npy` (bool, one a row: whether it trains). The other rows may "
         "be held out. As rows of `package_windows` they have the same columns, but `source` is `origin`, "
-        "`placed_contig`, `placed_start` and `placed_end` are `contig`, `start` and `end`, `frame` is `start` modulo 6, "
-        "and `cache_row` is the number of the row.",
+        "`placed_contig`, `placed_start` and `placed_end` are `contig`, `start` and `end`, `frame` is `start` modulo "
+        "6, and `cache_row` is the number of the row.",
         "",
         "| folder | array | type | meaning |",
         "|---|---|---|---|",
