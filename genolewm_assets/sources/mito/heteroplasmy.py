@@ -23,6 +23,9 @@ from genolewm_assets.mito.variants import CallDrop, HeteroplasmyCall
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
 from genolewm_assets.sources.vcf import ContigNames, check_assembly, parse_header, read_header_lines
 
+# htslib writes nothing to stderr: its errors are raised. Not set and reset by call: a catalogue is checked in threads.
+pysam.set_verbosity(0)
+
 #: FORMAT fields for levels; of a record the first in which a sample has a level is read.
 LEVEL_FIELDS = ("HL", "AF")
 _PASSED = ("PASS", ".")
@@ -179,8 +182,7 @@ def _check_has_samples(header: pysam.VariantHeader, vcf: Path) -> None:
 
 @contextmanager
 def _htslib_errors(vcf: Path) -> Iterator[None]:
-    """Convert errors of htslib in a damaged file to VcfError, and keep htslib from writing to stderr."""
-    before = pysam.set_verbosity(0)
+    """Convert errors of htslib in a damaged file to VcfError."""
     try:
         yield
     except GenoLeWMError:
@@ -189,5 +191,3 @@ def _htslib_errors(vcf: Path) -> Iterator[None]:
         raise VcfError(
             str(vcf), f"cannot be read as a VCF ({err})", expected="a whole VCF file", remedy="Fetch the file again"
         ) from err
-    finally:
-        pysam.set_verbosity(before)

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +23,9 @@ from genolewm_assets.genome import Bases, Contig, ContigSet, acgt_runs
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files import Compression, check_local_file, detect_compression, has_bgzf_end
 from genolewm_assets.windows.reference import GENOME_CONTIGS
+
+# htslib writes nothing to stderr: its errors are raised. Not set and reset by call: a catalogue is checked in threads.
+pysam.set_verbosity(0)
 
 FASTA_NAME = "genome.fa.gz"
 CONTIGS_NAME = "contigs.parquet"
@@ -56,7 +58,7 @@ class FastaReader:
         self._label = where = label or str(path)
         if check_fasta(path) is Compression.GZIP:
             raise FastaError(where, "gzip does not allow random access", remedy="Compress it with bgzip")
-        with tempfile.TemporaryDirectory() as folder, _quiet_htslib():
+        with tempfile.TemporaryDirectory() as folder:
             fai, gzi = usable_index(path) or _write_index(path, Path(folder) / "index", label=where)
             try:
                 self._file = pysam.FastaFile(str(path), str(fai), str(gzi) if gzi else None)
@@ -103,11 +105,10 @@ class FastaReader:
         if name not in self._spelling:
             raise self._unknown(name)
         where = f"{self._label} ({name})"
-        with _quiet_htslib():
-            try:
-                sequence = self._file.fetch(self._spelling[name], start, end).encode("latin-1")
-            except (OSError, ValueError, KeyError) as error:
-                raise FastaError(where, f"cannot be read ({error})", remedy="Fetch the file again") from error
+        try:
+            sequence = self._file.fetch(self._spelling[name], start, end).encode("latin-1")
+        except (OSError, ValueError, KeyError) as error:
+            raise FastaError(where, f"cannot be read ({error})", remedy="Fetch the file again") from error
         if len(sequence) != end - start:
             expected, got = f"{end:,} bases, as its index states", f"{start + len(sequence):,}"
             raise FastaError(where, "wrong length", expected=expected, got=got, remedy="Remove the index files")
@@ -166,8 +167,7 @@ def prepare_genome(source: Path, out: Path, contigs: ContigSet, *, progress: Pro
     compression = check_fasta(source)
     fasta = out / FASTA_NAME
     records = _pack(source, compression, fasta, progress)
-    with _quiet_htslib():
-        fai, _ = _write_index(fasta, fasta, label=str(source))
+    fai, _ = _write_index(fasta, fasta, label=str(source))
     # htslib indexes the first of several records of one name and drops the others.
     if (indexed := len(fai.read_bytes().splitlines())) != records:
         expected, got = f"{records} names", f"{indexed}"
@@ -315,16 +315,6 @@ def _first_names(names: Mapping[str, str]) -> str:
     """Return the first five names, for an error message."""
     first = list(names)[:5]
     return f"one of {', '.join(first)}{', ...' if len(names) > len(first) else ''}"
-
-
-@contextmanager
-def _quiet_htslib() -> Iterator[None]:
-    """Keep htslib from writing to stderr; its errors reach the caller as exceptions."""
-    before = pysam.set_verbosity(0)
-    try:
-        yield
-    finally:
-        pysam.set_verbosity(before)
 
 
 #: Pieces of a contig kept in memory; average number of reads per piece after which all pieces read are kept.
