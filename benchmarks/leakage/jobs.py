@@ -50,20 +50,22 @@ def _batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 
 def _filter(fasta: Path, number: int) -> Callable[[], int]:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from genolewm_assets.genome import GRCH38, IntervalArray
-    from genolewm_assets.holdouts import QUERIES, SimilarReason
+    from genolewm_assets.holdouts import QUERIES
     from genolewm_assets.sources.reference import FastaReader
     from genolewm_assets.sources.similarity import SequenceSearch
 
     def work() -> int:
         with FastaReader(fasta, GRCH38) as reader:
             held = {"chr20": IntervalArray(np.array([0]), np.array([reader.contigs["chr20"]]))}
-            key = {"origin": "reference", "contig": "chr17", "record_id": "", "window_index": 0, "transcribed": False}
+            key = {"origin": "reference", "contig": "chr17", "record_id": "", "window_index": 0}
+            key |= {"piece": "chr17", "transcribed": False}
             rows = ({**key, "start": at, "bases": bases} for at, bases in enumerate(windows(fasta, number)))
             queries = (pa.Table.from_pylist(batch, schema=QUERIES) for batch in _batches(rows, _BATCH))
-            found = SequenceSearch(reader)(held, queries)
-            return len({each.key for each in found if each.reason is not SimilarReason.REPEATS})
+            found = SequenceSearch(reader)(held, queries).similar
+            return len(pc.unique(found["start"]))
 
     return work
 

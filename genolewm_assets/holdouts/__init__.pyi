@@ -11,6 +11,7 @@ from .phased import PhasedGenotypes as PhasedGenotypes
 from .policy import Buffer as Buffer
 from .policy import HoldoutPolicy as HoldoutPolicy
 from .schema import HOLDOUT_ALLELES as HOLDOUT_ALLELES
+from .schema import HOLDOUT_COMPARED as HOLDOUT_COMPARED
 from .schema import HOLDOUT_CORPUS as HOLDOUT_CORPUS
 from .schema import HOLDOUT_HAPLOTYPES as HOLDOUT_HAPLOTYPES
 from .schema import HOLDOUT_INTERVALS as HOLDOUT_INTERVALS
@@ -19,13 +20,16 @@ from .schema import CorpusReason as CorpusReason
 from .schema import SimilarReason as SimilarReason
 from .sides import EARLIER_COLUMNS as EARLIER_COLUMNS
 from .sides import EarlierSides as EarlierSides
+from .similar import BY_REPEATS as BY_REPEATS
 from .similar import ORIGINS as ORIGINS
 from .similar import QUERIES as QUERIES
 from .similar import SEQUENCE_COLUMNS as SEQUENCE_COLUMNS
+from .similar import Compared as Compared
 from .similar import Held as Held
 from .similar import HeldPlace as HeldPlace
-from .similar import Similarity as Similarity
+from .similar import Kept as Kept
 from .similar import WindowKey as WindowKey
+from .similar import is_first as is_first
 from .temporal import KEPT_FILE as KEPT_FILE
 from .temporal import TemporalChoice as TemporalChoice
 from .temporal import TemporalSetting as TemporalSetting

@@ -1,4 +1,4 @@
-"""Build the five holdout tables and their counts. Not here: comparison of sequences (``sources.similarity``)."""
+"""Build the six holdout tables and their counts. Not here: comparison of sequences (``sources.similarity``)."""
 
 from __future__ import annotations
 
@@ -46,9 +46,21 @@ from genolewm_assets.holdouts.held_intervals import (
 )
 from genolewm_assets.holdouts.phased import PhasedGenotypes
 from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
-from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, AlleleReason, CorpusReason, VariantOrigin
+from genolewm_assets.holdouts.schema import (
+    HOLDOUT_ALLELES,
+    HOLDOUT_COMPARED,
+    HOLDOUT_CORPUS,
+    HOLDOUT_SIMILAR,
+    AlleleReason,
+    CorpusReason,
+    VariantOrigin,
+)
 from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles
 from genolewm_assets.holdouts.similar import (
+    BY_REPEATS,
+    ORIGINS,
+    Held,
+    Kept,
     SimilaritySearch,
     corpus_queries,
     list_similar,
@@ -63,12 +75,13 @@ class SequenceInputs:
     """What is compared with held-out sequence, and how.
 
     ``bases`` returns the bases of a contig, and ``corpus`` tables or batches of the corpus windows with
-    ``similar.SEQUENCE_COLUMNS``.
+    ``similar.SEQUENCE_COLUMNS``, each with the name of its piece. ``kept``: what an earlier release found.
     """
 
     search: SimilaritySearch
     bases: Callable[[str], Bases]
-    corpus: Callable[[], Iterable[pa.Table]]
+    corpus: Callable[[], Iterable[tuple[str, pa.Table]]]
+    kept: Kept | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +166,13 @@ class _OnContigs(Mapping[str, pa.Table]):
 
 @dataclass(frozen=True, slots=True)
 class HoldoutTables:
-    """The five holdout tables, each sorted by its key, and their counts."""
+    """The six holdout tables, each sorted by its key, and their counts."""
 
     intervals: pa.Table
     alleles: pa.Table
     corpus: pa.Table
     similar: pa.Table
+    compared: pa.Table
     haplotypes: pa.Table
     counts: Mapping[str, int]
 
@@ -191,7 +205,7 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     inconclusive = {contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE}
     rule = CorpusRule(held, inconclusive, inputs.profile.margin_bp)
     corpus = rule.list_excluded(_counted(inputs.corpus, counts))
-    similar = _find_similar(inputs, held_intervals, rule, counts)
+    similar, compared = _find_similar(inputs, held_intervals, rule, counts)
     by_key = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
     corpus = pa.concat_tables([corpus, similar_corpus_rows(similar)]).sort_by(by_key).combine_chunks()
     parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
@@ -209,7 +223,7 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     counts.update(count_rows(intervals, alleles, corpus))
     of_blocks = {b.unit: b.role for contig in inputs.windows for b in held_intervals.of(Holdout.HAPLOTYPES, contig)}
     haplotypes = list_haplotypes(blocks, of_blocks, inputs.gnomad, inputs.phased)
-    return HoldoutTables(intervals, alleles, corpus, similar, haplotypes, dict(sorted(counts.items())))
+    return HoldoutTables(intervals, alleles, corpus, similar, compared, haplotypes, dict(sorted(counts.items())))
 
 
 def _choose_blocks(inputs: HoldoutInputs, policy: HoldoutPolicy, counts: Counter[str]) -> list[HaplotypeBlock]:
@@ -285,18 +299,31 @@ def _list_alleles(
             yield list_in_intervals(table, VariantOrigin.CLINVAR, contig, holdout, intervals)
 
 
-def _find_similar(inputs: HoldoutInputs, intervals: HeldIntervals, rule: CorpusRule, counts: Counter[str]) -> pa.Table:
-    """List (``HOLDOUT_SIMILAR``) and count windows, not excluded by place, that are similar to held-out sequence."""
+def _find_similar(
+    inputs: HoldoutInputs, intervals: HeldIntervals, rule: CorpusRule, counts: Counter[str]
+) -> tuple[pa.Table, pa.Table]:
+    """List windows, not excluded by place, that are similar to held-out sequence, and what they share; count them."""
     given, held = inputs.sequences, merge_intervals(intervals.to_table())
 
     def queries(given: SequenceInputs) -> Iterator[pa.Table]:
         yield from reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
         yield from corpus_queries(given.corpus(), rule.excludes)
 
-    found = iter(()) if given is None else given.search(held, queries(given))
-    similar, reasons = list_similar(found, intervals.merged())
+    if given is None:
+        return HOLDOUT_SIMILAR.empty(), HOLDOUT_COMPARED.empty()
+    # A window that is compared now must have been compared then.
+    kept = given.kept if given.kept and _holds(held, given.kept.held) else None
+    found = given.search(held, queries(given), kept)
+    similar, reasons = list_similar(found.similar, intervals.merged())
     counts.update(reasons)
-    return similar
+    counts.update({f"similar.{origin}.{BY_REPEATS}": found.by_repeats[origin] for origin in ORIGINS})
+    return similar, found.compared
+
+
+def _holds(held: Held, before: Held) -> bool:
+    """Tell whether everything that was held out before is held out now."""
+    covered = (held.get(contig, NO_INTERVALS).overlap_bases(then) == then.size for contig, then in before.items())
+    return all(bool(each.all()) for each in covered)
 
 
 def _counted(corpus: Iterable[pa.Table], counts: Counter[str]) -> Iterator[pa.Table]:

@@ -304,7 +304,13 @@ _FIND: tuple[Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Problems], 
 
 
 def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:
-    return list(zip((held.intervals, held.alleles, held.corpus, held.similar, held.haplotypes), TABLES, strict=True))
+    return list(
+        zip(
+            (held.intervals, held.alleles, held.corpus, held.similar, held.compared, held.haplotypes),
+            TABLES,
+            strict=True,
+        )
+    )
 
 
 def _result(name: str, problems: Problems) -> CheckResult:

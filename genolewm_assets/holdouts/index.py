@@ -11,7 +11,7 @@ from genolewm_assets.genome import GRCH38, NO_INTERVALS, ContigSet, IntervalArra
 from genolewm_assets.holdouts.held_intervals import merge_intervals
 from genolewm_assets.holdouts.policy import canonical_name
 from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HOLDOUT_SIMILAR
-from genolewm_assets.holdouts.similar import REFERENCE, corpus_keys, is_excluded
+from genolewm_assets.holdouts.similar import REFERENCE, corpus_keys
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
 
 
@@ -53,7 +53,7 @@ class HoldoutIndex:
         HOLDOUT_CORPUS.check(corpus_rows.schema, where="holdouts/corpus")
         HOLDOUT_SIMILAR.check(similar.schema, where="holdouts/similar")
         self._contigs = contigs
-        ours = similar.filter(pc.and_(is_excluded(similar), pc.equal(similar["origin"], REFERENCE)))
+        ours = similar.filter(pc.equal(similar["origin"], REFERENCE))
         self._similar = {
             contig: ours["start"].filter(pc.equal(ours["contig"], contig)).combine_chunks()
             for contig in pc.unique(ours["contig"]).to_pylist()

@@ -1,4 +1,4 @@
-"""Schemas of the five holdout tables, and their closed sets of names. Not here: building them (``build``)."""
+"""Schemas of the six holdout tables, and their closed sets of names. Not here: building them (``build``)."""
 
 from __future__ import annotations
 
@@ -59,13 +59,12 @@ class SimilarReason(StrEnum):
 
     ``aligned``: an alignment of 90 % equal bases over 1,000 bp outside repeats. ``chained``: chained alignments of half
     of the window. ``shared_kmers``: 31-mers outside repeats as the audit counts them: 62 equal bases, or 1.9 % of those
-    of 1,000 bp in two places. ``repeats``: 21-mers in repeats alone; such a window is reported and not excluded.
+    of 1,000 bp in two places.
     """
 
     ALIGNED = "aligned"
     CHAINED = "chained"
     SHARED_KMERS = "shared_kmers"
-    REPEATS = "repeats"
 
 
 class VariantOrigin(StrEnum):
@@ -136,35 +135,61 @@ HOLDOUT_CORPUS = TableSchema(
     closed={"source": tuple(CorpusSource), "holdout": tuple(Holdout), "reason": tuple(CorpusReason)},
 )
 
+_WINDOW = (
+    column("origin", pa.string(), "reference, or one of the closed set CorpusSource"),
+    column("contig", pa.string(), "reference: canonical contig name; else empty"),
+    column("start", pa.int64(), "reference: first base of the window, 0-based; else 0"),
+    column("record_id", pa.string(), "corpus: as in the corpus windows; else empty"),
+    column("window_index", pa.int32(), "corpus: 0-based number of the window in its record; else 0"),
+)
+_PLACE = (
+    column("held_contig", pa.string(), "held-out sequence that it is most similar to: canonical contig name"),
+    column("held_start", pa.int64(), "its first base, 0-based"),
+    column("held_end", pa.int64(), "its end, exclusive"),
+    column("strand", pa.string(), "strand of the window: - if it is similar to the reverse complement, else +"),
+    nullable("identity", pa.float64(), "share of equal bases outside repeats, 0 to 1; null: not aligned"),
+    column("aligned_bp", pa.int64(), "aligned bases outside repeats"),
+    column("share", pa.float64(), "share of the window in chained alignments to one held-out interval, 0 to 1"),
+    column("shared_kmers", pa.int32(), "21-mers outside repeats shared with the interval in the densest 1,000 bp"),
+)
+_WINDOW_KEY = tuple(field.name for field in _WINDOW)
+_ORIGINS = ("reference", *CorpusSource)
+
 HOLDOUT_SIMILAR = TableSchema(
     "holdout_similar",
-    "window that is similar to held-out sequence, once per holdout; excluded from training unless by repeats alone",
-    pa.schema(
-        [
-            column("origin", pa.string(), "reference, or one of the closed set CorpusSource"),
-            column("contig", pa.string(), "reference: canonical contig name; else empty"),
-            column("start", pa.int64(), "reference: first base of the window, 0-based; else 0"),
-            column("record_id", pa.string(), "corpus: as in the corpus windows; else empty"),
-            column("window_index", pa.int32(), "corpus: 0-based number of the window in its record; else 0"),
-            _HOLDOUT,
-            column("held_contig", pa.string(), "held-out sequence that it is most similar to: canonical contig name"),
-            column("held_start", pa.int64(), "its first base, 0-based"),
-            column("held_end", pa.int64(), "its end, exclusive"),
-            column("strand", pa.string(), "strand of the window: - if it is similar to the reverse complement, else +"),
-            nullable("identity", pa.float64(), "share of equal bases outside repeats, 0 to 1; null: not aligned"),
-            column("aligned_bp", pa.int64(), "aligned bases outside repeats"),
-            column("share", pa.float64(), "share of the window in chained alignments to held-out sequence, 0 to 1"),
-            column("shared_kmers", pa.int32(), "shared 21-mers in the densest 1,000 bp"),
-            column("reason", pa.string(), "one of the closed set SimilarReason"),
-        ]
-    ),
-    ("origin", "contig", "start", "record_id", "window_index", "holdout"),
+    "window that is similar to held-out sequence and excluded from training, once per holdout",
+    pa.schema([*_WINDOW, _HOLDOUT, *_PLACE, column("reason", pa.string(), "one of the closed set SimilarReason")]),
+    (*_WINDOW_KEY, "holdout"),
     closed={
-        "origin": ("reference", *CorpusSource),
+        "origin": _ORIGINS,
         "holdout": tuple(Holdout),
         "strand": STRANDS,
         "reason": tuple(SimilarReason),
     },
+)
+
+HOLDOUT_COMPARED = TableSchema(
+    "holdout_compared",
+    "what a window shares with one interval of held-out sequence: each place to which it aligns as similar, or shared "
+    "31-mers. Whether it is similar follows from its rows; a later release takes over those of equal intervals",
+    pa.schema(
+        [
+            *_WINDOW,
+            column("piece", pa.string(), "piece of corpus windows, or contig of the reference, that has the window"),
+            column("window_bp", pa.int32(), "bases of the window and the flank behind it"),
+            *_PLACE,
+            column("unit_start", pa.int64(), "the interval, a part of it if it is long: first base, 0-based"),
+            column("unit_end", pa.int64(), "its end, exclusive"),
+            column("number", pa.int32(), "0-based number of the place in the interval, the best first"),
+            column(
+                "runs",
+                pa.list_(pa.int32()),
+                "number 0: of each run of shared 31-mers, first base in the window, 0-based, and how many begin there",
+            ),
+        ]
+    ),
+    (*_WINDOW_KEY, "held_contig", "unit_start", "number"),
+    closed={"origin": _ORIGINS, "strand": STRANDS},
 )
 
 _ALLELE = pa.struct([pa.field(name, kind, nullable=False) for name, kind in _ALLELE_TYPES.items()])
@@ -198,5 +223,6 @@ TABLES: tuple[TableSchema, ...] = (
     HOLDOUT_ALLELES,
     HOLDOUT_CORPUS,
     HOLDOUT_SIMILAR,
+    HOLDOUT_COMPARED,
     HOLDOUT_HAPLOTYPES,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -14,7 +13,13 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import NO_INTERVALS, Bases, Holdout, IntervalArray, meets
 from genolewm_assets.holdouts.corpus import CORPUS_COLUMNS
-from genolewm_assets.holdouts.schema import HOLDOUT_CORPUS, HOLDOUT_SIMILAR, CorpusReason, SimilarReason
+from genolewm_assets.holdouts.schema import (
+    HOLDOUT_COMPARED,
+    HOLDOUT_CORPUS,
+    HOLDOUT_SIMILAR,
+    CorpusReason,
+    SimilarReason,
+)
 from genolewm_assets.variants import Bools, as_bools, join_columns
 from genolewm_assets.windows.corpus import CorpusSource
 
@@ -22,6 +27,8 @@ from genolewm_assets.windows.corpus import CorpusSource
 REFERENCE = "reference"
 #: All origins.
 ORIGINS = (REFERENCE, *CorpusSource)
+#: Name under which windows are counted that are similar to held-out sequence by repeats alone.
+BY_REPEATS = "repeats"
 
 #: Columns of ``CORPUS_WINDOWS`` that are compared, and those that tell where a window is from.
 SEQUENCE_COLUMNS = (*CORPUS_COLUMNS, "sequence", "right_flank")
@@ -39,14 +46,11 @@ class WindowKey(NamedTuple):
     window_index: int = 0
 
 
-#: Windows to compare: key, upper-case ASCII bases that trainers can see, and whether introns may be cut out.
+#: Windows to compare: key, piece that has it, upper-case ASCII bases that trainers can see, and whether introns may be
+#: cut out.
 QUERIES = pa.schema(
     [
-        pa.field("origin", pa.string(), nullable=False),
-        pa.field("contig", pa.string(), nullable=False),
-        pa.field("start", pa.int64(), nullable=False),
-        pa.field("record_id", pa.string(), nullable=False),
-        pa.field("window_index", pa.int32(), nullable=False),
+        *(HOLDOUT_COMPARED.arrow.field(name) for name in (*WindowKey._fields, "piece")),
         pa.field("bases", pa.large_binary(), nullable=False),
         pa.field("transcribed", pa.bool_(), nullable=False),
     ]
@@ -77,32 +81,41 @@ class HeldPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Similarity:
-    """Similarity of a window to held-out sequence.
+class Kept:
+    """What an earlier release found, and for what it is valid.
+
+    ``compared``: schema ``HOLDOUT_COMPARED``. ``held``: what was held out. ``pieces``: pieces that have not changed.
+    """
+
+    compared: pa.Table
+    held: Held
+    pieces: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Windows compared with held-out sequence.
 
     Attributes
     ----------
-    places
-        Where, the best place first; at least one.
-    share
-        Share of the window's bases in chained alignments to held-out sequence, 0 to 1.
-    shared_kmers
-        21-mers shared with held-out sequence in the window's densest stretch of 1,000; without those in repeats,
-        unless the reason is ``repeats``.
+    compared
+        Schema ``HOLDOUT_COMPARED``, sorted by its key.
+    similar
+        Rows of ``compared`` of windows that are similar to their interval, with a column ``reason``.
+    by_repeats
+        Number of windows, by origin, that share 21-mers with held-out sequence in repeats alone; they are not similar.
     """
 
-    key: WindowKey
-    reason: SimilarReason
-    places: tuple[HeldPlace, ...]
-    share: float
-    shared_kmers: int
+    compared: pa.Table
+    similar: pa.Table
+    by_repeats: Counter[str]
 
 
 class SimilaritySearch(Protocol):
     """Compares windows with held-out sequence."""
 
-    def __call__(self, held: Held, queries: Iterable[pa.Table]) -> Iterator[Similarity]:
-        """Yield the similar windows of tables with schema ``QUERIES``; one may be yielded with several places."""
+    def __call__(self, held: Held, queries: Iterable[pa.Table], kept: Kept | None) -> Compared:
+        """Compare the windows of tables with schema ``QUERIES``; the result does not depend on what is ``kept``."""
 
 
 def reference_queries(
@@ -120,7 +133,7 @@ def reference_queries(
             origin, on, no_record = (pa.repeat(text, len(rows)) for text in (REFERENCE, contig, ""))
             zeros = pa.array(np.zeros(len(rows), np.int32))
             yield pa.table(
-                [origin, on, pa.array(start[rows]), no_record, zeros, cut, pa.repeat(False, len(rows))],
+                [origin, on, pa.array(start[rows]), no_record, zeros, on, cut, pa.repeat(False, len(rows))],
                 schema=QUERIES,
             )
 
@@ -130,10 +143,12 @@ def corpus_keys(table: pa.Table) -> pa.Array:
     return join_columns(table["source"], pc.cast(table["window_index"], pa.string()), table["record_id"])
 
 
-def corpus_queries(tables: Iterable[pa.Table], is_placed: Callable[[pa.Table], Bools]) -> Iterator[pa.Table]:
-    """Yield the corpus windows (``QUERIES``), each with the flank behind it, that their place does not exclude."""
+def corpus_queries(
+    tables: Iterable[tuple[str, pa.Table]], is_placed: Callable[[pa.Table], Bools]
+) -> Iterator[pa.Table]:
+    """Yield the corpus windows (``QUERIES``) of pieces, each with the flank behind it, that no place excludes."""
     transcribed = pa.array([str(source) for source in CorpusSource if source.is_transcribed], pa.string())
-    for whole in tables:
+    for piece, whole in tables:
         table = whole.filter(pa.array(~is_placed(whole)))
         n = table.num_rows
         bases = pc.binary_join_element_wise(table["sequence"], table["right_flank"], "")
@@ -144,6 +159,7 @@ def corpus_queries(tables: Iterable[pa.Table], is_placed: Callable[[pa.Table], B
                 pa.array(np.zeros(n, np.int64)),
                 table["record_id"],
                 table["window_index"],
+                pa.repeat(piece, n),
                 pc.cast(pc.cast(bases, pa.large_string()), pa.large_binary()),
                 pc.is_in(table["source"], value_set=transcribed),
             ],
@@ -151,87 +167,48 @@ def corpus_queries(tables: Iterable[pa.Table], is_placed: Callable[[pa.Table], B
         )
 
 
-def list_similar(similar: Iterable[Similarity], held: Mapping[Holdout, Held]) -> tuple[pa.Table, Counter[str]]:
-    """List the similar windows, each with its best place in each holdout; count them by origin and first reason."""
-    found, waiting = _FOUND.empty_table(), list[pa.Table]()
-    left, n, n_waiting = iter(similar), 0, 0
-    while some := list(islice(left, _LISTED)):
-        waiting.append(_places_in(some, held, n))
-        n, n_waiting = n + len(some), n_waiting + waiting[-1].num_rows
-        if n_waiting > max(_KEPT, found.num_rows):
-            found, waiting, n_waiting = _best(pa.concat_tables([found, *waiting])), [], 0
-    found = _best(pa.concat_tables([found, *waiting]))
-    counts = Counter({f"similar.{origin}.{reason}": 0 for origin in ORIGINS for reason in SimilarReason})
-    firsts = found.group_by(list(WindowKey._fields)).aggregate([("rank", "min")])
-    for row in firsts.group_by(["origin", "rank_min"]).aggregate([([], "count_all")]).to_pylist():
-        counts[f"similar.{row['origin']}.{_RANKS[row['rank_min']]}"] += row["count_all"]
-    order = [(name, "ascending") for name in HOLDOUT_SIMILAR.key]
-    return found.select(HOLDOUT_SIMILAR.columns).sort_by(order).combine_chunks(), counts
+def list_similar(found: pa.Table, held: Mapping[Holdout, Held]) -> tuple[pa.Table, Counter[str]]:
+    """List the similar windows, each with its best place in each holdout; count them by origin and first reason.
 
-
-_RANKS = tuple(SimilarReason)
-#: Similar windows, with what orders those of one window and holdout.
-_FOUND = HOLDOUT_SIMILAR.arrow.append(pa.field("rank", pa.int8())).append(pa.field("number", pa.int64()))
-#: Similarities that are objects at a time, and rows that are kept at least before the best of them are chosen.
-_LISTED, _KEPT = 4_096, 1 << 17
-
-
-def _places_in(similar: Sequence[Similarity], held: Mapping[Holdout, Held], first: int) -> pa.Table:
-    """List the first place of each similarity that is in each holdout, schema ``_FOUND``."""
-    owners = np.repeat(np.arange(len(similar)), [len(each.places) for each in similar])
-    places = [place for each in similar for place in each.places]
-    contigs = np.array([place.contig for place in places])
-    start, end = (np.array([getattr(place, bound) for place in places], np.int64) for bound in ("start", "end"))
-    rows: list[dict[str, object]] = []
+    ``found``: see :class:`Compared`. The best place is that of the strongest reason, then of most shared 21-mers.
+    """
+    parts = [found.slice(0, 0).append_column(HOLDOUT_SIMILAR.arrow.field("holdout"), pa.array([], pa.string()))]
+    start, end = (found[name].to_numpy() for name in ("held_start", "held_end"))
     for holdout, intervals in held.items():
-        inside = np.zeros(len(places), dtype=bool)
-        for contig in np.unique(contigs).tolist():
-            ours = contigs == contig
+        inside = np.zeros(found.num_rows, dtype=bool)
+        for contig in pc.unique(found["held_contig"]).to_pylist():
+            ours = as_bools(pc.equal(found["held_contig"], contig))
             inside[ours] = meets(intervals.get(contig, NO_INTERVALS), start[ours], end[ours])
-        met = np.flatnonzero(inside)
-        owner, at = np.unique(owners[met], return_index=True)
-        for number, place in zip(owner.tolist(), met[at].tolist(), strict=True):
-            row = _row(similar[number], holdout, places[place])
-            rows.append(row | {"rank": _RANKS.index(similar[number].reason), "number": first + number})
-    return pa.Table.from_pylist(rows, schema=_FOUND)
+        rows = found.filter(pa.array(inside))
+        parts.append(rows.append_column(HOLDOUT_SIMILAR.arrow.field("holdout"), pa.repeat(str(holdout), rows.num_rows)))
+    listed = pa.concat_tables(parts)
+    rank = pc.index_in(listed["reason"], value_set=pa.array([*map(str, SimilarReason)]))
+    ranked = [("rank", "ascending"), ("shared_kmers", "descending"), *_order("held_contig", "unit_start", "number")]
+    ordered = listed.append_column("rank", rank).sort_by([*_order(*HOLDOUT_SIMILAR.key), *ranked]).combine_chunks()
+    best = ordered.filter(pa.array(is_first(ordered, HOLDOUT_SIMILAR.key)))
+    counts = Counter({f"similar.{origin}.{reason}": 0 for origin in ORIGINS for reason in SimilarReason})
+    firsts = best.group_by(list(WindowKey._fields)).aggregate([("rank", "min")])
+    for row in firsts.group_by(["origin", "rank_min"]).aggregate([([], "count_all")]).to_pylist():
+        counts[f"similar.{row['origin']}.{tuple(SimilarReason)[row['rank_min']]}"] += row["count_all"]
+    return best.select(HOLDOUT_SIMILAR.columns).cast(HOLDOUT_SIMILAR.arrow), counts
 
 
-def _best(found: pa.Table) -> pa.Table:
-    """Return the best row of each window and holdout: by reason, then most shared 21-mers, then the first found."""
-    key = list(HOLDOUT_SIMILAR.key)
-    ranked = [("rank", "ascending"), ("shared_kmers", "descending"), ("number", "ascending")]
-    ordered = found.sort_by([*((name, "ascending") for name in key), *ranked]).combine_chunks()
-    new = np.zeros(ordered.num_rows, dtype=bool)
+def is_first(table: pa.Table, key: Sequence[str]) -> Bools:
+    """Tell which rows of a sorted table are the first with their values of some columns: bool, shape (n_rows,)."""
+    new = np.zeros(table.num_rows, dtype=bool)
     new[:1] = True
     for name in key:
-        new[1:] |= as_bools(pc.not_equal(ordered[name][1:], ordered[name][:-1]))
-    return ordered.filter(pa.array(new))
+        new[1:] |= as_bools(pc.not_equal(table[name][1:], table[name][:-1]))
+    return new
+
+
+def _order(*names: str) -> list[tuple[str, str]]:
+    return [(name, "ascending") for name in names]
 
 
 def similar_corpus_rows(similar: pa.Table) -> pa.Table:
     """Return the corpus windows that are excluded as similar, schema ``HOLDOUT_CORPUS``."""
-    ours = similar.filter(pc.and_(is_excluded(similar), pc.not_equal(similar["origin"], REFERENCE)))
+    ours = similar.filter(pc.not_equal(similar["origin"], REFERENCE))
     reason = pa.array([str(CorpusReason.SIMILAR)] * ours.num_rows, pa.string())
     columns = [ours[name] for name in ("origin", "record_id", "window_index", "holdout")]
     return pa.table([*columns, reason], schema=HOLDOUT_CORPUS.arrow)
-
-
-def is_excluded(similar: pa.Table) -> pa.ChunkedArray:
-    """Tell which rows exclude their window from training: all but those by repeats alone; bool, shape (n_rows,)."""
-    return pc.not_equal(similar["reason"], str(SimilarReason.REPEATS))
-
-
-def _row(found: Similarity, holdout: Holdout, place: HeldPlace) -> dict[str, object]:
-    return {
-        **found.key._asdict(),
-        "holdout": str(holdout),
-        "held_contig": place.contig,
-        "held_start": place.start,
-        "held_end": place.end,
-        "strand": place.strand,
-        "identity": place.identity,
-        "aligned_bp": place.aligned_bp,
-        "share": found.share,
-        "shared_kmers": found.shared_kmers,
-        "reason": str(found.reason),
-    }

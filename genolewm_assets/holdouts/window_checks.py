@@ -53,7 +53,6 @@ def check_similar(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPo
     theirs = join_columns(*(pc.cast(held.corpus[name], pa.string()) for name in key))
     ours = (pc.cast(held.similar[{"source": "origin"}.get(name, name)], pa.string()) for name in key)
     known, of_corpus = pc.is_in(join_columns(*ours), value_set=theirs), pc.not_equal(held.similar["record_id"], "")
-    excludes = pc.and_(of_corpus, pc.not_equal(held.similar["reason"], "repeats"))
     elsewhere = np.ones(held.similar.num_rows, dtype=bool)
     start, end = (held.similar[name].to_numpy() for name in ("held_start", "held_end"))
     for (holdout, contig), bounds in bounds_of(held).items():
@@ -63,7 +62,7 @@ def check_similar(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPo
         elsewhere[there] = ~meets_any(bounds, start[there], end[there])
     problems: Problems = []
     for wrong, problem in (
-        (pc.and_(excludes, pc.invert(known)), "similar to held-out sequence and not excluded"),
+        (pc.and_(of_corpus, pc.invert(known)), "similar to held-out sequence and not excluded"),
         (pa.array(elsewhere), "similar to a place that {holdout} does not hold out"),
     ):
         for row in held.similar.filter(wrong).to_pylist():

@@ -9,7 +9,7 @@ from itertools import groupby
 import yaml
 
 from genolewm_assets.genome import EVALUATION, Holdout, Split
-from genolewm_assets.holdouts import Buffer, SimilarReason, describe_temporal
+from genolewm_assets.holdouts import BY_REPEATS, Buffer, SimilarReason, describe_temporal
 from genolewm_assets.package_build.card_header import front_matter, own_windows
 from genolewm_assets.package_build.rows import HARMFUL_UNDER_STARS, UNDER_STARS
 from genolewm_assets.package_build.sharing import FLANKS, FLANKS_MOST_BP, SHARED_MOST_BP, SHARED_WINDOWS
@@ -265,11 +265,11 @@ def _similar(info: PackageInfo) -> str:
     """Say what the comparison with held-out sequence cost, by origin."""
     rows = []
     for origin in sorted({name.split(".")[1] for name in info.counts if name.startswith("windows.")}):
-        n = {reason: info.counts.get(f"similar.{origin}.{reason}", 0) for reason in SimilarReason}
-        dropped = sum(n.values()) - n[SimilarReason.REPEATS]
+        n = {name: info.counts.get(f"similar.{origin}.{name}", 0) for name in (*SimilarReason, BY_REPEATS)}
+        dropped = sum(n.values()) - n[BY_REPEATS]
         share = f"{dropped / max(1, info.counts[f'windows.{origin}.in']):.2%}"
         rows.append((f"`{origin}`", *n.values(), share))
-    reasons = (f"`{reason}`" for reason in SimilarReason)
+    reasons = (f"`{name}`" for name in (*SimilarReason, BY_REPEATS))
     return (
         "Windows that are held out although they are not known to be from a held-out place, because their bases are "
         "similar to held-out sequence, by reason; those in the column `repeats` are similar by repeats alone, and "

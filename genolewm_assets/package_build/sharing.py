@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import NO_INTERVALS, IntervalArray, Split, meets
-from genolewm_assets.holdouts import Buffer, SimilarReason, merge_intervals
+from genolewm_assets.holdouts import Buffer, merge_intervals
 from genolewm_assets.packages import REFERENCE_ORIGIN
 from genolewm_assets.variants import Bools, Int64s
 
@@ -159,9 +159,8 @@ def count_training_windows(
         holdouts = pc.unique(intervals["holdout"]).to_pylist()[:1]
         regions = EvaluationBases(windows, {(name, Split.TEST): rows for name in holdouts}, intervals, margin_bp)
         held = {contig: held[contig] | regions.beside(one) for contig, one in placed.items()}
-    found = similar.filter(pc.not_equal(similar["reason"], str(SimilarReason.REPEATS)))
     for contig, one in placed.items():
-        held[contig] |= np.isin(one.start, found["start"].filter(pc.equal(found["contig"], contig)).to_numpy())
+        held[contig] |= np.isin(one.start, similar["start"].filter(pc.equal(similar["contig"], contig)).to_numpy())
     left[REFERENCE_ORIGIN] = sum(int(np.count_nonzero(~one)) for one in held.values())
     return {f"{TRAINING_WINDOWS}{name}": n for name, n in sorted(left.items())}
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -15,14 +16,15 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import AlleleError, UnknownContigError
 from genolewm_assets.genome import Holdout, IntervalArray
 from genolewm_assets.holdouts import (
+    HOLDOUT_COMPARED,
     HOLDOUT_CORPUS,
     HOLDOUT_SIMILAR,
+    Compared,
     Held,
-    HeldPlace,
     HoldoutIndex,
     HoldoutPolicy,
+    Kept,
     SequenceInputs,
-    Similarity,
     SimilarReason,
     build_holdouts,
     check_holdouts,
@@ -140,14 +142,24 @@ WINDOW = WindowKey(REFERENCE, "chr17", 5_000)
 RECORD = WindowKey("mrna_evo2", record_id="ENST1", window_index=2)
 
 
-def similar(key: WindowKey, reason: SimilarReason, *places: tuple[str, int, int], shared: int = 50) -> Similarity:
-    where = tuple(HeldPlace(*place, "+", 0.95, place[2] - place[1]) for place in places)
-    return Similarity(key, reason, where, 0.6, shared)
+Place = tuple[str, int, int]
+
+
+def similar(*found: tuple[WindowKey, SimilarReason, int, list[Place]]) -> pa.Table:
+    """Return the rows of windows that share so many 21-mers with one interval, and align to places of it."""
+    one = {"piece": "p", "window_bp": 1_000, "unit_start": 0, "unit_end": 10_000, "strand": "+", "identity": 0.95}
+    rows = [
+        {**key._asdict(), **one, "share": 0.6, "shared_kmers": shared, "reason": str(reason), "number": n, "runs": []}
+        | {"held_contig": contig, "held_start": start, "held_end": end, "aligned_bp": end - start}
+        for key, reason, shared, places in found
+        for n, (contig, start, end) in enumerate(places)
+    ]
+    return pa.Table.from_pylist(rows, schema=HOLDOUT_COMPARED.arrow.append(pa.field("reason", pa.string())))
 
 
 def test_each_holdout_gets_the_best_place_in_it() -> None:
-    found = similar(RECORD, SimilarReason.ALIGNED, ("chr20", 10, 2_000), ("chr17", 1_900, 2_500), ("chr17", 1_000, 9))
-    table, counts = list_similar([found], HELD)
+    places = [("chr20", 10, 2_000), ("chr17", 1_900, 2_500), ("chr17", 1_000, 1_009)]
+    table, counts = list_similar(similar((RECORD, SimilarReason.ALIGNED, 50, places)), HELD)
     assert [(row["holdout"], row["held_contig"], row["held_start"]) for row in table.to_pylist()] == [
         ("holdout-chr", "chr20", 10),
         ("holdout-clinvar", "chr17", 1_900),
@@ -158,29 +170,29 @@ def test_each_holdout_gets_the_best_place_in_it() -> None:
 
 
 def test_a_window_found_twice_counts_once_by_its_strongest_reason() -> None:
-    weak = similar(WINDOW, SimilarReason.REPEATS, ("chr20", 10, 31), shared=400)
-    strong = similar(WINDOW, SimilarReason.CHAINED, ("chr20", 5_000, 9_000), shared=20)
+    weak = (WINDOW, SimilarReason.SHARED_KMERS, 400, [("chr20", 10, 31)])
+    strong = (WINDOW, SimilarReason.CHAINED, 20, [("chr20", 5_000, 9_000)])
     for order in ([weak, strong], [strong, weak]):
-        table, counts = list_similar(order, HELD)
+        table, counts = list_similar(similar(*order), HELD)
         assert table["reason"].to_pylist() == ["chained"]
         assert table["held_start"].to_pylist() == [5_000]
         assert (counts["similar.reference.chained"], sum(counts.values())) == (1, 1)
 
 
-def test_repeats_exclude_no_window_and_other_reasons_do() -> None:
-    found = [
-        similar(RECORD, SimilarReason.REPEATS, ("chr20", 10, 31)),
-        similar(RECORD._replace(window_index=3), SimilarReason.SHARED_KMERS, ("chr20", 10, 31)),
-        similar(WINDOW, SimilarReason.ALIGNED, ("chr17", 1_100, 2_000)),
-        similar(WINDOW._replace(start=9_000), SimilarReason.REPEATS, ("chr17", 1_100, 2_000)),
-    ]
-    table, _ = list_similar(found, HELD)
+def test_similar_windows_are_excluded() -> None:
+    table, _ = list_similar(
+        similar(
+            (RECORD, SimilarReason.SHARED_KMERS, 50, [("chr20", 10, 31)]),
+            (WINDOW, SimilarReason.ALIGNED, 50, [("chr17", 1_100, 2_000)]),
+        ),
+        HELD,
+    )
     assert similar_corpus_rows(table).to_pylist() == [
-        {"source": "mrna_evo2", "record_id": "ENST1", "window_index": 3, "holdout": "holdout-chr", "reason": "similar"}
+        {"source": "mrna_evo2", "record_id": "ENST1", "window_index": 2, "holdout": "holdout-chr", "reason": "similar"}
     ]
     empty = build_holdouts(simulated_inputs(), POLICY)
     index = HoldoutIndex(empty.intervals, empty.alleles, empty.corpus, table)
-    assert index.window_is_similar("17", np.array([5_000, 5_001, 9_000])).tolist() == [True, False, False]
+    assert index.window_is_similar("17", np.array([5_000, 5_001])).tolist() == [True, False]
     assert not index.window_is_similar("chr20", np.array([5_000])).any()
 
 
@@ -199,8 +211,8 @@ def test_what_trainers_can_see_of_a_window_is_asked_for() -> None:
         Query(WindowKey("mrna_evo2", record_id="a"), b"ACGTT", transcribed=True),
         Query(WindowKey("prokaryote_evo2", record_id="b", window_index=1), b"GGT"),
     ]
-    assert list(as_queries(corpus_queries([table], lambda _: np.array([False, False])))) == both
-    assert list(as_queries(corpus_queries([table], lambda _: np.array([True, False])))) == both[1:]
+    assert list(as_queries(corpus_queries([("piece", table)], lambda _: np.array([False, False])))) == both
+    assert list(as_queries(corpus_queries([("piece", table)], lambda _: np.array([True, False])))) == both[1:]
 
 
 def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> None:
@@ -209,17 +221,20 @@ def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> No
     place = before.intervals.to_pylist()[0]
     key = WindowKey("mrna_evo2", record_id="somewhere else", window_index=7)
 
-    def find(held: Held, queries: Iterable[pa.Table]) -> Iterator[Similarity]:
+    rows = similar((key, SimilarReason.ALIGNED, 50, [(place["contig"], place["start"], place["start"] + 10)]))
+
+    def find(held: Held, queries: Iterable[pa.Table], kept: Kept | None) -> Compared:
         assert {query.key.origin for query in as_queries(queries)} == {REFERENCE}
         assert place["contig"] in held
-        yield similar(key, SimilarReason.ALIGNED, (place["contig"], place["start"], place["start"] + 10))
+        assert kept is None
+        return Compared(rows.select(HOLDOUT_COMPARED.columns), rows, Counter(mrna_evo2=3))
 
     given = replace(inputs, sequences=SequenceInputs(find, lambda _: b"A" * 1_000_000, lambda: []))
     held = build_holdouts(given, policy)
     rows = [row for row in held.corpus.to_pylist() if row["record_id"] == "somewhere else"]
     assert {row["reason"] for row in rows} == {"similar"}
     assert place["holdout"] in {row["holdout"] for row in rows}
-    assert held.counts["similar.mrna_evo2.aligned"] == 1
+    assert [held.counts[f"similar.mrna_evo2.{name}"] for name in ("aligned", "repeats")] == [1, 3]
 
     def outcome(tables: object) -> bool:
         checks = check_holdouts(tables, given, policy)  # type: ignore[arg-type]

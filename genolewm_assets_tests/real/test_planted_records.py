@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.genome import GRCH38, ContigSet, Holdout, IntervalArray, reverse_complement
-from genolewm_assets.holdouts import SimilarReason
 from genolewm_assets.holdouts.corpus import CorpusRule
 from genolewm_assets.holdouts.similar import corpus_queries
 from genolewm_assets.sources.corpus import GenomeSlices, MappyAligner, write_corpus_windows
@@ -107,12 +106,9 @@ def test_no_planted_record_trains(shared_data: Path, windows: pa.Table) -> None:
     by_place = CorpusRule({Holdout.CLINVAR: {"chr17": BRCA1}}, set(), 256).list_excluded([windows])
     nowhere = CorpusRule({}, set(), 256)
     with FastaReader(shared_data / "reference" / "GRCh38.slices.fa.gz", CONTIGS) as reader:
-        found = SequenceSearch(reader)({"chr17": BRCA1}, corpus_queries([windows], nowhere.excludes))
-        similar = {
-            (each.key.origin, each.key.record_id, each.key.window_index)
-            for each in found
-            if each.reason is not SimilarReason.REPEATS
-        }
+        queries = corpus_queries([("planted", windows)], nowhere.excludes)
+        found = SequenceSearch(reader)({"chr17": BRCA1}, queries).similar
+        similar = set(zip(*(found[name].to_pylist() for name in ("origin", "record_id", "window_index")), strict=True))
     key = ("source", "record_id", "window_index")
     excluded = similar | set(zip(*(by_place[name].to_pylist() for name in key), strict=True))
     all_windows = set(zip(*(windows[name].to_pylist() for name in key), strict=True))

@@ -28,10 +28,12 @@ from genolewm_assets.defs.runtime import (
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.genome import EVALUATION, Holdout
 from genolewm_assets.holdouts import (
+    BY_REPEATS,
     CLINVAR_COLUMNS,
     EARLIER_COLUMNS,
     HOLDOUT_ALLELES,
     HOLDOUT_CHECKS,
+    HOLDOUT_COMPARED,
     HOLDOUT_CORPUS,
     HOLDOUT_HAPLOTYPES,
     HOLDOUT_INTERVALS,
@@ -41,12 +43,15 @@ from genolewm_assets.holdouts import (
     EarlierSides,
     HoldoutInputs,
     HoldoutPolicy,
+    Kept,
     PhasedGenotypes,
     SequenceInputs,
     SimilarReason,
+    WindowKey,
     build_holdouts,
     check_holdouts,
     describe_temporal,
+    merge_intervals,
 )
 from genolewm_assets.package_build import WINDOWS_SUFFICE, check_windows_suffice, count_training_windows
 from genolewm_assets.packages import check_audited, read_latest, released
@@ -54,7 +59,7 @@ from genolewm_assets.progress import Progress
 from genolewm_assets.sources.files import CHECKSUM_MATCHES, SourceFile
 from genolewm_assets.sources.haplotypes import read_phased
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity import SequenceSearch
+from genolewm_assets.sources.similarity import ALIGNER, SequenceSearch
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, read_manifest
 from genolewm_assets.store.files import JsonValue, resolve_generation
 from genolewm_assets.store.tables import read_table, write_table
@@ -97,6 +102,22 @@ def _open_before(
     return None
 
 
+def _kept_of(inputs: ReleaseInputs, before: tuple[Published, Published] | None, search: str) -> Kept | None:
+    """Return what the earlier package's holdouts found, for pieces that have not changed; None if it cannot be used."""
+    if before is None:
+        return None
+    held = before[0].manifest
+    code, genome = held.code_version == holdouts_manifest.code_version, inputs.genome.ref in held.inputs
+    if not code or not genome or held.recipe["search"] != search:
+        return None
+    pieces = {**inputs.windows, **inputs.corpus}
+    return Kept(
+        read_table(before[0].file("compared.parquet")),
+        merge_intervals(read_table(before[0].file("intervals.parquet"))),
+        frozenset(name for name, piece in pieces.items() if piece.ref in held.inputs),
+    )
+
+
 def _read_before(before: tuple[Published, Published] | None, contigs: Iterable[str]) -> EarlierSides:
     if before is None:
         return EarlierSides()
@@ -135,6 +156,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                     SequenceSearch(reader, progress=progress),
                     lambda name: reader.open_contig(workspace.contigs[name]),
                     inputs.corpus_sequences,
+                    _kept_of(inputs, before, ALIGNER),
                 ),
                 before=_read_before(before, inputs.windows),
             )
@@ -146,6 +168,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                 ("alleles", held.alleles, HOLDOUT_ALLELES),
                 ("corpus", held.corpus, HOLDOUT_CORPUS),
                 ("similar", held.similar, HOLDOUT_SIMILAR),
+                ("compared", held.compared, HOLDOUT_COMPARED),
                 ("haplotypes", held.haplotypes, HOLDOUT_HAPLOTYPES),
             )
         }
@@ -166,6 +189,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
 
     recipe: dict[str, JsonValue] = {
         "policy": policy.as_recipe(),
+        "search": ALIGNER,
         "haplotypes": {name: dict(source.identity()) for name, source in sources.items()},
         "keeps": before and before[0].artefact.partition,
     }
@@ -232,7 +256,6 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
     from genolewm_assets.defs.display import PART_COLOURS, draw_composition
 
     counts = published.manifest.counts
-    by_repeats = _similar(counts, SimilarReason.REPEATS)
     alleles = read_table(published.file("alleles.parquet"), columns=["holdout", "role"])
     grouped = alleles.group_by(["holdout", "role"]).aggregate([([], "count_all")]).to_pylist()
     held = Counter({(row["holdout"], row["role"]): row["count_all"] for row in grouped})
@@ -253,8 +276,8 @@ def describe_holdouts(published: Published) -> dict[str, dg.MetadataValue]:
             window_share_held_out=share(counts["windows.held_out"], counts["windows"]),
             corpus_share_held_out=share(counts["corpus_windows.held_out"], counts.get("corpus_windows", 0)),
             alleles_held_out=alleles.num_rows,
-            windows_similar=sum(_similar(counts, reason) for reason in SimilarReason) - by_repeats,
-            windows_similar_by_repeats=by_repeats,
+            windows_similar=sum(_similar(counts, reason) for reason in SimilarReason),
+            windows_similar_by_repeats=_similar(counts, BY_REPEATS),
         ),
         "composition": draw_composition(
             panels, title=title, parts={part: PART_COLOURS[part] for part in (*EVALUATION, _NO_ROLE)}
@@ -279,7 +302,7 @@ def _describe_kept(published: Published) -> dict[str, dg.MetadataValue]:
     return {"keeps_sides_of": dg.MetadataValue.text(str(earlier)), **plotted(**moves)}
 
 
-def _similar(counts: Mapping[str, int], reason: SimilarReason) -> int:
+def _similar(counts: Mapping[str, int], reason: str) -> int:
     return sum(counts[f"similar.{origin}.{reason}"] for origin in ORIGINS)
 
 
@@ -287,6 +310,7 @@ _GENES = of(clinvar_shard, "gene_ids", "gene_symbols")
 _BLOCK = of(gnomad_shard, *ALLELE_KEY)
 _BASES = of(corpus_windows, "sequence", "right_flank") + of(windows_index, "start", "end")
 _SIMILARITY = [name for name in HOLDOUT_SIMILAR.columns if name not in (*HOLDOUT_SIMILAR.key, "origin")]
+_COMPARED = [name for name in HOLDOUT_COMPARED.columns if name not in WindowKey._fields]
 _PLACED = tuple(f"{how}_{part}" for how in ("placed", "stated") for part in ("contig", "start", "end"))
 _PLACEMENT = of(corpus_windows, *_PLACED, "placement_how", "maybe_human")
 
@@ -301,7 +325,7 @@ holdouts_manifest = GatedAsset(
     `packages/split` filters by these tables and checks its splits against them.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="7",
+    code_version="8",
     place=lambda _, release: f"holdouts/{release}",
     deps=(*RELEASE_DEPS, on_every_partition(haplotype_source)),
     partitions=BY_PACKAGED_RELEASE,
@@ -312,6 +336,7 @@ holdouts_manifest = GatedAsset(
         "alleles": HOLDOUT_ALLELES,
         "corpus": HOLDOUT_CORPUS,
         "similar": HOLDOUT_SIMILAR,
+        "compared": HOLDOUT_COMPARED,
         "haplotypes": HOLDOUT_HAPLOTYPES,
     },
     sources={
@@ -334,6 +359,10 @@ holdouts_manifest = GatedAsset(
         **same(("record_id", "window_index"), corpus_windows, noun="similar."),
         **made_here("similar.holdout"),
         **{f"similar.{name}": _BASES + _GENES + _BLOCK for name in _SIMILARITY},
+        "compared.origin": of(corpus_windows, "source"),
+        **same(("contig", "start"), windows_index, noun="compared."),
+        **same(("record_id", "window_index"), corpus_windows, noun="compared."),
+        **{f"compared.{name}": _BASES + _GENES + _BLOCK for name in _COMPARED},
         **made_here("haplotypes.role", "haplotypes.number", "haplotypes.phased", "haplotypes.n_carriers"),
         "haplotypes.contig": of(gnomad_shard, "chrom"),
         "haplotypes.unit": _BLOCK,

@@ -134,15 +134,17 @@ class ReleaseInputs:
 
     def corpus_placements(self) -> Iterator[pa.Table]:
         """Yield the placements of the corpus windows batch by batch, without their sequences."""
-        yield from self._corpus_batches(CORPUS_COLUMNS, 65_536)
+        for _, table in self._corpus_batches(CORPUS_COLUMNS, 65_536):
+            yield table
 
-    def corpus_sequences(self) -> Iterator[pa.Table]:
-        """Yield the sequences of the corpus windows batch by batch."""
+    def corpus_sequences(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield the sequences of the corpus windows batch by batch, each with its piece."""
         yield from self._corpus_batches(SEQUENCE_COLUMNS, 512)
 
-    def _corpus_batches(self, columns: Sequence[str], n_rows: int) -> Iterator[pa.Table]:
-        for path in self.corpus_files().values():
-            yield from map(pa.table, read_batches(path, n_rows, columns))
+    def _corpus_batches(self, columns: Sequence[str], n_rows: int) -> Iterator[tuple[str, pa.Table]]:
+        for name, path in self.corpus_files().items():
+            for batch in read_batches(path, n_rows, columns):
+                yield name, pa.table(batch)
 
 
 def holdout_policy(workspace: Workspace, inputs: ReleaseInputs) -> HoldoutPolicy:

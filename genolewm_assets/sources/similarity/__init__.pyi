@@ -1,1 +1,2 @@
+from .search import ALIGNER as ALIGNER
 from .search import SequenceSearch as SequenceSearch

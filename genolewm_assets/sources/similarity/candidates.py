@@ -1,8 +1,8 @@
-"""Windows that share 21-mers with some held-out sequence, kept in a file while the parts of that are compared."""
+"""Windows that may share 21-mers outside repeats with some held-out sequence, in a mapped file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from genolewm_assets.holdouts import QUERIES, WindowKey
+from genolewm_assets.holdouts import QUERIES
 from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_column
 
-#: Bits of bases at which a 21-mer may be held out; see ``kmer_kernels.find_shared``.
+#: Bits of bases at which a 21-mer may be held out; see ``kmer_kernels.find_pairs``.
 _HITS = pa.field("hits", pa.large_binary(), nullable=False)
-#: 21-mers outside repeats of a stretch that may be held out.
-_UNIQUE = pa.field("unique", pa.int32(), nullable=False)
-_SCHEMA = QUERIES.append(_HITS).append(_UNIQUE)
+#: Whether the window may share enough 21-mers of any kind to be reported.
+_REPEATED = pa.field("repeated", pa.bool_(), nullable=False)
+_SCHEMA = QUERIES.append(_HITS).append(_REPEATED)
 #: Fewest windows that are written at once.
 _ROWS = 256
 
@@ -28,20 +28,20 @@ class CandidateWriter:
     """Writes windows into a file; a context manager."""
 
     def __init__(self, path: Path) -> None:
-        self._writer = pa.ipc.new_file(path, _SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd"))
+        self._writer = pa.ipc.new_file(path, _SCHEMA)
         self._waiting: list[pa.Table] = []
 
     def add(
         self,
         queries: QueryBatch,
         chosen: NDArray[np.bool_],
-        unique: NDArray[np.int32],
+        repeated: NDArray[np.bool_],
         hits: NDArray[np.uint8],
         firsts: NDArray[np.int64],
     ) -> None:
-        """Add the chosen windows, each with its bits of bases and its 21-mers outside repeats."""
+        """Add the chosen windows, each with its bits of bases and whether it is ``repeated``."""
         if chosen.any():
-            columns = [*queries.table.columns, as_column(hits, firsts), pa.array(unique)]
+            columns = [*queries.table.columns, as_column(hits, firsts), pa.array(repeated)]
             self._waiting.append(pa.table(columns, schema=_SCHEMA).filter(pa.array(chosen)))
         if sum(table.num_rows for table in self._waiting) >= _ROWS:
             self._write()
@@ -63,47 +63,42 @@ class CandidateWriter:
 class Candidates:
     """Windows of a file that a :class:`CandidateWriter` has written.
 
-    ``sizes``: int64: bases. ``transcribed``: bool. ``long_at``: int64: first byte in ``long`` of the bits of a window's
-    31-mers, or -1 for a window that shares too little outside repeats to have some; shape (n_candidates,) each.
+    ``sizes``: int64: bases. ``transcribed``, ``repeated``: bool. Shape (n_candidates,) each.
     """
 
-    def __init__(self, path: Path, least_unique: Callable[[NDArray[np.int64]], NDArray[np.float64]]) -> None:
-        self._path = path
-        sizes, transcribed, unique = [np.empty(0, np.int64)], [np.empty(0, bool)], [np.empty(0, np.int32)]
-        for table in self.tables():
-            # Copies: a view of one column would keep its whole batch in memory.
-            sizes.append(pc.binary_length(table["bases"]).to_numpy().copy())
-            transcribed.append(table["transcribed"].to_numpy())
-            unique.append(table["unique"].to_numpy().copy())
+    def __init__(self, path: Path) -> None:
+        self._reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        sizes, transcribed, repeated, ends = [np.empty(0, np.int64)], [np.empty(0, bool)], [np.empty(0, bool)], [0]
+        for number in range(self._reader.num_record_batches):
+            batch = self._reader.get_batch(number)
+            sizes.append(pc.binary_length(batch["bases"]).to_numpy().copy())
+            transcribed.append(batch["transcribed"].to_numpy(zero_copy_only=False))
+            repeated.append(batch["repeated"].to_numpy(zero_copy_only=False))
+            ends.append(ends[-1] + batch.num_rows)
+        self._ends = np.array(ends, np.int64)
         self.sizes: NDArray[np.int64] = np.concatenate(sizes)
         self.transcribed: NDArray[np.bool_] = np.concatenate(transcribed)
-        n_bytes = np.where(np.concatenate(unique) >= least_unique(self.sizes), (self.sizes + 7) // 8, 0)
-        self.long_at = np.where(n_bytes > 0, np.cumsum(n_bytes) - n_bytes, -1)
-        long = np.memmap(path.with_name("long"), np.uint8, "w+", shape=(1 + int(n_bytes.sum()),))
-        self.long: NDArray[np.uint8] = np.asarray(long)
+        self.repeated: NDArray[np.bool_] = np.concatenate(repeated)
 
     def __len__(self) -> int:
         """Return the number of windows."""
         return self.sizes.size
 
-    def tables(self) -> Iterator[pa.Table]:
-        """Yield the windows in their order, with the columns ``hits`` and ``unique``."""
-        with pa.OSFile(str(self._path)) as file, pa.ipc.open_file(file) as reader:
-            for number in range(reader.num_record_batches):
-                yield pa.table(reader.get_batch(number))
+    def tables(self, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
+        """Yield the windows with numbers ``rows``, which ascend, and those numbers, batch by batch."""
+        bounds = np.searchsorted(rows, self._ends)
+        for number in np.flatnonzero(np.diff(bounds)).tolist():
+            ours = rows[bounds[number] : bounds[number + 1]]
+            table = pa.table(self._reader.get_batch(number))
+            whole = ours.size == table.num_rows
+            yield ours, table if whole else table.take(pa.array(ours - self._ends[number]))
 
-    def numbered(self) -> Iterator[tuple[slice, pa.Table]]:
-        """Yield the windows with their numbers."""
-        first = 0
-        for table in self.tables():
-            yield slice(first, first + table.num_rows), table
-            first += table.num_rows
+    def keys(self, rows: NDArray[np.int64], names: list[str]) -> pa.Table:
+        """Return columns of the windows with numbers ``rows``, which ascend."""
+        parts = [table.select(names) for _, table in self.tables(rows)]
+        return pa.concat_tables([QUERIES.empty_table().select(names), *parts]).combine_chunks()
 
-    def rows(self, chosen: NDArray[np.bool_]) -> Iterator[tuple[int, WindowKey, bytes]]:
-        """Yield number, key and bases of the chosen windows."""
-        for at, table in self.numbered():
-            rows = table.filter(pa.array(chosen[at]))
-            keys = map(WindowKey, *(rows[name].to_pylist() for name in WindowKey._fields))
-            yield from zip(
-                (at.start + np.flatnonzero(chosen[at])).tolist(), keys, rows["bases"].to_pylist(), strict=True
-            )
+    def bases(self, rows: NDArray[np.int64]) -> Iterator[bytes]:
+        """Yield the bases of the windows with numbers ``rows``, which ascend."""
+        for _, table in self.tables(rows):
+            yield from (each.as_py() for each in table["bases"])

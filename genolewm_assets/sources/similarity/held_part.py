@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -49,20 +48,24 @@ class Repeats(Protocol):
         """Return codes of ``kmer_kernels``, as the FASTA has them, with repeats marked."""
 
 
-def divide(held: Mapping[str, IntervalArray], part_bp: int, overlap_bp: int) -> Iterator[list[HeldSpan]]:
-    """Divide held-out intervals into parts of about ``part_bp`` bases; a longer interval is cut, with an overlap."""
-    part, size = list[HeldSpan](), 0
+def divide(held: Mapping[str, IntervalArray], part_bp: int, overlap_bp: int) -> Iterator[HeldSpan]:
+    """Yield held-out intervals, each a span; a longer one than ``part_bp`` is cut from its start, with an overlap."""
     for contig, intervals in held.items():
         for start, end in intervals:
             for first in range(start, max(start + 1, end - overlap_bp), part_bp - overlap_bp):
-                span = HeldSpan(contig, first, min(end, first + part_bp))
-                if part and size + span.end - span.start > part_bp:
-                    yield part
-                    part, size = [], 0
-                part.append(span)
-                size += span.end - span.start
-    if part:
-        yield part
+                yield HeldSpan(contig, first, min(end, first + part_bp))
+
+
+def pack(spans: Iterable[HeldSpan], part_bp: int) -> list[list[HeldSpan]]:
+    """Return parts of up to ``part_bp`` bases that hold all spans in their order."""
+    parts, room = list[list[HeldSpan]](), 0
+    for span in spans:
+        if not parts or span.end - span.start > room:
+            parts.append([])
+            room = part_bp
+        parts[-1].append(span)
+        room -= span.end - span.start
+    return parts
 
 
 def count_bases(parts: Iterable[Iterable[HeldSpan]]) -> int:
@@ -90,9 +93,9 @@ class HeldPart:
         from genolewm_assets.sources.similarity.kmer_kernels import find_kinds
 
         known = tuple(span for span in spans if span.contig in reader.contigs)
-        pieces = [encode(reader.read_as_written(*span) + b"N") for span in known]
+        pieces = [repeats.mark(encode(reader.read_as_written(*span) + b"N")) for span in known]
         firsts = np.cumsum([0, *map(len, pieces)], dtype=np.int64)[:-1]
-        codes = repeats.mark(np.concatenate([encode(b""), *pieces]))
+        codes = np.concatenate([encode(b""), *pieces])
         kinds = np.empty(codes.size, dtype=np.uint8)
         find_kinds(codes, kinds)
         return cls(known, firsts, codes, kinds)
@@ -102,18 +105,10 @@ class HeldPart:
         from genolewm_assets.sources.similarity import kmer_kernels as kernels
 
         slots = np.full(max(16, int(_SLOTS * self.codes.size)), kernels.FREE, dtype=np.uint32)
-        kernels.add_kmers(self.codes, self.kinds, slots)
+        kernels.add_kmers(self.codes, self.kinds, self.firsts, slots)
         return slots
 
-    def span_at(self, at: int) -> tuple[HeldSpan, int]:
-        """Return the span that holds a base of ``codes``, and the base's place on the contig, 0-based."""
-        row = int(np.searchsorted(self.firsts, at, side="right")) - 1
-        return self.spans[row], self.spans[row].start + at - int(self.firsts[row])
-
-    def write(self, path: Path) -> None:
-        """Write the bases as FASTA, each span under its number."""
-        letters = np.frombuffer(b"ACGTN", dtype=np.uint8)
-        with path.open("wb") as out:
-            for number, (span, first) in enumerate(zip(self.spans, self.firsts.tolist(), strict=True)):
-                out.write(b">%d\n" % number)
-                out.write(letters[self.codes[first : first + span.end - span.start] & 7].tobytes() + b"\n")
+    def codes_of(self, number: int) -> Codes:
+        """Return the codes of one span."""
+        first, span = int(self.firsts[number]), self.spans[number]
+        return self.codes[first : first + span.end - span.start]

@@ -1,8 +1,8 @@
 """Compiled loops over 21-mers: their hashes, a hash table of those of held-out sequence, and what a window shares.
 
-Bases A, C, G, T are 0 to 3, any other 4; 8 is added in a repeat. The table has open addressing. A slot has 26 bits of
-the place of the 21-mer, two bits that tell whether it is outside repeats, and 4 bits of its hash; an empty one is FREE.
-Import inside functions only: numba is slow to load.
+Bases A, C, G, T are 0 to 3, any other 4; 8 is added in a repeat. The table has open addressing, and a slot for each
+21-mer outside repeats of each span: 26 bits of its place, a bit that tells whether it is not simple, and 5 bits of its
+hash; an empty one is FREE. Import inside functions only: numba is slow to load.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ BLOCK, AHEAD = 1 << 14, 24
 _LOW = np.uint64((1 << (2 * K)) - 1)
 _TOP = np.uint64(2 * (K - 1))
 _FACTORS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_PLACE, _IS_UNIQUE, _IS_OUTSIDE = np.uint32(MOST_BASES - 1), np.uint32(MOST_BASES), np.uint32(2 * MOST_BASES)
-_MARK, _MARK_BITS = np.uint32(28), np.uint64(15)
+_PLACE, _IS_UNIQUE = np.uint32(MOST_BASES - 1), np.uint32(MOST_BASES)
+_MARK, _MARK_BITS = np.uint32(27), np.uint64(31)
 #: Fewest different 3-mers, of 19, of a 21-mer that does not merely repeat a unit of up to four bases.
 _LEAST_TRIMERS = 5
 #: The same, of 29, for a 31-mer, by which an audit tells simple ones.
@@ -62,6 +62,26 @@ def hash_kmers(codes: Codes, hashes: Hashes) -> None:
             hashes[at - K + 1] = mixed ^ (mixed >> np.uint64(29))
         elif at >= K - 1:
             hashes[at - K + 1] = NO_HASH
+
+
+@compiled(nogil=True)
+def mark_sampled(hashes: Hashes, sampled: Codes) -> None:
+    """Mark the 21-mer of the least hash of every so many, one after another, as a 31-mer has: one in six.
+
+    Every 31-mer has a marked one; which are marked depends on the window alone.
+    """
+    sampled[: hashes.size] = 0
+    least = -1
+    for last in range(LONG - 1, hashes.size):
+        if least <= last - LONG:
+            least = last
+            for at in range(last - LONG + 1, last):
+                if hashes[at] < hashes[least]:
+                    least = at
+        elif hashes[last] < hashes[least]:
+            least = last
+        if hashes[least] != NO_HASH:
+            sampled[least] = 1
 
 
 @compiled(nogil=True)
@@ -105,16 +125,14 @@ def _first_slot(key: np.uint64, slots: Slots) -> np.int64:
 
 
 @compiled(nogil=True)
-def _find_slot(key: np.uint64, codes: Codes, start: int, held: Codes, slots: Slots) -> np.int64:
-    """Return the slot of the 21-mer at ``start`` of ``codes``, or the free one where it would be."""
-    at, mark = _first_slot(key, slots), np.uint32(key & _MARK_BITS)
-    while slots[at] != FREE:
-        if slots[at] >> _MARK == mark and _is_equal(codes, start, held, slots[at] & _PLACE):
-            break
-        at += np.int64(1)
-        if at == slots.size:
-            at = np.int64(0)
-    return at
+def _after(slot: np.int64, slots: Slots) -> np.int64:
+    return np.int64(0) if slot + np.int64(1) == slots.size else slot + np.int64(1)
+
+
+@compiled(nogil=True)
+def _is_at(slot: np.uint32, key: np.uint64, codes: Codes, start: int, held: Codes) -> bool:
+    """Tell whether a slot has the 21-mer at ``start`` of ``codes``."""
+    return slot >> _MARK == np.uint32(key & _MARK_BITS) and _is_equal(codes, start, held, slot & _PLACE)
 
 
 @compiled(nogil=True)
@@ -132,9 +150,12 @@ def _is_equal(codes: Codes, start: int, held: Codes, first: np.uint32) -> bool:
 
 
 @compiled(nogil=True)
-def add_kmers(held: Codes, kinds: Codes, slots: Slots) -> None:
-    """Add the 21-mers of held-out sequence to the table, each with its first place, or the first where it is unique."""
-    hashes = np.empty(BLOCK + K, dtype=np.uint64)
+def add_kmers(held: Codes, kinds: Codes, firsts: Offsets, slots: Slots) -> None:
+    """Add the 21-mers outside repeats of each span of held-out sequence; ``firsts``: the first base of each span.
+
+    Each has the first place where it is not simple, or the first of all.
+    """
+    hashes, span = np.empty(BLOCK + K, dtype=np.uint64), 0
     for first in range(0, held.size, BLOCK):
         n = min(BLOCK, held.size - first)
         hash_kmers(held[first : first + n + K - 1], hashes)
@@ -142,90 +163,159 @@ def add_kmers(held: Codes, kinds: Codes, slots: Slots) -> None:
             if at + AHEAD < n:
                 prefetch(slots, _first_slot(hashes[at + AHEAD], slots))
             start = first + at
-            if kinds[start] == NONE:
+            if kinds[start] < SIMPLE:
                 continue
-            slot = _find_slot(hashes[at], held, start, held, slots)
+            while span + 1 < firsts.size and start >= firsts[span + 1]:
+                span += 1
+            slot = _first_slot(hashes[at], slots)
+            while slots[slot] != FREE and not (
+                np.int64(slots[slot] & _PLACE) >= firsts[span] and _is_at(slots[slot], hashes[at], held, start, held)
+            ):
+                slot = _after(slot, slots)
             if slots[slot] == FREE or (kinds[start] == UNIQUE and not slots[slot] & _IS_UNIQUE):
                 unique = _IS_UNIQUE if kinds[start] == UNIQUE else np.uint32(0)
-                outside = np.uint32(0) if slots[slot] == FREE else slots[slot] & _IS_OUTSIDE
-                slots[slot] = np.uint32(hashes[at] & _MARK_BITS) << _MARK | outside | unique | np.uint32(start)
-            if kinds[start] != REPEAT:
-                slots[slot] |= _IS_OUTSIDE
+                slots[slot] = np.uint32(hashes[at] & _MARK_BITS) << _MARK | unique | np.uint32(start)
 
 
 @compiled(nogil=True)
-def find_shared(
-    data: Codes, offsets: Offsets, letters: Codes, hits: Codes, firsts: Offsets, held: Codes, slots: Slots,
-    stretch: int, found: npt.NDArray[np.int32], long: Codes, long_at: Offsets,
-) -> None:  # fmt: skip
-    """Write how many 21-mers each window shares with held-out sequence where they are densest.
+def find_pairs(
+    data: Codes, offsets: Offsets, letters: Codes, hits: Codes, hit_firsts: Offsets, held: Codes, firsts: Offsets,
+    slots: Slots, stretch: int, least: int,
+) -> tuple[Offsets, Offsets]:  # fmt: skip
+    """Return what each window shares with each span of held-out sequence, outside repeats.
 
-    ``data``, ``offsets``: windows one behind another, as ASCII, with the codes ``letters``. ``hits``, ``firsts``: bits
-    of the bases at which a 21-mer may be shared, from the first byte of each window on. ``found``, shape (n_windows,
-    4): most shared 21-mers outside repeats of one stretch, and the first base in ``held`` of the last of them; most
-    shared 21-mers of any kind, and likewise. 0 and -1 without a shared one. ``long``, ``long_at``: bits of the bases at
-    which a 31-mer outside repeats is shared, which are set, and the first byte of each window, or -1 for none.
+    ``data``, ``offsets``: windows one behind another, as ASCII, with the codes ``letters``. ``hits``, ``hit_firsts``:
+    bits of the bases at which a 21-mer may be shared, from the first byte of each window on. ``firsts``: the first base
+    of each span. ``least``: fewest sampled 21-mers of one stretch with which a pair is returned.
+
+    Returns
+    -------
+    pairs, runs
+        Pairs of a window and a span that share enough, or a 31-mer, by window: int64, shape (n_pairs, 6): window, span,
+        most shared 21-mers, not counting simple ones, of one stretch, the place in ``held`` of the last of them, most
+        of them that are sampled, and where the pair's runs end in ``runs``: int64, shape (n_runs, 2): where shared
+        31-mers that are not simple begin one after another, and how many.
     """
-    most = 0
+    longest = 1
     for row in range(offsets.size - 1):
-        most = max(most, offsets[row + 1] - offsets[row])
-    codes, hashes = np.empty(most, dtype=np.uint8), np.empty(most, dtype=np.uint64)
-    starts, shared = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.uint8)
+        longest = max(longest, offsets[row + 1] - offsets[row])
+    codes, hashes, sampled = np.empty(longest, np.uint8), np.empty(longest, np.uint64), np.empty(longest, np.uint8)
+    # Of shared 21-mers: where they begin, and the next one of the same span; and their slots.
+    shared, found = np.empty((longest, 2), np.int64), np.empty(longest, np.uint32)
+    first_of, last_of, met = np.full(firsts.size, -1), np.full(firsts.size, -1), np.empty(firsts.size, np.int64)
+    pairs, n_pairs, runs, n_runs = np.empty((64, 6), np.int64), 0, np.empty((64, 2), np.int64), 0
     for row in range(offsets.size - 1):
         n = offsets[row + 1] - offsets[row]
         for at in range(n):
             codes[at] = letters[data[offsets[row] + at]]
         hash_kmers(codes[:n], hashes)
-        n_hits = 0
+        mark_sampled(hashes[: max(0, n - K + 1)], sampled)
+        n_shared = n_met = 0
         for at in range(n - K + 1):
-            if hits[firsts[row] + (at >> 3)] >> np.uint8(at & 7) & np.uint8(1):
-                starts[n_hits] = at
-                n_hits += 1
-        _count_shared(codes[:n], hashes, starts[:n_hits], shared, held, slots, stretch, found[row])
-        if long_at[row] >= 0:
-            _mark_long(starts[:n_hits], shared, long[long_at[row] :])
+            if not hits[hit_firsts[row] + (at >> 3)] >> np.uint8(at & 7) & np.uint8(1):
+                continue
+            slot = _first_slot(hashes[at], slots)
+            while slots[slot] != FREE:
+                if _is_at(slots[slot], hashes[at], codes, at, held):
+                    if n_shared == found.size:
+                        shared, found = _grown(shared), np.append(found, found)
+                    span = np.searchsorted(firsts, np.int64(slots[slot] & _PLACE), side="right") - 1
+                    if first_of[span] < 0:
+                        first_of[span], met[n_met] = n_shared, span
+                        n_met += 1
+                    else:
+                        shared[last_of[span], 1] = n_shared
+                    shared[n_shared, 0], shared[n_shared, 1], found[n_shared] = at, -1, slots[slot]
+                    last_of[span] = n_shared
+                    n_shared += 1
+                slot = _after(slot, slots)
+        for span in met[:n_met]:
+            most, place, n_sampled = _find_densest(shared, found, first_of[span], stretch, sampled)
+            before = n_runs
+            runs, n_runs = _add_runs(shared, first_of[span], codes[:n], runs, n_runs)
+            first_of[span] = -1
+            if n_sampled >= least or n_runs > before:
+                pairs = _grown(pairs) if n_pairs == pairs.shape[0] else pairs
+                pairs[n_pairs, 0], pairs[n_pairs, 1], pairs[n_pairs, 2] = row, span, most
+                pairs[n_pairs, 3], pairs[n_pairs, 4], pairs[n_pairs, 5] = place, n_sampled, n_runs
+                n_pairs += 1
+    return pairs[:n_pairs], runs[:n_runs]
 
 
 @compiled(nogil=True)
-def _mark_long(starts: Offsets, shared: Codes, long: Codes) -> None:
-    """Mark where so many shared 21-mers outside repeats begin one after another as a 31-mer has."""
-    run = 0
-    for number in range(starts.size):
-        follows = number > 0 and starts[number] == starts[number - 1] + 1
-        run = (run + 1 if follows else 1) if shared[number] >= SIMPLE else 0
-        if run >= LONG:
-            at = starts[number] - (LONG - 1)
-            long[at >> 3] |= np.uint8(1) << np.uint8(at & 7)
+def _grown(rows: Offsets) -> Offsets:
+    """Return a copy with room for twice as many rows."""
+    more = np.empty((2 * rows.shape[0], rows.shape[1]), np.int64)
+    more[: rows.shape[0]] = rows
+    return more
+
+
+@compiled(nogil=True)
+def _find_densest(shared: Offsets, slots: Slots, first: int, stretch: int, sampled: Codes) -> tuple[int, np.int64, int]:
+    """Return most shared 21-mers of one stretch, without simple ones; the last one's place; most that are sampled.
+
+    Without such 21-mers: 0, the place of a simple one, and 0.
+    """
+    most = now = most_sampled = now_sampled = 0
+    number = oldest = first
+    place = np.int64(slots[first] & _PLACE)
+    while number >= 0:
+        while shared[oldest, 0] <= shared[number, 0] - stretch:
+            if slots[oldest] & _IS_UNIQUE:
+                now -= 1
+                now_sampled -= sampled[shared[oldest, 0]]
+            oldest = shared[oldest, 1]
+        if slots[number] & _IS_UNIQUE:
+            now += 1
+            now_sampled += sampled[shared[number, 0]]
+        most_sampled = max(most_sampled, now_sampled)
+        if now > most:
+            most, place = now, np.int64(slots[number] & _PLACE)
+        number = shared[number, 1]
+    return most, place, most_sampled
+
+
+@compiled(nogil=True)
+def _add_runs(shared: Offsets, first: int, codes: Codes, runs: Offsets, n_runs: int) -> tuple[Offsets, int]:
+    """Add where so many 21-mers are shared one after another as a 31-mer has, unless it has few different 3-mers."""
+    size, before = K + LONG - 1, n_runs
+    run, last, number = 0, np.int64(-2), first
+    while number >= 0:
+        run = run + 1 if shared[number, 0] == last + 1 else 1
+        last = shared[number, 0]
+        start = last - (LONG - 1)
+        if run >= LONG and _has_trimers(codes[start : start + size], _LEAST_LONG_TRIMERS):
+            if n_runs > before and runs[n_runs - 1, 0] + runs[n_runs - 1, 1] == start:
+                runs[n_runs - 1, 1] += 1
+            else:
+                if n_runs == runs.shape[0]:
+                    runs = _grown(runs)
+                runs[n_runs, 0], runs[n_runs, 1] = start, 1
+                n_runs += 1
+        number = shared[number, 1]
+    return runs, n_runs
 
 
 @compiled(nogil=True)
 def find_counted(
-    data: Codes, offsets: Offsets, letters: Codes, long: Codes, long_at: Offsets, rule: Offsets, share: float,
-    counted: npt.NDArray[np.bool_],
-) -> None:  # fmt: skip
+    sizes: Offsets, ends: Offsets, runs: Offsets, rule: Offsets, share: float, counted: npt.NDArray[np.bool_]
+) -> None:
     """Tell which windows share 31-mers with held-out sequence as an audit counts them.
 
-    ``rule``: 31-mers one after another that are enough, bases of a stretch, places in it that are enough; ``share``:
-    share of its 31-mers that is enough with so many places. A 31-mer with few different 3-mers does not count.
+    ``sizes``: bases of each window. ``ends``, ``runs``: where each window's runs end, and the runs of all, as those of
+    :func:`find_pairs`, in any order within a window. ``rule``: 31-mers one after another that are enough, bases of a
+    stretch, places in it that are enough; ``share``: share of its 31-mers that is enough with so many places.
     """
-    size_31 = K + LONG - 1
-    for row in range(offsets.size - 1):
-        n = offsets[row + 1] - offsets[row]
+    size_31, first = K + LONG - 1, np.int64(0)
+    for row in range(sizes.size):
         counted[row] = False
-        if long_at[row] < 0 or n < size_31:
-            continue
-        codes = np.empty(n, dtype=np.uint8)
-        for at in range(n):
-            codes[at] = letters[data[offsets[row] + at]]
-        bits = long[long_at[row] :]
-        held = np.zeros(n - size_31 + 1, dtype=np.uint8)
-        for at in range(held.size):
-            if bits[at >> 3] >> np.uint8(at & 7) & np.uint8(1):
-                held[at] = _has_trimers(codes[at : at + size_31], _LEAST_LONG_TRIMERS)
-        stretch = min(rule[1], n) - size_31 + 1
+        held = np.zeros(max(0, sizes[row] - size_31 + 1), dtype=np.uint8)
+        for number in range(first, ends[row]):
+            held[runs[number, 0] : runs[number, 0] + runs[number, 1]] = 1
+        stretch = min(rule[1], sizes[row]) - size_31 + 1
         run = now = 0
         last, before = -size_31, -1
-        for at in range(held.size):
+        for at in range(held.size if ends[row] > first else 0):
             if at >= stretch:
                 now -= held[at - stretch]
             run = run + 1 if held[at] else 0
@@ -238,30 +328,4 @@ def find_counted(
             if run >= rule[0] or (places >= rule[2] and now >= max(2.0, share * stretch)):
                 counted[row] = True
                 break
-
-
-@compiled(nogil=True)
-def _count_shared(
-    codes: Codes, hashes: Hashes, starts: Offsets, shared: Codes, held: Codes, slots: Slots, stretch: int,
-    found: npt.NDArray[np.int32],
-) -> None:  # fmt: skip
-    n_unique, n_any, oldest = 0, 0, 0
-    found[0], found[1], found[2], found[3] = 0, -1, 0, -1
-    for number in range(starts.size):
-        if number + AHEAD < starts.size:
-            prefetch(slots, _first_slot(hashes[starts[number + AHEAD]], slots))
-        start = starts[number]
-        while starts[oldest] <= start - stretch:
-            n_any -= shared[oldest] != NONE
-            n_unique -= shared[oldest] == UNIQUE
-            oldest += 1
-        slot = slots[_find_slot(hashes[start], codes, start, held, slots)]
-        shared[number] = NONE
-        if slot != FREE:
-            shared[number] = UNIQUE if slot & _IS_UNIQUE else (SIMPLE if slot & _IS_OUTSIDE else REPEAT)
-        n_any += shared[number] != NONE
-        n_unique += shared[number] == UNIQUE
-        if n_any > found[2]:
-            found[2], found[3] = n_any, slot & _PLACE
-        if n_unique > found[0]:
-            found[0], found[1] = n_unique, slot & _PLACE
+        first = ends[row]

@@ -30,12 +30,14 @@ class PresenceFilter:
 
         add_to_filter(part.codes, part.kinds, self.words)
 
-    def find_dense(self, queries: QueryBatch, stretch: int) -> tuple[NDArray[np.int32], Codes, NDArray[np.int64]]:
-        """Return most 21-mers of a stretch, bits of bases, and where those begin; see ``presence_kernels``."""
-        from genolewm_assets.sources.similarity.presence_kernels import find_dense
+    def screen(
+        self, queries: QueryBatch, stretch: int, least: int
+    ) -> tuple[NDArray[np.int32], Codes, NDArray[np.int64]]:
+        """Return what each window may share, bits of bases, and where those begin; see ``presence_kernels.screen``."""
+        from genolewm_assets.sources.similarity.presence_kernels import screen
 
         firsts = np.zeros(len(queries) + 1, dtype=np.int64)
         np.cumsum((queries.sizes + 7) // 8, out=firsts[1:])
-        hits, most = np.zeros(firsts[-1], dtype=np.uint8), np.empty((len(queries), 2), dtype=np.int32)
-        find_dense(queries.data, queries.offsets, LETTERS, self.words, stretch, hits, firsts, most)
+        hits, most = np.zeros(firsts[-1], dtype=np.uint8), np.empty((len(queries), 3), dtype=np.int32)
+        screen(queries.data, queries.offsets, LETTERS, self.words, stretch, least, hits, firsts, most)
         return most, hits, firsts

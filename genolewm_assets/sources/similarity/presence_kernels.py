@@ -1,6 +1,6 @@
 """Compiled loops over a filter that tells which 21-mers all held-out sequence may have, and over counts of 21-mers.
 
-The filter is a Bloom filter in lines of 512 bits, one load from memory each: three bits of a line tell that a 21-mer is
+The filter is a Bloom filter in lines of 512 bits, one load from memory each: four bits of a line tell that a 21-mer is
 held out, five more that it is so outside repeats. It has no false negatives. Import inside functions only.
 """
 
@@ -14,23 +14,25 @@ from genolewm_assets.sources.similarity.kmer_kernels import (
     AHEAD,
     BLOCK,
     IN_REPEAT,
+    LONG,
     NO_HASH,
     NONE,
     REPEAT,
-    UNIQUE,
+    SIMPLE,
     Codes,
     Hashes,
     K,
     Offsets,
     hash_kmers,
+    mark_sampled,
     prefetch,
 )
 
 #: 64-bit words of a line.
 LINE = 8
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_HALF, _NINE, _TWICE_NINE = np.uint64(32), np.uint64(9), np.uint64(18)
-_N_ANY, _N_UNIQUE = 3, 5
+_HALF, _NINE = np.uint64(32), np.uint64(9)
+_N_ANY, _N_OUTSIDE = 4, 5
 
 
 @compiled(nogil=True)
@@ -54,18 +56,19 @@ def _set(bits: np.uint64, n: int, line: np.uint64, words: Hashes) -> None:
 
 @compiled(nogil=True)
 def _kind(key: np.uint64, words: Hashes) -> int:
-    """Return the highest kind that a 21-mer may have in the filter."""
+    """Return NONE, REPEAT or SIMPLE: whether a 21-mer may be held out, and whether it may be so outside repeats."""
     line = _line(key, words)
     # Without a branch by bit, which no processor could foretell.
-    any_kind = _bit(key, line, words) & _bit(key >> _NINE, line, words) & _bit(key >> _TWICE_NINE, line, words)
-    if not any_kind & np.uint64(1) or key == NO_HASH:
+    first_two = _bit(key, line, words) & _bit(key >> _NINE, line, words)
+    last_two = _bit(key >> np.uint64(18), line, words) & _bit(key >> np.uint64(27), line, words)
+    if not first_two & last_two & np.uint64(1) or key == NO_HASH:
         return NONE
     bits = (key * _ODD) >> np.uint64(19)
-    for _ in range(_N_UNIQUE):
+    for _ in range(_N_OUTSIDE):
         if not _bit(bits, line, words) & np.uint64(1):
             return REPEAT
         bits >>= _NINE
-    return UNIQUE
+    return SIMPLE
 
 
 @compiled(nogil=True)
@@ -81,44 +84,72 @@ def add_to_filter(codes: Codes, kinds: Codes, words: Hashes) -> None:
             if kinds[first + at] != NONE:
                 line = _line(hashes[at], words)
                 _set(hashes[at], _N_ANY, line, words)
-                if kinds[first + at] == UNIQUE:
-                    _set((hashes[at] * _ODD) >> np.uint64(19), _N_UNIQUE, line, words)
+                if kinds[first + at] >= SIMPLE:
+                    _set((hashes[at] * _ODD) >> np.uint64(19), _N_OUTSIDE, line, words)
 
 
 @compiled(nogil=True)
-def find_dense(
-    data: Codes, offsets: Offsets, letters: Codes, words: Hashes, stretch: int, hits: Codes, firsts: Offsets,
-    most: npt.NDArray[np.int32],
+def screen(
+    data: Codes, offsets: Offsets, letters: Codes, words: Hashes, stretch: int, least: int, hits: Codes,
+    firsts: Offsets, most: npt.NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """Count the 21-mers of each window that may be held out where they are densest, and mark where they begin.
+    """Count the sampled 21-mers of each window that may be held out where they are densest.
 
-    ``data``, ``offsets``, ``letters``, ``hits`` (zeros) and ``firsts`` are those of ``kmer_kernels.find_shared``.
-    ``most``, shape (n_windows, 2): most 21-mers of one stretch outside repeats, and of any kind.
+    ``data``, ``offsets``, ``letters``, ``hits`` (zeros) and ``firsts`` are those of ``kmer_kernels.find_pairs``; the
+    hits of windows that share enough are marked. ``least``: sampled 21-mers outside repeats of a stretch that are.
+    ``most``, shape (n_windows, 3): most sampled 21-mers of one stretch outside repeats, and of any kind; and whether
+    the window may share a 31-mer outside repeats.
     """
     longest = 0
     for row in range(offsets.size - 1):
         longest = max(longest, offsets[row + 1] - offsets[row])
     codes, hashes = np.empty(longest, dtype=np.uint8), np.empty(longest, dtype=np.uint64)
+    sampled, starts = np.empty(longest, dtype=np.uint8), np.empty(longest, dtype=np.int64)
     kinds = np.empty(longest, dtype=np.uint8)
     for row in range(offsets.size - 1):
         n = offsets[row + 1] - offsets[row]
         for at in range(n):
             codes[at] = letters[data[offsets[row] + at]]
         hash_kmers(codes[:n], hashes)
-        n_unique = n_any = most_unique = most_any = 0
+        mark_sampled(hashes[: max(0, n - K + 1)], sampled)
+        n_sampled = 0
         for at in range(n - K + 1):
-            if at + AHEAD < n:
-                prefetch(words, _line(hashes[at + AHEAD], words))
-            if at >= stretch:
-                n_any -= kinds[at - stretch] != NONE
-                n_unique -= kinds[at - stretch] == UNIQUE
-            kinds[at] = _kind(hashes[at], words)
-            if kinds[at] != NONE:
-                n_any += 1
-                n_unique += kinds[at] == UNIQUE
-                most_any, most_unique = max(most_any, n_any), max(most_unique, n_unique)
-                hits[firsts[row] + (at >> 3)] |= np.uint8(1) << np.uint8(at & 7)
-        most[row, 0], most[row, 1] = most_unique, most_any
+            starts[n_sampled] = at
+            n_sampled += sampled[at]
+        n_outside = n_any = oldest = 0
+        most[row, :] = 0
+        for number in range(n_sampled):
+            if number + AHEAD < n_sampled:
+                prefetch(words, _line(hashes[starts[number + AHEAD]], words))
+            at = starts[number]
+            while starts[oldest] <= at - stretch:
+                n_any -= kinds[oldest] != NONE
+                n_outside -= kinds[oldest] == SIMPLE
+                oldest += 1
+            kinds[number] = _kind(hashes[at], words)
+            n_any += kinds[number] != NONE
+            n_outside += kinds[number] == SIMPLE
+            most[row, 0], most[row, 1] = max(most[row, 0], n_outside), max(most[row, 1], n_any)
+            if kinds[number] == SIMPLE and not most[row, 2]:
+                most[row, 2] = _is_long(hashes[: n - K + 1], at, words)
+        if most[row, 0] >= least or most[row, 2]:
+            for at in range(n - K + 1):
+                if at + AHEAD < n:
+                    prefetch(words, _line(hashes[at + AHEAD], words))
+                if _kind(hashes[at], words) == SIMPLE:
+                    hits[firsts[row] + (at >> 3)] |= np.uint8(1) << np.uint8(at & 7)
+
+
+@compiled(nogil=True)
+def _is_long(hashes: Hashes, at: int, words: Hashes) -> bool:
+    """Tell whether a 21-mer outside repeats is one of so many, one after another, as a 31-mer has."""
+    run, other = 1, at + 1
+    while run < LONG and other < hashes.size and _kind(hashes[other], words) == SIMPLE:
+        run, other = run + 1, other + 1
+    other = at - 1
+    while run < LONG and other >= 0 and _kind(hashes[other], words) == SIMPLE:
+        run, other = run + 1, other - 1
+    return run >= LONG
 
 
 @compiled(nogil=True)

@@ -1,27 +1,27 @@
-"""Search windows for held-out sequence: shared 21-mers choose what minimap2 aligns, and both decide.
+"""Search windows for held-out sequence: shared 21-mers choose what minimap2 aligns; ``verdicts`` has the rules.
 
-A window is similar to held-out sequence if, outside repeats, it aligns with 90 % equal bases over 1,000 bp, or chained
-alignments hold half of it, or it shares 31-mers as the audit counts them. By repeats alone a window is reported, not
-excluded.
-
-Every window is compared once with a filter over all held-out sequence. Only candidates, which have a stretch with
-enough 21-mers of the filter, are compared with each part of it.
+A sample of the 21-mers of every window is looked up once in a filter over all held-out sequence. Only candidates, which
+have enough of them in a stretch, or a 31-mer, are compared with each interval. What a window shares with an interval
+depends on these two alone, so that a later release takes it over where both are the same.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+import mappy
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from genolewm_assets.holdouts import Held, HeldPlace, Similarity, SimilarReason, WindowKey
+from genolewm_assets.holdouts import HOLDOUT_COMPARED, Compared, Held, HeldPlace, Kept, WindowKey
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity.aligner import HeldAligner
@@ -35,30 +35,44 @@ from genolewm_assets.sources.similarity.held_part import (
     Repeats,
     count_bases,
     divide,
+    pack,
 )
 from genolewm_assets.sources.similarity.presence import PresenceFilter
 from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays
 from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent, is_soft_masked
+from genolewm_assets.sources.similarity.verdicts import (
+    STRETCH,
+    TO_ALIGN,
+    aligns_as_similar,
+    least_repeated,
+    list_similar_pairs,
+)
+from genolewm_assets.store.tables import give_memory_back
+from genolewm_assets.variants import as_bools
 
-#: An alignment with this share of equal bases over so many bases, both outside repeats, excludes a window.
-MIN_IDENTITY, MIN_ALIGNED_BP = 0.90, 1_000
-#: Chained alignments of this share of a window exclude it, if this share of it is aligned outside repeats.
-MIN_CHAINED, MIN_OUTSIDE = 0.5, 0.1
-#: Shared 31-mers outside repeats that exclude a window, as the audit counts them: so many one after another, or such a
-#: share of those of a stretch of so many bases, in so many places that do not overlap.
-LONGEST_RUN, LEAST_SHARE, STRETCH_BP, LEAST_PLACES = 32, 0.019, 1_000, 2
-#: 21-mers of a stretch that 50 equal bases have. Fewest in any window, and those of a copy with 80 % equal bases, with
-#: which a window is aligned; in repeats a window is reported with as many as a copy of 90 % has. A window shorter than
-#: a stretch needs a share of them.
-_ENOUGH, STRETCH, _LEAST_SHARED, _TO_ALIGN, MIN_REPEATED = 30, 980, 4, 6, 100
+#: What the result depends on beside this code.
+ALIGNER = f"mappy {mappy.__version__}"
 
 #: Threads that compare 21-mers, and the Arrow batches that wait for them.
 _THREADS, _BATCHES = 2, 4
 _K = 21
+_KEY = list(WindowKey._fields)
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 Int64s = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class _Pairs(NamedTuple):
+    """What candidates share with the spans of a part.
+
+    ``rows``: int64, shape (n_pairs, 5), sorted by span and window: the columns of ``kmer_kernels.find_pairs`` but the
+    last. ``runs``: those of each pair, as ``HOLDOUT_COMPARED`` has them.
+    """
+
+    rows: Int64s
+    runs: list[list[int]]
 
 
 class SequenceSearch:
@@ -88,28 +102,37 @@ class SequenceSearch:
         self._reader, self._progress = reader, progress
         self._part_bp, self._overlap_bp = part_bp, overlap_bp
 
-    def __call__(self, held: Held, queries: Iterable[pa.Table]) -> Iterator[Similarity]:
-        """Yield the similar windows, those of one part of the held-out sequence after those of another."""
-        divided = divide(held, self._part_bp, self._overlap_bp)
-        parts = [known for spans in divided if (known := [s for s in spans if s.contig in self._reader.contigs])]
-        if not parts:
-            return
+    def __call__(self, held: Held, queries: Iterable[pa.Table], kept: Kept | None = None) -> Compared:
+        """Compare windows with held-out sequence, but for pieces and intervals of which the result is kept."""
+        spans, before = self._divide(held), set(self._divide(kept.held)) if kept else set()
+        parts = pack(spans, self._part_bp)
         with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(_THREADS) as pool:
             folder = Path(name)
             masked = is_soft_masked(self._reader)
             repeats = SoftMask() if masked else find_frequent(self._reader, parts, folder)
-            candidates = self._choose(parts, repeats, queries, folder, pool)
-            if not len(candidates):
-                return
-            shape = len(parts), len(candidates), 4
-            shared = np.memmap(folder / "shared", np.int32, "w+", shape=shape)
-            for number, spans in enumerate(parts):
-                self._progress.advance(number, len(parts), "parts of held-out sequence compared with candidates")
-                _count_shared(HeldPart.read(self._reader, spans, repeats), candidates, shared[number], pool)
-            least = _least_counted(candidates, shared[:, :, 0].max(axis=0))
-            for number, spans in enumerate(parts):
-                part = HeldPart.read(self._reader, spans, repeats)
-                yield from self._compare(part, candidates, np.asarray(shared[number]), least, folder)
+            candidates, by_repeats = self._choose(parts, repeats, queries, folder, pool)
+            is_known = _is_known(candidates, kept)
+            found = [HOLDOUT_COMPARED.empty()]
+            if kept:
+                same = sorted(before.intersection(spans))
+                found.append(_take_over(kept.compared, candidates.keys(np.flatnonzero(is_known), _KEY), same))
+            left = pack([span for span in spans if span not in before], self._part_bp)
+            for rows, some in ((np.flatnonzero(~is_known), parts), (np.flatnonzero(is_known), left)):
+                for number, each in enumerate(some if rows.size else ()):
+                    self._progress.advance(number, len(some), "parts of held-out sequence compared with candidates")
+                    part = HeldPart.read(self._reader, each, repeats)
+                    found.append(self._compare(part, candidates, rows, folder, pool))
+                    give_memory_back()
+            order = [(name, "ascending") for name in HOLDOUT_COMPARED.key]
+            compared = pa.concat_tables(found).sort_by(order).combine_chunks()
+            similar = list_similar_pairs(compared)
+            repeated = candidates.keys(np.flatnonzero(candidates.repeated), _KEY)
+            by_repeats.update(repeated.join(similar.select(_KEY), _KEY, join_type="left anti")["origin"].to_pylist())
+        return Compared(compared, similar, by_repeats)
+
+    def _divide(self, held: Held) -> list[HeldSpan]:
+        spans = divide(held, self._part_bp, self._overlap_bp)
+        return [span for span in spans if span.contig in self._reader.contigs]
 
     def _choose(
         self,
@@ -118,99 +141,123 @@ class SequenceSearch:
         queries: Iterable[pa.Table],
         folder: Path,
         pool: ThreadPoolExecutor,
-    ) -> Candidates:
-        """Return the windows that may share enough with all held-out sequence."""
+    ) -> tuple[Candidates, Counter[str]]:
+        """Return the windows that may share enough with held-out sequence, and count those that do so in repeats."""
         present, path, done = PresenceFilter(folder / "present", count_bases(parts)), folder / "candidates", 0
+        by_repeats: Counter[str] = Counter()
         for spans in parts:
             present.add(HeldPart.read(self._reader, spans, repeats))
 
-        def choose(table: pa.Table) -> tuple[QueryBatch, NDArray[np.int32], NDArray[np.uint8], Int64s]:
+        def choose(
+            table: pa.Table,
+        ) -> tuple[QueryBatch, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.uint8], Int64s]:
             batch = QueryBatch.of(table)
-            return batch, *present.find_dense(batch, STRETCH)
+            most, hits, firsts = present.screen(batch, STRETCH, TO_ALIGN)
+            chosen = (most[:, 0] >= TO_ALIGN) | (most[:, 2] > 0)
+            return batch, chosen, most[:, 1] >= least_repeated(batch.sizes), hits, firsts
 
         with CandidateWriter(path) as writer:
-            for _, (batch, most, hits, firsts) in _ahead(pool, choose, (table for table in queries if table.num_rows)):
-                enough = most >= least_shared(batch.sizes)
-                dense = enough[:, 0] | enough[:, 1]
-                writer.add(batch, dense, most[:, 0], hits, firsts)
+            asked = (table for table in queries if table.num_rows)
+            for _, (batch, chosen, repeated, hits, firsts) in _ahead(pool, choose, asked):
+                writer.add(batch, chosen, repeated, hits, firsts)
+                by_repeats.update(batch.table["origin"].filter(pa.array(repeated & ~chosen)).to_pylist())
                 self._progress.advance(done := done + len(batch), None, "windows compared with held-out sequence")
-        return Candidates(path, lambda sizes: least_shared(sizes)[:, 0])
+        return Candidates(path), by_repeats
 
     def _compare(
-        self,
-        part: HeldPart,
-        candidates: Candidates,
-        shared: NDArray[np.int32],
-        least_counted: NDArray[np.float64],
-        folder: Path,
-    ) -> Iterator[Similarity]:
-        """Yield the candidates that are similar to a part."""
-        least, enough = least_shared(candidates.sizes), shared[:, 0] >= least_counted
-        to_align, reported = (shared[:, 0] >= least[:, 0]) | enough, shared[:, 2] >= least[:, 1]
-        for transcribed in (False, True):
-            chosen = to_align & (candidates.transcribed == transcribed)
-            for row, key, size, aligned in self._align(part, candidates, folder, chosen, transcribed=transcribed):
-                reason = _reason(*aligned, size, shares_kmers=bool(enough[row]))
-                if reason is not None:
-                    reported[row] = False
-                    places = *aligned[0], _around(part, shared[row, 1])
-                    yield Similarity(key, reason, places, aligned[1], int(shared[row, 0]))
-        for row, key, _ in candidates.rows(reported):
-            yield Similarity(key, SimilarReason.REPEATS, (_around(part, shared[row, 3]),), 0.0, int(shared[row, 2]))
+        self, part: HeldPart, candidates: Candidates, rows: Int64s, folder: Path, pool: ThreadPoolExecutor
+    ) -> pa.Table:
+        """Return what candidates with numbers ``rows`` share with the spans of a part, schema ``HOLDOUT_COMPARED``."""
+        pairs = _find_pairs(part, candidates, rows, pool)
+        aligned = self._align(part, candidates, pairs.rows[pairs.rows[:, 4] >= TO_ALIGN], folder)
+        found: list[tuple[int, int, HeldPlace, float, int, int, list[int]]] = []
+        for (row, number, shared, at, _), runs in zip(pairs.rows.tolist(), pairs.runs, strict=True):
+            places, share = aligned.get((row, number), ((), 0.0))
+            if runs:
+                places = (*places, _around(part, number, at))
+            elif not aligns_as_similar(places, share, int(candidates.sizes[row])):
+                continue
+            for rank, place in enumerate(places):
+                found.append((row, number, place, share, shared, rank, [] if rank else runs))
+        return _as_table(part, candidates, found)
 
     def _align(
-        self, part: HeldPart, candidates: Candidates, folder: Path, chosen: NDArray[np.bool_], *, transcribed: bool
-    ) -> Iterator[tuple[int, WindowKey, int, tuple[list[HeldPlace], float]]]:
-        """Yield number, key and size of chosen candidates with their alignments, one by one, as one can take 250 MB."""
-        if not chosen.any():
-            return
-        aligner = HeldAligner(part, folder, transcribed=transcribed)
-        for done, (row, key, bases) in enumerate(candidates.rows(chosen), 1):
-            yield row, key, len(bases), aligner.align(bases)
-            self._progress.advance(done, None, "candidates aligned")
+        self, part: HeldPart, candidates: Candidates, pairs: Int64s, folder: Path
+    ) -> dict[tuple[int, int], tuple[tuple[HeldPlace, ...], float]]:
+        """Return the places of alignments, and the aligned share, by candidate and span of a part."""
+        found: dict[tuple[int, int], tuple[tuple[HeldPlace, ...], float]] = {}
+        for number, span in enumerate(part.spans):
+            ours = pairs[pairs[:, 1] == number, 0]
+            for transcribed in (False, True):
+                rows = ours[candidates.transcribed[ours] == transcribed]
+                if rows.size:
+                    aligner = HeldAligner(span, part.codes_of(number), folder, transcribed=transcribed)
+                    for row, bases in zip(rows.tolist(), candidates.bases(rows), strict=True):
+                        found[row, number] = aligner.align(bases)
+                        self._progress.advance(len(found), len(pairs), "pairs of candidate and interval aligned")
+        return found
 
 
-def least_shared(sizes: Int64s) -> NDArray[np.float64]:
-    """Return the fewest shared 21-mers with which windows are aligned, and reported: float64, shape (n_windows, 2)."""
-    least = _least_of(sizes)
-    return np.stack([np.minimum(_TO_ALIGN, least), least * MIN_REPEATED / _ENOUGH], axis=1)
+def _is_known(candidates: Candidates, kept: Kept | None) -> Bools:
+    """Tell which candidates are of pieces of which the result is kept."""
+    if kept is None:
+        return np.zeros(len(candidates), dtype=bool)
+    pieces = candidates.keys(np.arange(len(candidates)), ["piece"])["piece"]
+    return as_bools(pc.is_in(pieces, value_set=pa.array(sorted(kept.pieces), pa.string())))
 
 
-def _least_of(sizes: Int64s) -> NDArray[np.float64]:
-    least: NDArray[np.float64] = np.maximum(_LEAST_SHARED, _ENOUGH * np.minimum(1.0, (sizes - _K + 1) / STRETCH))
-    return least
+def _take_over(before: pa.Table, windows: pa.Table, spans: Sequence[HeldSpan]) -> pa.Table:
+    """Return the rows of an earlier table whose window is a candidate, and whose interval is the same."""
+    names = ["held_contig", "unit_start", "unit_end"]
+    schema = pa.schema([HOLDOUT_COMPARED.arrow.field(name) for name in names])
+    same = pa.Table.from_pylist([dict(zip(names, span, strict=True)) for span in spans], schema=schema)
+    return _rows_in(_rows_in(before, same, names), windows, _KEY)
 
 
-def _count_shared(part: HeldPart, candidates: Candidates, shared: NDArray[np.int32], pool: ThreadPoolExecutor) -> None:
-    """Write what the candidates share with a part, see ``kmer_kernels.find_shared``; mark the shared 31-mers."""
+def _rows_in(table: pa.Table, keys: pa.Table, on: list[str]) -> pa.Table:
+    """Return the rows of a table whose values of some columns are a row of ``keys``, in their order."""
+    numbered = table.select(on).append_column("row", pa.array(np.arange(table.num_rows)))
+    rows = numbered.join(keys, on, join_type="left semi")["row"]
+    return table.take(rows.combine_chunks().sort())
+
+
+def _find_pairs(part: HeldPart, candidates: Candidates, rows: Int64s, pool: ThreadPoolExecutor) -> _Pairs:
+    """Find what candidates with numbers ``rows`` share with each span of a part."""
     from genolewm_assets.sources.similarity import kmer_kernels as kernels
 
     slots = part.make_table()
 
-    def count(numbered: tuple[slice, pa.Table]) -> NDArray[np.int32]:
-        at, table = numbered
-        batch, (hits, firsts) = QueryBatch.of(table), as_arrays(table["hits"])
-        found, long = np.empty((len(batch), 4), dtype=np.int32), (candidates.long, candidates.long_at[at])
-        kernels.find_shared(batch.data, batch.offsets, LETTERS, hits, firsts, part.codes, slots, STRETCH, found, *long)
-        return found
+    def find(numbered: tuple[Int64s, pa.Table]) -> tuple[Int64s, list[list[int]]]:
+        batch, hits = QueryBatch.of(numbered[1]), as_arrays(numbered[1]["hits"])
+        given = batch.data, batch.offsets, LETTERS, *hits, part.codes, part.firsts, slots, STRETCH
+        pairs, runs = kernels.find_pairs(*given, TO_ALIGN)
+        pairs[:, 0] = numbered[0][pairs[:, 0]]
+        return pairs[:, :5], [each.ravel().tolist() for each in np.split(runs, pairs[:-1, 5])] if len(pairs) else []
 
-    for (at, _), found in _ahead(pool, count, candidates.numbered()):
-        shared[at] = found
+    found = [of for _, of in _ahead(pool, find, candidates.tables(rows))]
+    pairs, runs = np.concatenate([each for each, _ in found]), [one for _, each in found for one in each]
+    order = np.lexsort((pairs[:, 0], pairs[:, 1]))
+    return _Pairs(pairs[order], [runs[at] for at in order.tolist()])
 
 
-def _least_counted(candidates: Candidates, most: NDArray[np.int32]) -> NDArray[np.float64]:
-    """Return the fewest 21-mers shared with a part with which each candidate is similar to it by shared 31-mers.
-
-    Infinite if the audit counts too few 31-mers of all parts together; else no more than the candidate shares with the
-    part, of 21-mers outside repeats, with which it shares ``most``.
-    """
-    from genolewm_assets.sources.similarity.kmer_kernels import find_counted
-
-    counted, rule = np.zeros(len(candidates), dtype=bool), np.array([LONGEST_RUN, STRETCH_BP, LEAST_PLACES])
-    for at, table in candidates.numbered():
-        batch, long = QueryBatch.of(table), (candidates.long, candidates.long_at[at])
-        find_counted(batch.data, batch.offsets, LETTERS, *long, rule, LEAST_SHARE, counted[at])
-    return np.where(counted, np.minimum(_least_of(candidates.sizes), np.maximum(1, most)), np.inf)
+def _as_table(
+    part: HeldPart, candidates: Candidates, found: Sequence[tuple[int, int, HeldPlace, float, int, int, list[int]]]
+) -> pa.Table:
+    """Return rows of (candidate, span, place, share, shared 21-mers, number, runs), schema ``HOLDOUT_COMPARED``."""
+    rows, at = np.unique(np.array([each[0] for each in found], np.int64), return_inverse=True)
+    windows = candidates.keys(rows, [*_KEY, "piece"]).take(pa.array(at))
+    columns = dict(zip(windows.column_names, windows.columns, strict=True))
+    columns["window_bp"] = pa.array(candidates.sizes[rows][at], pa.int32())
+    places = [each[2] for each in found]
+    for name, field in (("held_contig", "contig"), ("held_start", "start"), ("held_end", "end")):
+        columns[name] = pa.array([getattr(place, field) for place in places])
+    for name in ("strand", "identity", "aligned_bp"):
+        columns[name] = pa.array([getattr(place, name) for place in places])
+    for column, name in enumerate(("share", "shared_kmers", "number", "runs"), 3):
+        columns[name] = pa.array([each[column] for each in found], HOLDOUT_COMPARED.arrow.field(name).type)
+    columns["unit_start"] = pa.array([part.spans[each[1]].start for each in found])
+    columns["unit_end"] = pa.array([part.spans[each[1]].end for each in found])
+    return pa.table({name: columns[name] for name in HOLDOUT_COMPARED.columns}).cast(HOLDOUT_COMPARED.arrow)
 
 
 def _ahead(
@@ -222,15 +269,8 @@ def _ahead(
         yield from zip(group, pool.map(function, group), strict=True)
 
 
-def _reason(places: Sequence[HeldPlace], share: float, size: int, *, shares_kmers: bool) -> SimilarReason | None:
-    if any(place.aligned_bp >= MIN_ALIGNED_BP and (place.identity or 0) >= MIN_IDENTITY for place in places):
-        return SimilarReason.ALIGNED
-    if share >= MIN_CHAINED and sum(place.aligned_bp for place in places) >= MIN_OUTSIDE * size:
-        return SimilarReason.CHAINED
-    return SimilarReason.SHARED_KMERS if shares_kmers else None
-
-
-def _around(part: HeldPart, at: int) -> HeldPlace:
+def _around(part: HeldPart, number: int, at: int) -> HeldPlace:
     """Return the place of a shared 21-mer, which is not aligned."""
-    span, start = part.span_at(at)
+    span = part.spans[number]
+    start = span.start + at - int(part.firsts[number])
     return HeldPlace(span.contig, start, start + _K, "+", None, 0)

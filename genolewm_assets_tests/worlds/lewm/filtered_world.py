@@ -305,7 +305,7 @@ def build_package(inputs: Inputs, folder: Path, patch: pytest.MonkeyPatch, *, si
             clinvar_earlier=_clinvar(at_t0=True),
             corpus=corpus.values(),
             profile=PROFILE,
-            sequences=SequenceInputs(search, SEQUENCES.__getitem__, corpus.values) if similarity else None,
+            sequences=SequenceInputs(search, SEQUENCES.__getitem__, corpus.items) if similarity else None,
         )
         held = build_holdouts(given, POLICY)
     sources = PackageSources(

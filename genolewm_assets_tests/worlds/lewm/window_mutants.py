@@ -15,9 +15,9 @@ from genolewm_assets.genome import intervals
 from genolewm_assets.holdouts.corpus import CorpusRule
 from genolewm_assets.holdouts.held_intervals import hold_genes
 from genolewm_assets.holdouts.index import HoldoutIndex
-from genolewm_assets.holdouts.similar import corpus_queries
+from genolewm_assets.holdouts.similar import WindowKey, corpus_queries, list_similar
 from genolewm_assets.package_build import plan, split
-from genolewm_assets.sources.similarity import held_part, repeats, search
+from genolewm_assets.sources.similarity import held_part, repeats, search, verdicts
 from genolewm_assets.windows.corpus.placement import CorpusPlacer, Verdict
 from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets.windows.corpus.taxa import states_non_human
@@ -25,10 +25,10 @@ from genolewm_assets_tests.worlds.lewm.filtered_world import CONTIGS, GENE_A, PR
 from genolewm_assets_tests.worlds.lewm.mutants import BUILD, HOLDOUTS, Mutant, Mutate, all_of, exchange, nothing
 
 _MARGIN_BP = PROFILE.margin_bp
-_CORPUS, _SIMILARITY = "genolewm_assets.windows.corpus", search.__name__
+_CORPUS, _SIMILARITY, _VERDICTS = "genolewm_assets.windows.corpus", search.__name__, verdicts.__name__
 _NEVER = 10**6
 
-_REASON, _CORPUS_QUERIES = search._reason, corpus_queries
+_SIMILAR_PAIRS, _CORPUS_QUERIES, _LIST_SIMILAR = verdicts.list_similar_pairs, corpus_queries, list_similar
 _HOLD_GENES, _TRAINING_ROWS = hold_genes, plan._training_rows
 
 
@@ -123,8 +123,11 @@ def _copies() -> Iterator[Mutant]:
         yield Mutant(f"{name}; similarity off", mutate, LeakKind.DUPLICATE, finds, similarity=False)
 
 
-def _along_the_reference(places: Any, *given: Any, **more: Any) -> Any:
-    return None if places and places[0].strand == "-" else _REASON(places, *given, **more)
+def _along_the_reference(compared: pa.Table) -> pa.Table:
+    key = list(WindowKey._fields)
+    found, reverse = _SIMILAR_PAIRS(compared), compared.filter(pc.equal(compared["strand"], "-")).select(key)
+    rows = found.select(key).append_column("row", pa.array(np.arange(found.num_rows)))
+    return found.take(rows.join(reverse, key, join_type="left anti")["row"].combine_chunks().sort())
 
 
 def _choosing(choose: Callable[[pa.Table], pa.Table]) -> Mutate:
@@ -137,30 +140,30 @@ def _without_flanks(queries: pa.Table) -> pa.Table:
     return queries.set_column(queries.column_names.index("bases"), "bases", bases)
 
 
-def _maybe_human(tables: Iterable[pa.Table], *given: Any) -> Iterator[pa.Table]:
-    return _CORPUS_QUERIES((table.filter(table["maybe_human"]) for table in tables), *given)
+def _maybe_human(tables: Iterable[tuple[str, pa.Table]], *given: Any) -> Iterator[pa.Table]:
+    return _CORPUS_QUERIES(((piece, table.filter(table["maybe_human"])) for piece, table in tables), *given)
 
 
-def _only_aligned(similar: pa.Table) -> pa.ChunkedArray:
-    return pc.equal(similar["reason"], "aligned")
+def _only_aligned(found: pa.Table, held: Any) -> Any:
+    return _LIST_SIMILAR(found.filter(pc.equal(found["reason"], "aligned")), held)
 
 
 def _similarity() -> Iterator[Mutant]:
     kind, bacterium, transcript = LeakKind.HELD_SEQUENCE, "prokaryote_evo2", "mrna_evo2 transcript:0"
     paralogue = "reference chr18:2496"
     no_kmers = all_of(
-        *(exchange(f"{_SIMILARITY}.{name}", least) for name, least in (("LONGEST_RUN", _NEVER), ("LEAST_SHARE", 2.0)))
+        *(exchange(f"{_VERDICTS}.{name}", least) for name, least in (("LONGEST_RUN", _NEVER), ("LEAST_SHARE", 2.0)))
     )
-    no_chains = exchange(f"{_SIMILARITY}.MIN_CHAINED", 2.0)
+    no_chains = exchange(f"{_VERDICTS}.MIN_CHAINED", 2.0)
     alone = all_of(no_kmers, no_chains)
     strict, longer = (
-        exchange(f"{_SIMILARITY}.{name}", least) for name, least in (("MIN_IDENTITY", 0.99), ("MIN_ALIGNED_BP", 1_400))
+        exchange(f"{_VERDICTS}.{name}", least) for name, least in (("MIN_IDENTITY", 0.99), ("MIN_ALIGNED_BP", 1_400))
     )
-    only_aligned = all_of(*(exchange(f"{HOLDOUTS}.{room}.is_excluded", _only_aligned) for room in ("index", "similar")))
+    only_aligned = exchange(f"{HOLDOUTS}.build.list_similar", _only_aligned)
     for name, mutate, finds in (
         (
             "reverse strand not searched",
-            exchange(f"{_SIMILARITY}._reason", _along_the_reference),
+            exchange(f"{_SIMILARITY}.list_similar_pairs", _along_the_reference),
             "reference chr18:5696",
         ),
         ("shared k-mers do not count", no_kmers, f"{bacterium} chimera:0"),

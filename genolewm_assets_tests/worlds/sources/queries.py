@@ -14,14 +14,17 @@ class Query(NamedTuple):
     key: WindowKey
     bases: bytes
     transcribed: bool = False
+    piece: str = "piece"
 
 
 def as_table(queries: Iterable[Query]) -> pa.Table:
-    rows = [each.key._asdict() | {"bases": each.bases, "transcribed": each.transcribed} for each in queries]
+    rows = [each.key._asdict() | {name: getattr(each, name) for name in Query._fields[1:]} for each in queries]
     return pa.Table.from_pylist(rows, schema=QUERIES)
 
 
 def as_queries(tables: Iterable[pa.Table]) -> Iterator[Query]:
     for table in tables:
         for row in table.cast(QUERIES).to_pylist():
-            yield Query(WindowKey(*(row[name] for name in WindowKey._fields)), row["bases"], row["transcribed"])
+            yield Query(
+                WindowKey(*(row[name] for name in WindowKey._fields)), *(row[name] for name in Query._fields[1:])
+            )
