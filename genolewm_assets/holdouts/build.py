@@ -50,7 +50,6 @@ from genolewm_assets.holdouts.schema import (
     HOLDOUT_ALLELES,
     HOLDOUT_COMPARED,
     HOLDOUT_CORPUS,
-    HOLDOUT_SIMILAR,
     AlleleReason,
     CorpusReason,
     VariantOrigin,
@@ -59,6 +58,7 @@ from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_m
 from genolewm_assets.holdouts.similar import (
     BY_REPEATS,
     ORIGINS,
+    Compared,
     Held,
     Kept,
     SimilaritySearch,
@@ -309,11 +309,12 @@ def _find_similar(
         yield from reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
         yield from corpus_queries(given.corpus(), rule.excludes)
 
-    if given is None:
-        return HOLDOUT_SIMILAR.empty(), HOLDOUT_COMPARED.empty()
-    # A window that is compared now must have been compared then.
-    kept = given.kept if given.kept and _holds(held, given.kept.held) else None
-    found = given.search(held, queries(given), kept)
+    none = HOLDOUT_COMPARED.empty()
+    found = Compared(none, none.append_column("reason", pa.array([], pa.string())), Counter())
+    if given is not None:
+        # A window that is compared now must have been compared then.
+        kept = given.kept if given.kept and _holds(held, given.kept.held) else None
+        found = given.search(held, queries(given), kept)
     similar, reasons = list_similar(found.similar, intervals.merged())
     counts.update(reasons)
     counts.update({f"similar.{origin}.{BY_REPEATS}": found.by_repeats[origin] for origin in ORIGINS})
