@@ -146,7 +146,9 @@ def search_stream(
     draw: Callable[[Path, int], Iterable[Batch]] = draw_batches,
     enough: int = 0,
 ) -> tuple[SearchResult, SearchResult, SearchResult]:
-    """Draw the training stream; look for held-out alleles and edits that were not made, and count its mix.
+    """Draw the training stream, until each piece of windows was drawn at least.
+
+    Look for held-out alleles and edits that were not made, and count its mix.
 
     Parameters
     ----------
@@ -157,7 +159,7 @@ def search_stream(
     draw
         Gives batches of a package, by its folder and the number of tuples to draw at least.
     enough
-        Findings with which drawing ends; 0: it ends with tuples and windows only.
+        Findings with which drawing ends; 0: it ends with tuples and pieces only.
 
     Returns
     -------
@@ -177,18 +179,19 @@ def search_stream(
             if enough and number >= look:
                 stream.settle()
                 look += _LOOK_BATCHES + number // 4
-            if 0 < enough <= len(stream.found.keys) or (counts.tuples >= least_tuples and not drawn.missing):
+            if 0 < enough <= len(stream.found.keys) or (counts.tuples >= least_tuples and not drawn.pieces_left):
                 break
         stream.settle()
     except GenoLeWMError as err:
         gaps.append(f"the stream cannot be drawn ({err})")
+    counts.windows = drawn.n_windows
     gaps += _stream_gaps(counts, drawn, stream.n_alleles)
     return _stream_result(files, stream.found, counts, stream.n_alleles, gaps)
 
 
 def _stream_gaps(counts: EmittedCounts, drawn: DrawnWindows, n_alleles: int) -> Iterator[str]:
-    if missing := drawn.missing:
-        yield f"{counted(missing, 'training window')} not drawn in {counted(counts.tuples, 'tuple')}"
+    if drawn.pieces_left:
+        yield f"{counted(drawn.pieces_left, 'piece')} of training windows not drawn in {counted(counts.tuples, 'tuple')}"
     if drawn.strangers:
         yield f"{counted(drawn.strangers, 'drawn window')} in no file of training windows"
     if counts.tuples > counts.unplaced and not n_alleles:
@@ -213,7 +216,12 @@ def _stream_result(
             "emitted tokens decoded and compared with the FASTA, each difference and neighbouring ones joined, by "
             f"{BCFTOOLS}; in windows without a place by the 31-mers that held-out alleles make, before and after the "
             "edit",
-            {"tuples": counts.tuples, "alleles": n_alleles, "tuples without a place": counts.unplaced},
+            {
+                "tuples": counts.tuples,
+                "alleles": n_alleles,
+                "tuples without a place": counts.unplaced,
+                "windows drawn": counts.windows,
+            },
             found,
             tuple(gaps),
         ),

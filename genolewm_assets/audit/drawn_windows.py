@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
+from genolewm_assets.audit.reading.package_files import PackageFiles
 
 _ID_BYTES = 32
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -23,34 +25,53 @@ def id_keys(ids: Any) -> Keys:
     return keys ^ (keys >> np.uint64(29))
 
 
-class DrawnWindows:
-    """The windows that are to be drawn, sorted by key, and which of them were; those with one id count as one."""
+def _keys_of(windows: pa.RecordBatch) -> Keys:
+    return id_keys(windows["window_id"].to_numpy(zero_copy_only=False))
 
-    def __init__(self, keys: Keys) -> None:
-        self._keys = np.unique(keys)
+
+class DrawnWindows:
+    """The windows that may be drawn, sorted by key, and which of them were; those with one id count as one.
+
+    ``keys``: those of the windows of each piece, or of each file of a package that has no pieces.
+    """
+
+    def __init__(self, keys: Iterable[Keys]) -> None:
+        pieces = [np.empty(0, np.uint64), *keys]
+        of = np.repeat(np.arange(len(pieces), dtype=np.int32), [len(piece) for piece in pieces])
+        self._keys, firsts = np.unique(np.concatenate(pieces), return_index=True)
+        self._piece = of[firsts]
         self._drawn = np.zeros(len(self._keys), np.bool_)
+        self._undrawn = set(np.unique(self._piece).tolist())
         self._strangers = np.empty(0, np.uint64)
-        #: Number of windows that were not drawn.
-        self.missing = len(self._keys)
 
     @classmethod
     def of_package(cls, files: PackageFiles) -> Self:
         """Read the windows of training."""
-        ids = (batch["window_id"].to_numpy(zero_copy_only=False) for batch in files.windows(TRAIN, ("window_id",)))
-        return cls(np.concatenate([np.empty(0, np.uint64), *map(id_keys, ids)]))
+        pieces = files.train_pieces(("window_id",))
+        return cls(np.concatenate([np.empty(0, np.uint64), *map(_keys_of, piece)]) for piece in pieces)
 
     def note(self, window_ids: Any) -> None:
         """Note windows that were drawn."""
         keys = np.unique(id_keys(window_ids))
         at = np.searchsorted(self._keys, keys)
         is_known = np.isin(keys, self._keys[at[at < len(self._keys)]])
-        new = at[is_known][~self._drawn[at[is_known]]]
-        self._drawn[new] = True
-        self.missing -= len(new)
+        self._drawn[at[is_known]] = True
+        if self._undrawn:
+            self._undrawn -= set(self._piece[at[is_known]].tolist())
         if not is_known.all():
             self._strangers = np.union1d(self._strangers, keys[~is_known])
 
     @property
+    def n_windows(self) -> int:
+        """Number of windows that were drawn."""
+        return int(np.count_nonzero(self._drawn))
+
+    @property
+    def pieces_left(self) -> int:
+        """Number of pieces of which no window was drawn."""
+        return len(self._undrawn)
+
+    @property
     def strangers(self) -> int:
-        """Number of windows that were drawn and are not to be drawn."""
+        """Number of windows that were drawn and are in no file of training windows."""
         return len(self._strangers)

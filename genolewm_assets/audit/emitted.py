@@ -79,12 +79,13 @@ class EmittedEdits:
 class EmittedCounts:
     """What was drawn so far.
 
-    ``entangled``: tuples with more differences than are told apart; only their bases are searched. ``elsewhere``:
+    ``windows``: different windows, once drawing has ended. ``entangled``: tuples with more differences than are told apart; only their bases are searched. ``elsewhere``:
     windows whose unedited bases are not those of the reference at their place. ``origins``, ``sources``: tuples of
     epochs with default options, by origin of the window and by source of the edit.
     """
 
     tuples: int = 0
+    windows: int = 0
     unplaced: int = 0
     entangled: int = 0
     elsewhere: set[str] = field(default_factory=set)
@@ -94,10 +95,11 @@ class EmittedCounts:
 
 
 def draw_batches(package: Path, least_tuples: int, contents: Contents = "once") -> Iterator[Batch]:
-    """Yield batches of training: whole epochs until there are ``least_tuples`` tuples, then every window once.
+    """Yield batches of training: of epochs until there are ``least_tuples`` tuples, then of rare windows.
 
-    Epochs with an even number have default options. Every second one has several edits in each tuple instead; the last
-    one shows windows that are rare in the mix, and has an odd number too. If the first two have no tuple, it follows.
+    Epochs with an even number have default options. Every second one has several edits in each tuple instead. None gives
+    more than half of the tuples. Then follow an epoch with as many tuples of each origin, and one of every window, in
+    file order; both have odd numbers. If the first two have no tuple, these follow.
     """
     from genolewm_assets.lewm import GenoLeWMDataset
 
@@ -106,13 +108,18 @@ def draw_batches(package: Path, least_tuples: int, contents: Contents = "once") 
     epoch = tuples = 0
     batch: Any
     while tuples < least_tuples and (tuples or epoch < 2):
-        dataset = joined if epoch % 2 else usual
+        dataset, before = joined if epoch % 2 else usual, tuples
         dataset.set_epoch(epoch)
         for batch in dataset:
             tuples += len(batch.edits)
             yield batch
+            if 2 * (tuples - before) >= least_tuples:
+                break
         epoch += 1
-    yield from GenoLeWMDataset(usual.package, with_states=False, windows_per_epoch="all", epoch=epoch | 1)
+    origins = usual.package.info.mix.wanted.windows
+    even = dict.fromkeys(origins, 1 / len(origins))
+    yield from GenoLeWMDataset(usual.package, with_states=False, source_mix=even, epoch=epoch | 1)
+    yield from GenoLeWMDataset(usual.package, with_states=False, windows_per_epoch="all", epoch=(epoch | 1) + 2)
 
 
 def draw_bench(package: Path, holdout: str, split: str, contents: Contents = "once") -> Iterator[Any]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 #: Raised when the audit of an unchanged package can find more, less or otherwise.
-AUDIT_VERSION = "5"
+AUDIT_VERSION = "6"
 
 #: Rows of a finding that a report shows.
 SHOWN_ROWS = 10
@@ -218,7 +218,8 @@ class AuditReport:
         """What is guaranteed, and how sure that is: what was found, in how much, and how many planted leaks."""
         leaks = [f"{len(result.found.keys):,} of {result.kind.words}" for result in self._with(Verdict.LEAK)]
         open_ = [result.kind.words for result in self._with(Verdict.INCONCLUSIVE)]
-        searched = f"{self.n_windows:,} training windows and {self.n_tuples:,} tuples drawn from them"
+        drawn = self._searched(LeakKind.RECREATED_ALLELE, "windows drawn")
+        searched = f"{self.n_windows:,} training windows and {self.n_tuples:,} tuples drawn from {drawn:,} of them"
         what = f"Leaks were found ({', '.join(leaks)})" if leaks else "No held-out sequence, allele or label was found"
         parts = [f"{what} in {searched}"]
         parts += [f"not certain: {', '.join(open_)}"] if open_ else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -125,30 +126,38 @@ def test_of_edits_that_are_not_told_apart_the_bases_around_them_are_searched(gen
         assert at - 16 + 30 <= end <= at + 30
 
 
-def test_windows_that_are_drawn_or_are_strangers_are_counted() -> None:
-    drawn = DrawnWindows(id_keys(["w", "seen late", "w"]))
+def test_pieces_that_are_drawn_and_strangers_are_counted() -> None:
+    drawn = DrawnWindows([id_keys(["w", "x", "w"]), id_keys(["seen late", "w"]), id_keys([])])
     drawn.note(np.array([b"w"]))
-    assert (drawn.missing, drawn.strangers) == (1, 0)
+    assert (drawn.n_windows, drawn.pieces_left, drawn.strangers) == (1, 1, 0)
     drawn.note(np.array([b"seen late", b"another", b"w"]))
-    assert (drawn.missing, drawn.strangers) == (0, 1)
+    assert (drawn.n_windows, drawn.pieces_left, drawn.strangers) == (2, 0, 1)
 
 
-def test_whole_epochs_are_drawn_and_then_every_window_once(audited: AuditedWorld) -> None:
-    batches = list(draw_batches(audited.package, 1))
+def test_no_epoch_gives_more_than_half_and_then_rare_windows_are_drawn(audited: AuditedWorld) -> None:
+    batches = list(draw_batches(audited.package, 400))
     n_windows = sum(batch.num_rows for batch in open_files(audited.package).windows("train", ("window_id",)))
-    tuples = {epoch: sum(len(one.edits) for one in batches if one.epoch == epoch) for epoch in (0, 1)}
-    assert min(tuples.values()) > 0
-    shown = [one for batch in batches if batch.epoch == 1 for one in batch.windows.window_ids]
+    tuples = Counter(dict.fromkeys((0, 1), 0))
+    for batch in batches:
+        tuples[batch.epoch] += len(batch.edits)
+    largest = max(len(batch.edits) for batch in batches)
+    assert all(200 <= tuples[epoch] < 200 + largest for epoch in (0, 1))
+    *_, even, every = tuples
+    assert even % 2 == every % 2 == 1
+    origins = Counter(origin for one in batches if one.epoch == even for origin in one.windows.origins)
+    assert max(origins.values()) < 2 * min(origins.values())
+    shown = [one for batch in batches if batch.epoch == every for one in batch.windows.window_ids]
     assert len(shown) == len(set(shown)) == n_windows
-    longer = list(draw_batches(audited.package, tuples[0] + 1))
-    assert [*dict.fromkeys(batch.epoch for batch in longer)] == [0, 1, 3]
 
 
 class WithoutTuples:
     """A dataset of a package whose windows take no edit."""
 
-    def __init__(self, package: Path, *, epoch: int = 0, **_: object) -> None:
-        self.package, self.epoch = package, epoch
+    mix = SimpleNamespace(wanted=SimpleNamespace(windows={"reference": 1.0}))
+    package = SimpleNamespace(info=SimpleNamespace(mix=mix))
+
+    def __init__(self, _: object, *, epoch: int = 0, **__: object) -> None:
+        self.epoch = epoch
 
     def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
@@ -159,7 +168,7 @@ class WithoutTuples:
 
 def test_a_package_of_which_nothing_is_emitted_is_drawn_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lewm, "GenoLeWMDataset", WithoutTuples)
-    assert [batch.epoch for batch in draw_batches(Path("package"), 10**9)] == [0, 1, 3]
+    assert [batch.epoch for batch in draw_batches(Path("package"), 10**9)] == [0, 1, 3, 5]
 
 
 def test_a_full_disk_is_the_cause_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

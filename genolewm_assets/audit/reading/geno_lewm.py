@@ -101,6 +101,10 @@ class GenoLewmFiles:
             rows = self._cached_windows()
         yield from batches_of(rows, columns)
 
+    def train_pieces(self, columns: Sequence[str]) -> Iterator[Iterator[pa.RecordBatch]]:
+        """Yield the windows that its trainer reads, as one piece."""
+        yield self.windows(TRAIN, columns)
+
     def variants(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the alleles that its trainer reads, or those of an evaluation split."""
         if split == TRAIN:

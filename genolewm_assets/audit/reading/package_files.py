@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -68,6 +68,9 @@ class PackageFiles(Protocol):
     def windows(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split's windows in file order."""
 
+    def train_pieces(self, columns: Sequence[str]) -> Iterator[Iterator[pa.RecordBatch]]:
+        """Yield the windows of training, those of one piece or file after those of another."""
+
     def variants(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split's alleles."""
 
@@ -109,14 +112,21 @@ class OwnFiles:
 
     def windows(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split's windows: of its pieces, then of its files."""
+        yield from chain.from_iterable(self._parts(split, columns))
+
+    def train_pieces(self, columns: Sequence[str]) -> Iterator[Iterator[pa.RecordBatch]]:
+        """Yield the windows of training, those of one piece or file after those of another."""
+        return self._parts(TRAIN, columns)
+
+    def _parts(self, split: str, columns: Sequence[str]) -> Iterator[Iterator[pa.RecordBatch]]:
         pieces = self.record.get("pieces", ()) if split == TRAIN else ()
         for piece in pieces:
-            yield from read_piece(self.directory, self.record, piece, columns)
+            yield read_piece(self.directory, self.record, piece, columns)
         paths = sorted(self.directory.glob(f"data/{split}-*.parquet"))
         if not (paths or pieces):
             raise MissingResourceError(f"{self.directory}/data", f"holds no windows of {split}", remedy=REMEDY)
         for path in paths:
-            yield from read_batches(path, columns)
+            yield read_batches(path, columns)
 
     def variants(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split's alleles."""

@@ -315,7 +315,7 @@ packages_audit: GatedAsset = GatedAsset(
         "headline": "what is guaranteed, and how sure that is",
         "power": "share of the planted leaks that the audit finds, 0 to 1",
         "tuples_drawn": "tuples of the training stream that were searched",
-        "training_windows": "windows of training; all were searched, and each was drawn",
+        "training_windows": "windows of training; all were searched",
         "power_and_findings": "planted leaks and findings by kind of leak, as a picture",
         "searches": "by kind of leak: the verdict, in how much was searched, planted leaks found",
         "planted_leaks": "planted leaks by kind of plant, and how many of them were found",
