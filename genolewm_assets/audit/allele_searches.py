@@ -191,7 +191,7 @@ def search_stream(
 
 def _stream_gaps(counts: EmittedCounts, drawn: DrawnWindows, n_alleles: int) -> Iterator[str]:
     if drawn.pieces_left:
-        yield f"{counted(drawn.pieces_left, 'piece')} of training windows not drawn in {counted(counts.tuples, 'tuple')}"
+        yield f"no window of {counted(drawn.pieces_left, 'piece')} drawn in {counted(counts.tuples, 'tuple')}"
     if drawn.strangers:
         yield f"{counted(drawn.strangers, 'drawn window')} in no file of training windows"
     if counts.tuples > counts.unplaced and not n_alleles:

@@ -79,9 +79,10 @@ class EmittedEdits:
 class EmittedCounts:
     """What was drawn so far.
 
-    ``windows``: different windows, once drawing has ended. ``entangled``: tuples with more differences than are told apart; only their bases are searched. ``elsewhere``:
-    windows whose unedited bases are not those of the reference at their place. ``origins``, ``sources``: tuples of
-    epochs with default options, by origin of the window and by source of the edit.
+    ``windows``: different windows, once drawing has ended. ``entangled``: tuples with more differences than are told
+    apart; only their bases are searched. ``elsewhere``: windows whose unedited bases are not those of the reference at
+    their place. ``origins``, ``sources``: tuples of epochs with default options, by origin of the window and by source
+    of the edit.
     """
 
     tuples: int = 0
@@ -97,9 +98,9 @@ class EmittedCounts:
 def draw_batches(package: Path, least_tuples: int, contents: Contents = "once") -> Iterator[Batch]:
     """Yield batches of training: of epochs until there are ``least_tuples`` tuples, then of rare windows.
 
-    Epochs with an even number have default options. Every second one has several edits in each tuple instead. None gives
-    more than half of the tuples. Then follow an epoch with as many tuples of each origin, and one of every window, in
-    file order; both have odd numbers. If the first two have no tuple, these follow.
+    Epochs with an even number have default options. Every second one has several edits in each tuple instead. No epoch
+    gives more than half of the tuples. Then follow an epoch with as many tuples of each origin, and one of every window
+    in file order; both have odd numbers. If the first two have no tuple, these follow.
     """
     from genolewm_assets.lewm import GenoLeWMDataset
 
