@@ -94,7 +94,8 @@ def _opener(at_call: AtCall) -> Callable[..., Any]:
             return 0 if at_call(Call("ftruncate", self.fileno())) else super().truncate(size)
 
     def open_file(file: Any, mode: str = "r", buffering: int = -1, *args: Any, **kwargs: Any) -> Any:
-        if not set(mode) & set("wax+"):
+        # With an opener it is a temporary file without a name, which ends with its process.
+        if not set(mode) & set("wax+") or kwargs.get("opener") is not None:
             return real(file, mode, buffering, *args, **kwargs)
         at_call(Call("open", file))
         raw = File(file if isinstance(file, int) else os.fspath(file), mode.translate({ord("b"): None, ord("t"): None}))

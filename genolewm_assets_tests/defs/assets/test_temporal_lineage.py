@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.defs.assets import holdouts
+from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.holdouts.temporal import KEPT_FILE
+from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets_tests.defs.conftest import copied
 from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
-from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of, failure_of, shown_of
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, LINEAR, RELEASES, bytes_of, failure_of, shown_of
 
 T0, BETWEEN = RELEASES
 NEW, NEWER = "2025-06-01", "2026-01-11"
@@ -38,7 +43,9 @@ def changed_records(world: BuiltWorld) -> list[str]:
     ]
 
 
-def test_t0_is_an_input_that_the_manifests_name_and_the_ui_shows(world: BuiltWorld) -> None:
+def test_t0_is_an_input_that_the_manifests_name_and_the_ui_shows(
+    world: BuiltWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The predecessor of the newest release is not its T0."""
     world.register_release(NEW)
     world.write_clinvar(NEW, header_date=NEW, records=changed_records(world))
@@ -64,6 +71,19 @@ def test_t0_is_an_input_that_the_manifests_name_and_the_ui_shows(world: BuiltWor
     assert held == {number for number in newly if number % 10 == 0}
     assert all(rows[number] == ("P", 0) for number in newly - held if number in rows)
     assert any(number in rows for number in newly - held)
+    # What the package before found is taken over, of all windows; without it the bytes are the same.
+    kept, take_over = [], holdouts._kept_of
+    for name, take in (
+        ("with", lambda *given: kept.append(take_over(*given)) or kept[0]),
+        ("without", lambda *_: None),
+    ):
+        monkeypatch.setattr(holdouts, "_kept_of", take)
+        folder = tmp_path / name
+        folder.mkdir()
+        GATED["holdouts/manifest"].build_plan(world.workspace(), NEW, NO_PROGRESS).write(folder)
+        for file in ("compared.parquet", "similar.parquet"):
+            assert (folder / file).read_bytes() == world.open("holdouts/manifest", NEW).file(file).read_bytes()
+    assert kept[0].pieces == {*LINEAR, *CORPUS}
 
 
 @pytest.mark.nightly

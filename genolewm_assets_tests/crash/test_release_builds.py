@@ -1,0 +1,165 @@
+"""A piece, holdouts, a package and its audit under kill -9 at each kind of call: the next build ends undisturbed."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import random
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from genolewm_assets.defs.assets.graph import GATED
+from genolewm_assets.defs.runtime.workspace import Workspace
+from genolewm_assets.progress import NO_PROGRESS
+from genolewm_assets.store.artefacts.build import build
+from genolewm_assets.store.artefacts.gc import collect_garbage
+from genolewm_assets.store.artefacts.inputs import open_input
+from genolewm_assets.store.artefacts.published import ArtefactId
+from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.artefacts.verify import verify_root
+from genolewm_assets_tests.faults import file_layer
+from genolewm_assets_tests.faults.file_layer import Call
+from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.worlds.graph.built_world import copied_world
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES, TinyWorld
+from genolewm_assets_tests.worlds.store.plans import picture
+
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("no_syncs")]
+
+#: What is built one after the other, and how many kills at random follow those at each kind of call.
+ACTIONS = {
+    "piece": ([("corpus/windows", CORPUS[0])], 10),
+    "package": ([("packages/split", RELEASES[1])], 30),
+    "release": ([(asset, RELEASES[1]) for asset in ("holdouts/manifest", "packages/split", "packages/audit")], 60),
+}
+_NUMBER = re.compile(r"[0-9a-f]{8,}|\d+|tmp\w+")
+AtCall = Callable[[Call | None], bool]
+
+
+class Builder:
+    """Builds some artefacts, of which an older version of the code published the same, in copies of a root."""
+
+    def __init__(self, world: TinyWorld, which: str) -> None:
+        self._world, (self._artefacts, self.n_random), self.has_links = world, ACTIONS[which], which != "piece"
+        self._former = world.folder / f"former {which}"
+        shutil.copytree(world.root, self._former, symlinks=True)
+        self.build(self._former, code_version="0")
+
+    def build(self, folder: Path, **changes: str) -> None:
+        workspace = Workspace.open(folder, str(self._world.catalog))
+        for asset, partition in self._artefacts:
+            plan = GATED[asset].build_plan(workspace, partition, NO_PROGRESS)
+            build(workspace.root, replace(plan, **changes))
+
+    def copy_root(self, folder: Path) -> Path:
+        return Path(shutil.copytree(self._former, folder, symlinks=True))
+
+    def versions(self, folder: Path) -> list[str]:
+        """Return the code versions that readers get, every byte checked."""
+        workspace = Workspace.open(folder, str(self._world.catalog))
+        found = []
+        for asset, partition in self._artefacts:
+            location = GATED[asset].location(workspace, partition)
+            found.append(open_input(workspace.root, ArtefactId(asset, partition), location).manifest.code_version)
+        return found
+
+
+@pytest.fixture(params=ACTIONS)
+def builder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Builder:
+    return Builder(copied_world(tmp_path_factory, tmp_path_factory.mktemp("builds") / "world"), request.param)
+
+
+def install(patch: pytest.MonkeyPatch, at_call: AtCall) -> None:
+    """Report calls into the file system, and the writes of Parquet, which Python does not see."""
+    file_layer.install(patch, at_call)
+    for name in ("write_table", "write_batch", "close"):
+        real = getattr(pq.ParquetWriter, name)
+
+        def call(*given: object, _real: Callable[..., object] = real, **more: object) -> object:
+            at_call(None)
+            return _real(*given, **more)
+
+        patch.setattr(pq.ParquetWriter, name, call)
+
+
+def kinds_of_calls(action: Callable[[], object], folder: Path) -> list[str]:
+    """Return what each call of an action does, in order: its name and its file, without numbers and digests."""
+    with tempfile.TemporaryFile() as file:
+
+        def run() -> None:
+            found: list[str] = []
+
+            def at_call(call: Call | None) -> bool:
+                target = "parquet" if call is None else call.other or call.target
+                path = str(Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else target)
+                found.append(f"{call and call.name} {_NUMBER.sub('#', path.removeprefix(str(folder)))}")
+                return False
+
+            with pytest.MonkeyPatch.context() as patch:
+                install(patch, at_call)
+                action()
+            pickle.dump(found, file)
+            file.flush()
+
+        _, status = os.waitpid(start(run), 0)
+        assert status == 0
+        file.seek(0)
+        found: list[str] = pickle.load(file)
+    return found
+
+
+def kill(action: Callable[[], object], number: int) -> bool:
+    """Kill an action at a call, a write in its middle; tell whether it came so far."""
+    calls = itertools.count()
+
+    def at_call(call: Call | None) -> bool:
+        if next(calls) == number:
+            if call is not None and call.write_part is not None:
+                call.write_part(call.size_bytes // 2)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return False
+
+    def run() -> None:
+        install(pytest.MonkeyPatch(), at_call)
+        action()
+
+    _, status = os.waitpid(start(run), 0)
+    return os.WIFSIGNALED(status)
+
+
+def everything(folder: Path) -> dict[str, bytes | str]:
+    root = Root(folder)
+    collect_garbage(root)
+    return picture(root)
+
+
+def test_killed_at_each_kind_of_call_and_at_random(builder: Builder, tmp_path: Path) -> None:
+    undisturbed = builder.copy_root(tmp_path / "undisturbed")
+    kinds = kinds_of_calls(lambda: builder.build(undisturbed), undisturbed)
+    current, whole = builder.versions(undisturbed), everything(undisturbed)
+    each = [kinds.index(kind) for kind in dict.fromkeys(kinds)]
+    draws = random.Random(1).sample(range(len(kinds)), min(builder.n_random, len(kinds)))
+    died, seen, folder = 0, set(), tmp_path / "root"
+    for number in sorted({*each, *draws}):
+        builder.copy_root(folder)
+        died += kill(lambda: builder.build(folder), number)
+        versions = builder.versions(folder)
+        seen.add(tuple(versions))
+        assert all(version in {"0", now} for version, now in zip(versions, current, strict=True)), kinds[number]
+        assert not any(finding.is_fault for finding in verify_root(Root(folder))), kinds[number]
+        builder.build(folder)
+        assert everything(folder) == whole, f"after the kill at {kinds[number]}"
+        shutil.rmtree(folder)
+    # The order of threads may move the last calls behind the end.
+    assert died >= 0.95 * len({*each, *draws})
+    assert {("0",) * len(current), tuple(current)} <= seen
+    assert any(kind.startswith("link ") and "/pieces/" in kind for kind in kinds) == builder.has_links
