@@ -20,7 +20,6 @@ from benchmarks.mito.tables import mito_tables
 from benchmarks.packages.memory_tables import package_memory_table
 from benchmarks.steps.window_memory import window_memory_table
 from benchmarks.store.tables import store_tables
-from benchmarks.stream.recreated import recreated_table
 from benchmarks.stream.size_tables import size_tables
 from benchmarks.stream.tables import stream_tables
 from benchmarks.vcf.gnomad_vcf import CONTIG
@@ -34,7 +33,7 @@ from genolewm_assets.windows.reference.table import build_window_table
 
 PARTS = (
     "speed", "scaling", "memory", "windows", "store", "mito", "spellings", "leakage", "forensic", "stream",
-    "recreated", "size",
+    "size",
 )  # fmt: skip
 
 
@@ -107,7 +106,6 @@ def _tables(part: str, given: argparse.Namespace, setting: Setting) -> Iterator[
         "mito": lambda: mito_tables(given.runs, shrink=shrink),
         "forensic": lambda: forensic_tables(setting),
         "stream": lambda: stream_tables(setting, shrink=shrink),
-        "recreated": lambda: recreated_table(setting, shrink=shrink),
         "size": lambda: size_tables(setting, shrink=shrink),
     }
     if part in whole:

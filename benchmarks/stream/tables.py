@@ -70,7 +70,8 @@ def make_folder(folder: Path, *, shrink: int) -> None:
     contigs = tuple(Contig(each.name, max(_LEAST_BP, each.length // shrink)) for each in _CONTIGS)
     held = _HELD // shrink
     write_inputs(folder, PackageShape(contigs, _CORPUS_WINDOWS // shrink, _PER_MBP, _HIDDEN, held))
-    write_frozen(folder / FROZEN, publish_package(folder, PLAIN, HeldOut()), SimulatedEncoder(_HIDDEN), epochs=1)
+    package, encoder = publish_package(folder, PLAIN, HeldOut()), SimulatedEncoder(_HIDDEN)
+    write_frozen(folder / FROZEN, package, encoder, epochs=1, allow_unaudited=True)
     publish_package(folder, HELD, HeldOut(alleles=True, intervals=held))
     phased = Contig(_PHASED.name, max(_LEAST_BP, _PHASED.length // shrink))
     write_phased(folder, PhasedShape(phased, _PER_MBP, max(_LEAST_SAMPLES, _SAMPLES // shrink)))

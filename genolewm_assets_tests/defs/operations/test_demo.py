@@ -24,9 +24,9 @@ from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, b
 
 pytestmark = [pytest.mark.nightly]
 
-#: genome, windows, corpus, gnomAD, releases, shards, changes, states of both, holdouts, packages, pointer, and of the
-#: mitochondrion genomes, tokens, variants.
-PARTITIONS = 1 + 3 + 4 + 4 + 2 + 2 + 2 + 3 + 4 + 2 + 2 + 2 + 1 + 1 + 1 + 2
+#: genome, windows, records and windows of the corpus, gnomAD, releases, shards, changes, states of both, holdouts,
+#: packages, pointer, and of the mitochondrion genomes, tokens, variants.
+PARTITIONS = 1 + 3 + 4 + 4 + 4 + 2 + 2 + 2 + 3 + 4 + 2 + 2 + 2 + 1 + 1 + 1 + 2
 
 
 #: What a process runs: the command as people run it, and the command with less work for Dagster's databases.
