@@ -30,6 +30,7 @@ class Said(NamedTuple):
     clnsig: str | None
     label: str
     stars: int
+    genes: str
 
 
 def read_release(vcf: Path, genome: pysam.FastaFile) -> dict[Allele, Said]:
@@ -43,7 +44,8 @@ def read_release(vcf: Path, genome: pysam.FastaFile) -> dict[Allele, Said]:
                 chrom = f"chr{record.contig.removeprefix('chr').replace('MT', 'M')}"
                 allele = left_aligned(genome, chrom, record.pos, str(record.ref), str(alt))
                 assert allele not in found
-                found[allele] = Said(int(str(record.id)), clnsig, class_of(clnsig), stars_of(status))
+                genes = "|".join(re.findall(r":(\d+)", str(record.info.get("GENEINFO", ""))))
+                found[allele] = Said(int(str(record.id)), clnsig, class_of(clnsig), stars_of(status), genes)
     return found
 
 
@@ -79,21 +81,22 @@ def plain_rows(before: dict[Allele, Said], after: dict[Allele, Said]) -> Iterato
     for allele in before.keys() | after.keys():
         old, new = before.get(allele), after.get(allele)
         if old is None or new is None:
-            yield (*allele, "added" if old is None else "removed", old, new, (False, False, False, False))
+            yield (*allele, "added" if old is None else "removed", old, new, (False,) * 5)
         elif old != new:
-            flags = (old.clnsig != new.clnsig, old.label != new.label, old[0] != new[0], old.stars != new.stars)
-            yield (*allele, "changed", old, new, flags)
+            names = ("clnsig", "label", "clinvar_id", "stars", "genes")
+            pairs = ((getattr(old, name), getattr(new, name)) for name in names)
+            yield (*allele, "changed", old, new, tuple(one != other for one, other in pairs))
 
 
 def written_rows(root: Path, release: str) -> Iterator[tuple[object, ...]]:
     """Yield the rows of the published table in the same form."""
     for row in pq.read_table(root / f"clinvar/{release}/changes/changes.parquet").to_pylist():
         sides = [
-            Said(*(row[f"{name}_{side}"] for name in ("clinvar_id", "clnsig", "label", "stars")))
+            Said(*(row[f"{name}_{side}"] for name in ("clinvar_id", "clnsig", "label", "stars", "genes")))
             for side in ("from", "to")
         ]
         old, new = (None if side.label is None else side for side in sides)
-        flags = tuple(row[f"{name}_changed"] for name in ("text", "class", "id", "stars"))
+        flags = tuple(row[f"{name}_changed"] for name in ("text", "class", "id", "stars", "genes"))
         yield (*(row[name] for name in ("chrom", "pos", "ref", "alt", "change")), old, new, flags)
 
 

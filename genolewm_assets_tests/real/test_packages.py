@@ -99,7 +99,7 @@ def test_one_flipped_byte_in_any_file_is_found_by_name(real: RealRoot) -> None:
     package = real.with_brca1["2026-02-26"].resolve()
     assert verify_package(package) == []
     files = [path for path in sorted(package.rglob("*")) if path.is_file() and path.name != "provenance.json"]
-    caches = [path for path in sorted((real.path / "embeddings").glob("*/*")) if path.is_file()]
+    caches = [path for path in sorted((real.path / "embeddings").glob("[!.]*/*")) if path.is_file()]
     for path in [*files, *(path for path in caches if path.name != "provenance.json")]:
         intact = path.read_bytes()
         flipped = bytearray(intact)
