@@ -35,12 +35,18 @@ from genolewm_assets_tests.worlds.store.plans import picture
 
 pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("no_syncs")]
 
-#: What is built one after the other, and how many kills at random follow those at each kind of call.
+#: What is built one after the other: one artefact, killed once at each kind of call, or a release, a hundred times at
+#: random.
 ACTIONS = {
-    "piece": ([("corpus/windows", CORPUS[0])], 10),
-    "package": ([("packages/split", RELEASES[1])], 30),
-    "release": ([(asset, RELEASES[1]) for asset in ("holdouts/manifest", "packages/split", "packages/audit")], 60),
+    "piece": [("corpus/windows", CORPUS[0])],
+    "holdouts": [("holdouts/manifest", RELEASES[1])],
+    "package": [("packages/split", RELEASES[1])],
+    "audit": [("packages/audit", RELEASES[1])],
+    "release": [(asset, RELEASES[1]) for asset in ("holdouts/manifest", "packages/split", "packages/audit")],
 }
+_AT_RANDOM = 100
+#: Whose folder has links to pieces.
+LINKED = {"package", "release"}
 _NUMBER = re.compile(r"[0-9a-f]{8,}|\d+|tmp\w+")
 AtCall = Callable[[Call | None], bool]
 
@@ -49,7 +55,7 @@ class Builder:
     """Builds some artefacts, of which an older version of the code published the same, in copies of a root."""
 
     def __init__(self, world: TinyWorld, which: str) -> None:
-        self._world, (self._artefacts, self.n_random), self.has_links = world, ACTIONS[which], which != "piece"
+        self._world, self._artefacts, self.which = world, ACTIONS[which], which
         self._former = world.folder / f"former {which}"
         shutil.copytree(world.root, self._former, symlinks=True)
         self.build(self._former, code_version="0")
@@ -146,20 +152,23 @@ def test_killed_at_each_kind_of_call_and_at_random(builder: Builder, tmp_path: P
     undisturbed = builder.copy_root(tmp_path / "undisturbed")
     kinds = kinds_of_calls(lambda: builder.build(undisturbed), undisturbed)
     current, whole = builder.versions(undisturbed), everything(undisturbed)
-    each = [kinds.index(kind) for kind in dict.fromkeys(kinds)]
-    draws = random.Random(1).sample(range(len(kinds)), min(builder.n_random, len(kinds)))
-    died, seen, folder = 0, set(), tmp_path / "root"
-    for number in sorted({*each, *draws}):
+    numbers = sorted({kind: number for number, kind in reversed([*enumerate(kinds)])}.values())
+    if builder.which == "release":
+        numbers = sorted(random.Random(1).sample(range(len(kinds)), _AT_RANDOM))
+    died, folder = 0, tmp_path / "root"
+    former = builder.versions(builder.copy_root(folder))
+    seen = {tuple(former)}
+    for number in numbers:
+        shutil.rmtree(folder)
         builder.copy_root(folder)
         died += kill(lambda: builder.build(folder), number)
         versions = builder.versions(folder)
         seen.add(tuple(versions))
-        assert all(version in {"0", now} for version, now in zip(versions, current, strict=True)), kinds[number]
+        assert all(one in both for one, *both in zip(versions, former, current, strict=True)), kinds[number]
         assert not any(finding.is_fault for finding in verify_root(Root(folder))), kinds[number]
         builder.build(folder)
         assert everything(folder) == whole, f"after the kill at {kinds[number]}"
-        shutil.rmtree(folder)
     # The order of threads may move the last calls behind the end.
-    assert died >= 0.95 * len({*each, *draws})
-    assert {("0",) * len(current), tuple(current)} <= seen
-    assert any(kind.startswith("link ") and "/pieces/" in kind for kind in kinds) == builder.has_links
+    assert died >= 0.95 * len(numbers)
+    assert tuple(current) in seen
+    assert any(kind.startswith("link ") and "/pieces/" in kind for kind in kinds) == (builder.which in LINKED)
