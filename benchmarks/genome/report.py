@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from benchmarks.genome.shapes import Shape
 from benchmarks.genome.steps import FIRST, SECOND, StepFigures
+from genolewm_assets.windows.corpus import parse_piece
 
-#: Assets of which each partition is a row; of others all partitions are one.
-_BY_PARTITION = {"corpus/windows", "embeddings/corpus"}
+#: Assets of which all pieces of a source are a row; of others all partitions are one.
+_BY_SOURCE = {"corpus/windows", "embeddings/corpus"}
 _LARGEST, _NAMING = {"anonymous", "mapped"}, {"release", "asset", "partition"}
 _MIB, _MB = 1 << 20, 1e6
 #: Columns of the table: title, field, what it is divided by, format, whether it has an exponent.
@@ -36,8 +38,7 @@ class Build:
         by_step: dict[str, list[StepFigures]] = {}
         for each in self.figures:
             if each.release == release:
-                name = f"{each.asset}[{each.partition}]" if each.asset in _BY_PARTITION else each.asset
-                by_step.setdefault(name, []).append(each)
+                by_step.setdefault(_row_of(each), []).append(each)
         return {name: together(found) for name, found in by_step.items()}
 
     def total(self, release: int) -> StepFigures:
@@ -54,6 +55,13 @@ class Build:
         for each in self.figures:
             moved[each.release] += each.read + each.written - own
         return {"bytes": moved[SECOND] / moved[FIRST], "hashed": self.total(SECOND).hashed / moved[SECOND]}
+
+
+def _row_of(figures: StepFigures) -> str:
+    """Return the name of the row that a process counts to."""
+    if figures.asset in _BY_SOURCE and figures.partition:
+        return f"{figures.asset}[{parse_piece(figures.partition)[0]}]"
+    return figures.asset
 
 
 def together(figures: Sequence[StepFigures]) -> StepFigures:
@@ -93,9 +101,9 @@ def _steps(small: Build, large: Build, release: int) -> Iterator[str]:
     yield f"| step | n | {' | '.join(head)} | whole genome: CPU s |{' MiB |' if growing else ''}"
     yield f"|---|{'---:|' * (len(head) + (3 if growing else 2))}"
     before = {**small.costs(release), "all": small.total(release)}
-    partitions = [each.asset for each in large.figures if each.release == release]
+    partitions = Counter(_row_of(each) for each in large.figures if each.release == release)
     for name, cost in {**large.costs(release), "all": large.total(release)}.items():
-        n = len(partitions) if name == "all" else partitions.count(name) or 1
+        n = partitions.total() if name == "all" else partitions[name]
         cells, powers = [name, f"{n}"], []
         for _, key, unit, form, grows in _COLUMNS:
             was, now = (getattr(each, key) / unit for each in (before.get(name, cost), cost))
