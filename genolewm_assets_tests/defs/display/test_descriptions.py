@@ -48,7 +48,7 @@ FREE_TEXT = {
     *("md5", "circle_sha256", "haplogroup", "description", "detail", "note", "taxonomy", "filter", "grpmax", "rsid"),
     *("genes_from", "genes_to", "clnsig", "clnsig_from", "clnsig_to", "clnsig_conf", "clnsig_incl", "clnrevstat"),
     *("method", "searched", "result", "what", "oncogenicity", "somatic_impact", "variant_type", "consequence"),
-    *("conditions", "hgvs", "got"),
+    *("conditions", "hgvs", "got", "piece"),
 }
 
 
