@@ -64,9 +64,10 @@ def test_a_clean_package_passes_and_its_page_begins_with_what_is_guaranteed(worl
         for kind, unit in ((LeakKind.HELD_RECORD, "windows"), (emitted, "tuples"), (emitted, "windows drawn"))
     )
     assert headline.value == report["headline"]
+    found, of = (sum(each[name] for each in planted) for name in ("found", "planted"))
     assert headline.value == (
         f"No held-out sequence, allele or label was found in {windows:,} training windows and {tuples:,} tuples drawn "
-        f"from {drawn:,} of them; planted leaks found: {sum(p['found'] for p in planted)} of {sum(p['planted'] for p in planted)}."
+        f"from {drawn:,} of them; planted leaks found: {found} of {of}."
     )
     assert tuples >= 500
     assert sum(power["planted"] for power in planted) >= 30
