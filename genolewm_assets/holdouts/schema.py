@@ -143,7 +143,7 @@ _WINDOW = (
     column("window_index", pa.int32(), "corpus: 0-based number of the window in its record; else 0"),
 )
 _PLACE = (
-    column("held_contig", pa.string(), "held-out sequence that it is most similar to: canonical contig name"),
+    column("held_contig", pa.string(), "held-out sequence that it is similar to: canonical contig name"),
     column("held_start", pa.int64(), "its first base, 0-based"),
     column("held_end", pa.int64(), "its end, exclusive"),
     column("strand", pa.string(), "strand of the window: - if it is similar to the reverse complement, else +"),

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import pickle
 import random
 import re
 import shutil
-import signal
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +23,8 @@ from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
 from genolewm_assets_tests.faults import file_layer
 from genolewm_assets_tests.faults.file_layer import Call
-from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.faults.kill_points import killed_at
+from genolewm_assets_tests.faults.killing import result_of
 from genolewm_assets_tests.worlds.graph.built_world import copied_world
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES, TinyWorld
 from genolewm_assets_tests.worlds.store.plans import picture
@@ -99,47 +95,22 @@ def install(patch: pytest.MonkeyPatch, at_call: AtCall) -> None:
 
 def kinds_of_calls(action: Callable[[], object], folder: Path) -> list[str]:
     """Return what each call of an action does, in order: its name and its file, without numbers and digests."""
-    with tempfile.TemporaryFile() as file:
 
-        def run() -> None:
-            found: list[str] = []
+    def run() -> list[str]:
+        found: list[str] = []
 
-            def at_call(call: Call | None) -> bool:
-                target = "parquet" if call is None else call.other or call.target
-                path = str(Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else target)
-                found.append(f"{call and call.name} {_NUMBER.sub('#', path.removeprefix(str(folder)))}")
-                return False
+        def at_call(call: Call | None) -> bool:
+            target = "parquet" if call is None else call.other or call.target
+            path = str(Path(f"/proc/self/fd/{target}").readlink() if isinstance(target, int) else target)
+            found.append(f"{call and call.name} {_NUMBER.sub('#', path.removeprefix(str(folder)))}")
+            return False
 
-            with pytest.MonkeyPatch.context() as patch:
-                install(patch, at_call)
-                action()
-            pickle.dump(found, file)
-            file.flush()
+        with pytest.MonkeyPatch.context() as patch:
+            install(patch, at_call)
+            action()
+        return found
 
-        _, status = os.waitpid(start(run), 0)
-        assert status == 0
-        file.seek(0)
-        found: list[str] = pickle.load(file)
-    return found
-
-
-def kill(action: Callable[[], object], number: int) -> bool:
-    """Kill an action at a call, a write in its middle; tell whether it came so far."""
-    calls = itertools.count()
-
-    def at_call(call: Call | None) -> bool:
-        if next(calls) == number:
-            if call is not None and call.write_part is not None:
-                call.write_part(call.size_bytes // 2)
-            os.kill(os.getpid(), signal.SIGKILL)
-        return False
-
-    def run() -> None:
-        install(pytest.MonkeyPatch(), at_call)
-        action()
-
-    _, status = os.waitpid(start(run), 0)
-    return os.WIFSIGNALED(status)
+    return result_of(run)
 
 
 def everything(folder: Path) -> dict[str, bytes | str]:
@@ -161,7 +132,7 @@ def test_killed_at_each_kind_of_call_and_at_random(builder: Builder, tmp_path: P
     for number in numbers:
         shutil.rmtree(folder)
         builder.copy_root(folder)
-        died += kill(lambda: builder.build(folder), number)
+        died += killed_at(number, lambda: builder.build(folder), install)
         versions = builder.versions(folder)
         seen.add(tuple(versions))
         assert all(one in both for one, *both in zip(versions, former, current, strict=True)), kinds[number]

@@ -5,11 +5,9 @@ from __future__ import annotations
 import io
 import itertools
 import os
-import pickle
 import random
 import shutil
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 
 from genolewm_assets_tests.faults import file_layer, killing
 from genolewm_assets_tests.faults.file_layer import Call
-from genolewm_assets_tests.faults.killing import Further, start
+from genolewm_assets_tests.faults.killing import Further, result_of, start
 
 #: A tree by relative path: bytes and time of change of a file, text of a link, None for a folder.
 State = dict[str, tuple[bytes, int] | str | None]
@@ -53,19 +51,19 @@ class KillPoints:
                 killing.install(patch, lambda: at_call(None), further)
 
         if self._exhaustive:
-            for self.last in itertools.takewhile(lambda n: _killed_at(n, prepare(), install), _numbers()):
+            for self.last in itertools.takewhile(lambda n: killed_at(n, prepare(), install), _numbers()):
                 yield self.last
             return
         action = prepare()
         for index, (self.last, state) in enumerate(_sample(_states(folder(), action, install))):
             if index % REAL_KILLS == REAL_KILLS // 2:
-                assert _killed_at(self.last, prepare(), install)
+                assert killed_at(self.last, prepare(), install)
             else:
                 _lay(state, folder())
             yield self.last
 
 
-_Install = Callable[[pytest.MonkeyPatch, Callable[[Call | None], bool]], None]
+Install = Callable[[pytest.MonkeyPatch, Callable[[Call | None], bool]], None]
 
 
 def _numbers() -> Iterator[int]:
@@ -84,7 +82,7 @@ def _torn_bytes(number: int, call: Call) -> int:
     return draw.choice([0, draw.randint(0, call.size_bytes), call.size_bytes])
 
 
-def _killed_at(number: int, action: Callable[[], object], install: _Install) -> bool:
+def killed_at(number: int, action: Callable[[], object], install: Install) -> bool:
     """Die by SIGKILL in a child at call ``number`` (from 0) of ``action``. False if it ended before that."""
     calls = itertools.count()
 
@@ -107,31 +105,26 @@ def _killed_at(number: int, action: Callable[[], object], install: _Install) -> 
     return False
 
 
-def _states(folder: Path, action: Callable[[], object], install: _Install) -> list[tuple[int, State]]:
+def _states(folder: Path, action: Callable[[], object], install: Install) -> list[tuple[int, State]]:
     """Run an action in a child; return the states that kills leave, with the number of the first call of each."""
-    with tempfile.TemporaryFile() as file:
 
-        def run() -> None:
-            found: list[tuple[int, State]] = []
-            numbers = itertools.count()
+    def run() -> list[tuple[int, State]]:
+        found: list[tuple[int, State]] = []
+        numbers = itertools.count()
 
-            def at_call(call: Call | None) -> bool:
-                number = next(numbers)
-                state = _torn(number, call, folder) if call and call.write_part else _look(folder)
-                if not found or _contents(state) != _contents(found[-1][1]):
-                    found.append((number, state))
-                return False
+        def at_call(call: Call | None) -> bool:
+            number = next(numbers)
+            state = _torn(number, call, folder) if call and call.write_part else _look(folder)
+            if not found or _contents(state) != _contents(found[-1][1]):
+                found.append((number, state))
+            return False
 
-            with pytest.MonkeyPatch.context() as patch:
-                install(patch, at_call)
-                action()
-            pickle.dump(found, file)
-            file.flush()
+        with pytest.MonkeyPatch.context() as patch:
+            install(patch, at_call)
+            action()
+        return found
 
-        _, status = os.waitpid(start(run), 0)
-        assert status == 0, "the action failed in the child"
-        file.seek(0)
-        states: list[tuple[int, State]] = pickle.load(file)
+    states = result_of(run)
     assert len(states) < _MOST_CALLS
     return states
 

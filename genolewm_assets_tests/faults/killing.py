@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import pytest
+
+_Result = TypeVar("_Result")
 
 #: Every call of `os` by which the store changes what is on disk. `shutil` and `pathlib` go through them too.
 _CALLS = ("fsync", "rename", "replace", "link", "symlink", "mkdir", "unlink", "rmdir", "open")
@@ -64,6 +69,21 @@ def start(action: Callable[[], object]) -> int:
             sys.stderr.flush()
             os._exit(code)
     return child
+
+
+def result_of(action: Callable[[], _Result]) -> _Result:
+    """Run ``action`` in a child of its own, in which it must succeed, and return its result."""
+    with tempfile.TemporaryFile() as file:
+
+        def run() -> None:
+            pickle.dump(action(), file)
+            file.flush()
+
+        _, status = os.waitpid(start(run), 0)
+        assert status == 0, "the action failed in the child"
+        file.seek(0)
+        found: _Result = pickle.load(file)
+    return found
 
 
 def outcome(action: Callable[[], object]) -> str:
