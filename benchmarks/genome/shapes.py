@@ -21,8 +21,9 @@ KINDS: Mapping[str, float] = {
     "spliced": 0.15,
     "mrna": 0.02,
 }
-#: Corpus windows where memory per contig is measured, and not growth.
-_FEW_WINDOWS = 10_000
+#: Corpus windows where memory per contig is measured, and not growth: at least, and by base of the contig, so that an
+#: epoch, which grows with the alleles, visits none of them too often.
+_FEW_WINDOWS, _WINDOWS_PER_BASE = 10_000, 0.0002
 _TELOMERE_BP = 10_000
 #: Gaps of chr21 of GRCh38, 0-based half-open, up to 10 Mbp and at its end: 6.32 of its 6.62 million N. Those of 50 kb,
 #: by their starts, and others.
@@ -83,7 +84,8 @@ def one_contig(name: str) -> Shape:
         ends = ((length - _TELOMERE_BP, length),)
         gaps = tuple(sorted((*_CHR21_OTHERS, *((at, at + 50_000) for at in _CHR21_50_KB), *ends)))
     kind: Literal["contig", "chr21"] = "chr21" if name == "chr21" else "contig"
-    return Shape(kind, name, length / GENOME_BP, {name: length}, {name: gaps}, _FEW_WINDOWS)
+    windows = max(_FEW_WINDOWS, round(length * _WINDOWS_PER_BASE))
+    return Shape(kind, name, length / GENOME_BP, {name: length}, {name: gaps}, windows)
 
 
 def _gaps(length: int) -> tuple[Span, ...]:

@@ -14,7 +14,7 @@ from genolewm_assets.errors import counted
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.packages.reader import Package
 from genolewm_assets.packages.schema import VariantSource
-from genolewm_assets.variants import ALLELE_KEY, Int64s, join_columns
+from genolewm_assets.variants import ALLELE_KEY, join_columns
 
 #: Bits of a position in a number that stands for a row.
 _POS_BITS = 32
@@ -120,8 +120,8 @@ def touched_alleles(old: Package, new: Package, contig: str) -> list[pa.Table]:
     pair = [_alleles(package, contig) for package in (old, new)]
     full = _row_codes(pair, pair[0].column_names)
     keys = _row_codes(pair, ["source", *ALLELE_KEY])
-    touched = np.concatenate([keys[i][~np.isin(full[i], full[1 - i])] for i in (0, 1)])
-    return [table.filter(pa.array(np.isin(key, touched))) for table, key in zip(pair, keys, strict=True)]
+    touched = pa.concat_arrays([keys[i].filter(pc.invert(pc.is_in(full[i], value_set=full[1 - i]))) for i in (0, 1)])
+    return [table.filter(pc.is_in(key, value_set=touched)) for table, key in zip(pair, keys, strict=True)]
 
 
 def find_allele_changes(pair: Sequence[pa.Table]) -> tuple[AlleleChange, ...]:
@@ -196,13 +196,13 @@ def _alleles(package: Package, contig: str) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def _row_codes(pair: Sequence[pa.Table], names: Sequence[str]) -> list[Int64s]:
+def _row_codes(pair: Sequence[pa.Table], names: Sequence[str]) -> list[pa.Array]:
     """Return a number per row of two tables with positions, equal for rows with equal values."""
     texts = [row_texts(table, [name for name in names if name != "pos"]) for table in pair]
     codes = pa.chunked_array(texts, pa.string()).combine_chunks().dictionary_encode().indices.to_numpy()
     pos = np.concatenate([table["pos"].to_numpy() for table in pair])
     numbers = (codes.astype(np.int64) << _POS_BITS) | pos
-    return [numbers[: len(texts[0])], numbers[len(texts[0]) :]]
+    return [pa.array(numbers[: len(texts[0])]), pa.array(numbers[len(texts[0]) :])]
 
 
 def _states(table: pa.Table) -> dict[tuple[str, int, str, str], AlleleState]:
