@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,19 +20,21 @@ from genolewm_assets.defs.operations.demo import Demo
 from genolewm_assets.defs.runtime.settings import WorkspaceResource
 from genolewm_assets.genome import Split
 from genolewm_assets.packages import open_package, read_latest
+from genolewm_assets.store.artefacts import verify_root
 from genolewm_assets.windows.corpus.pieces import piece_of
-from genolewm_assets_tests.worlds.graph.built_world import STEPS, BuiltWorld
-from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES, simulate_contig
+from genolewm_assets_tests.faults.killing import start
+from genolewm_assets_tests.worlds.graph.built_world import STEPS, BuiltWorld, forget
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES, bytes_of, shown_of, simulate_contig
 
 SOURCE = "mrna_evo2"
 PIECES = tuple(f"{SOURCE}-{number:05d}" for number in range(4))
 
 
-def write_source(world: BuiltWorld, numbers: Sequence[int]) -> None:
-    """Write transcripts that are not human, one for each number."""
+def write_source(world: BuiltWorld, numbers: Sequence[int], source: str = SOURCE) -> None:
+    """Write records that are not human, one for each number."""
     note = {"source": "bacteria_simulated", "note": "simulated"}
     rows = [{"record": f"t{n}", "text": simulate_contig(500 + n, 2_400).decode(), "metadata": note} for n in numbers]
-    pq.write_table(pa.Table.from_pylist(rows), world.folder / "corpus" / SOURCE / "part-00000.parquet")
+    pq.write_table(pa.Table.from_pylist(rows), world.folder / "corpus" / source / "part-00000.parquet")
 
 
 @pytest.fixture
@@ -107,3 +113,36 @@ def test_pieces_are_known_before_anything_is_built(divided: BuiltWorld) -> None:
     (world.folder / "corpus" / SOURCE).rename(Path(world.folder / "away"))
     Demo(defs, world.workspace(), world.instance).steps()
     assert registered(world) == {*PIECES, *CORPUS} - {SOURCE}
+
+
+@pytest.mark.nightly
+def test_two_processes_build_all_pieces_of_a_root_and_each_piece_once(divided: BuiltWorld, tmp_path: Path) -> None:
+    sources = {SOURCE: 16, "prokaryote_evo2": 8}
+    divided.edit_catalog(corpus={"records_per_piece": 4})
+    for source, pieces in sources.items():
+        write_source(divided, range(4 * pieces - 2), source)
+        divided.make("corpus/records", source)
+    keys = sorted(key for key in registered(divided) if key.startswith(tuple(sources)))
+    assert len(keys) == 24
+    assets = "corpus/windows", "embeddings/corpus"
+
+    def build(said: Path) -> None:
+        kept = {}
+        for key in keys:
+            result = divided.materialize(*assets, partition=key)
+            assert result.success, key
+            kept.update({f"{asset}[{key}]": shown_of(result, asset).metadata["reused"].value for asset in assets})
+        said.write_text(json.dumps(kept))
+
+    said = [tmp_path / "first", tmp_path / "second"]
+    children = [start(partial(build, path)) for path in said]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    first, second = (json.loads(path.read_text()) for path in said)
+    assert len(first) == 48
+    assert [name for name in first if first[name] == second[name]] == []
+    assert verify_root(divided.workspace().root) == []
+    both = bytes_of(divided.root)
+    for asset, key in product(assets, keys):
+        forget(divided.root, asset, key)
+    build(tmp_path / "alone")
+    assert bytes_of(divided.root) == both
