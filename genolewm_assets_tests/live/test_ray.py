@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import sysconfig
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -34,13 +36,18 @@ from genolewm_assets_tests.servers.processes import is_running, watching
 from genolewm_assets_tests.servers.programs import needs_extra
 from genolewm_assets_tests.servers.ray_cluster import RayCluster, SeenStep, Witness, ray_cluster
 from genolewm_assets_tests.worlds.graph.built_world import copied_world, forget
-from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of
+from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, bytes_of
 
 pytestmark = [pytest.mark.timeout(1_200)]
 
 
+#: Numbers of pieces by source, for the test that divides them.
+PIECES = {"mrna_evo2": 32, "prokaryote_evo2": 16}
+
+
 @dataclass(frozen=True)
 class Story:
+    world: TinyWorld
     server: LiveServer
     cluster: RayCluster
     witness: Witness
@@ -73,7 +80,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
         witness = Witness()
         with served as server, watching(witness.note):
             register_releases(server)
-            yield Story(server, cluster, witness, undisturbed)
+            yield Story(world, server, cluster, witness, undisturbed)
 
 
 def _of_each_node(postgres: dict[str, str]) -> dict[str, str]:
@@ -146,6 +153,37 @@ def test_a_step_that_loses_its_node_fails_and_the_next_try_builds_the_same_bytes
 def test_the_backfill_is_complete(story: Story) -> None:
     (backfill,) = {run.tags["dagster/backfill"] for run in story.server.graphql.runs() if run.partition == RELEASES[1]}
     assert story.server.graphql.wait_for_backfill(backfill) == "COMPLETED_SUCCESS"
+
+
+@pytest.mark.timeout(3_000)
+def test_pieces_are_built_and_embedded_on_all_nodes_and_each_once(story: Story) -> None:
+    graphql, world = story.server.graphql, story.world
+    world.edit_catalog(corpus={"records_per_piece": 2})
+    for source, pieces in PIECES.items():
+        world.write_foreign(source, range(2 * pieces - 1))
+    divided = graphql.wait_for_run(graphql.launch("corpus/records", next(iter(PIECES))))
+    assert divided.status == "SUCCESS", graphql.step_failures(divided.id)
+    again = graphql.wait_for_run(graphql.launch("corpus/records", [*PIECES][1]))
+    assert again.status == "SUCCESS", graphql.step_failures(again.id)
+    keys = [key for key in graphql.partition_keys("corpus/windows") if key.startswith(tuple(PIECES)) and "-" in key]
+    assert len(keys) == sum(PIECES.values())
+    backfill = graphql.backfill_several({"corpus/windows": keys, "embeddings/corpus": keys})
+    assert graphql.wait_for_backfill(backfill, timeout_s=2_400) == "COMPLETED_SUCCESS"
+    runs = {run.id: run.partition for run in graphql.runs_of_backfill(backfill)}
+    seen = {key: where for key, where in story.witness.steps.items() if key[0] in runs}
+    assert Counter((step, runs[run]) for run, step in seen) == dict.fromkeys(
+        product(("corpus__windows", "embeddings__corpus"), keys), 1
+    )
+    nodes = {step: {seen[key].node for key in seen if key[1] == step} for _, step in seen}
+    assert nodes["embeddings__corpus"] == {story.cluster.addresses["h100"]}
+    assert nodes["corpus__windows"] == {story.cluster.addresses[node] for node in ("head", "cpu")}
+    on_ray = bytes_of(world.root)
+    for asset, key in product(("corpus/windows", "embeddings/corpus"), keys):
+        forget(world.root, asset, key)
+    world.instance.add_dynamic_partitions("corpus_piece", keys)
+    for key in keys:
+        assert world.materialize("corpus/windows", "embeddings/corpus", partition=key).success
+    assert bytes_of(world.root) == on_ray
 
 
 def test_a_job_without_the_token_is_refused(story: Story) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -24,23 +23,16 @@ from genolewm_assets.store.artefacts import verify_root
 from genolewm_assets.windows.corpus.pieces import piece_of
 from genolewm_assets_tests.faults.killing import start
 from genolewm_assets_tests.worlds.graph.built_world import STEPS, BuiltWorld, forget
-from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES, bytes_of, shown_of, simulate_contig
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES, bytes_of, shown_of
 
 SOURCE = "mrna_evo2"
 PIECES = tuple(f"{SOURCE}-{number:05d}" for number in range(4))
 
 
-def write_source(world: BuiltWorld, numbers: Sequence[int], source: str = SOURCE) -> None:
-    """Write records that are not human, one for each number."""
-    note = {"source": "bacteria_simulated", "note": "simulated"}
-    rows = [{"record": f"t{n}", "text": simulate_contig(500 + n, 2_400).decode(), "metadata": note} for n in numbers]
-    pq.write_table(pa.Table.from_pylist(rows), world.folder / "corpus" / source / "part-00000.parquet")
-
-
 @pytest.fixture
 def divided(unbuilt: BuiltWorld) -> BuiltWorld:
     """Return a world of which one source has 24 records in four pieces, and nothing is built."""
-    write_source(unbuilt, range(24))
+    unbuilt.write_foreign(SOURCE, range(24))
     unbuilt.edit_catalog(corpus={"records_per_piece": 7})
     unbuilt.make("reference/genome")
     return unbuilt
@@ -66,14 +58,14 @@ def test_pieces_are_built_one_by_one_and_a_changed_record_changes_one(divided: B
     assert len(set(before["record_id"].to_pylist())) == 24
     digests = {piece: world.open("corpus/windows", piece).manifest.sha256 for piece in PIECES}
 
-    write_source(world, [*range(23), 99])
+    world.write_foreign(SOURCE, [*range(23), 99])
     world.make("corpus/records", SOURCE)
     for piece in PIECES:
         world.make("corpus/windows", piece)
     changed = {piece for piece in PIECES if world.open("corpus/windows", piece).manifest.sha256 != digests[piece]}
     assert changed == {PIECES[piece_of(name, len(PIECES))] for name in ("t23", "t99")}
 
-    write_source(world, range(24))
+    world.write_foreign(SOURCE, range(24))
     world.edit_catalog(corpus={"records_per_piece": 24})
     world.make("corpus/records", SOURCE)
     assert registered(world) == set(CORPUS)
@@ -120,7 +112,7 @@ def test_two_processes_build_all_pieces_of_a_root_and_each_piece_once(divided: B
     sources = {SOURCE: 16, "prokaryote_evo2": 8}
     divided.edit_catalog(corpus={"records_per_piece": 4})
     for source, pieces in sources.items():
-        write_source(divided, range(4 * pieces - 2), source)
+        divided.write_foreign(source, range(4 * pieces - 2))
         divided.make("corpus/records", source)
     keys = sorted(key for key in registered(divided) if key.startswith(tuple(sources)))
     assert len(keys) == 24

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -134,6 +134,14 @@ class TinyWorld:
             folder = self.folder / "corpus" / name
             folder.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.Table.from_pylist(records), folder / "part-00000.parquet")
+
+    def write_foreign(self, source: str, numbers: Iterable[int]) -> None:
+        """Replace the records of a source by some that are not human, one for each number."""
+        note = {"source": "bacteria_simulated", "note": "simulated"}
+        rows = [
+            {"record": f"t{n}", "text": simulate_contig(500 + n, 2_400).decode(), "metadata": note} for n in numbers
+        ]
+        pq.write_table(pa.Table.from_pylist(rows), self.folder / "corpus" / source / "part-00000.parquet")
 
     def gnomad_records(self, name: str, *, wrong_ref: int = 0) -> list[str]:
         """Return one SNV every 100 bp, the first ``wrong_ref`` of them with a REF that the genome does not have."""
