@@ -21,7 +21,7 @@ PIECES = {"eukaryote_generator": 256, "mrna_evo2": 64, "mrna_splice_evo2": 256, 
 BUILT = "prokaryote_evo2"
 RELEASES = tuple(f"{date(2022, 1, 2) + timedelta(weeks=week)}" for week in range(200))
 _CONTIG_BP = 20_000
-_RECORD_BP, _PER_PIECE = 2_000, 16
+_RECORD_BP, _PER_PIECE = 2_000, 32
 
 
 def write_inputs(folder: Path) -> Path:

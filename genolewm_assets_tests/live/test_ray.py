@@ -158,9 +158,9 @@ def test_the_backfill_is_complete(story: Story) -> None:
 @pytest.mark.timeout(3_000)
 def test_pieces_are_built_and_embedded_on_all_nodes_and_each_once(story: Story) -> None:
     graphql, world = story.server.graphql, story.world
-    world.edit_catalog(corpus={"records_per_piece": 2})
+    world.edit_catalog(corpus={"records_per_piece": 32})
     for source, pieces in PIECES.items():
-        world.write_foreign(source, range(2 * pieces - 1))
+        world.write_foreign(source, range(20 * pieces))
     divided = graphql.wait_for_run(graphql.launch("corpus/records", next(iter(PIECES))))
     assert divided.status == "SUCCESS", graphql.step_failures(divided.id)
     again = graphql.wait_for_run(graphql.launch("corpus/records", [*PIECES][1]))

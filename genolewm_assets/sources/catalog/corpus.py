@@ -30,14 +30,15 @@ class CorpusSection(Section):
     ``slice_fraction`` is the share of records used, chosen by hash of their ids with ``seed``. With ``short_windows`` a
     sequence too short for the window profile gives one shorter window. ``max_faulty_fraction`` is the largest share of
     the rows of a source that may be at fault; they are counted and left out. A source of more than
-    ``records_per_piece`` records is divided into pieces, which are built one by one.
+    ``records_per_piece`` records, at least 32 so that no piece is empty, is divided into pieces, which are built one by
+    one.
     """
 
     slice_fraction: Annotated[float, Field(gt=0, le=1)] = _CORPUS.slice_fraction
     seed: Annotated[int, Field(ge=0)] = _CORPUS.seed
     short_windows: bool = _CORPUS.short_windows
     max_faulty_fraction: Share = 0.01
-    records_per_piece: Annotated[int, Field(gt=0)] = 65_536
+    records_per_piece: Annotated[int, Field(ge=32)] = 65_536
     sources: dict[str, CorpusSourceEntry] = Field(default_factory=dict)
 
     def params(self, profile: WindowProfile) -> CorpusParams:

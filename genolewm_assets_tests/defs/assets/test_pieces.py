@@ -31,9 +31,9 @@ PIECES = tuple(f"{SOURCE}-{number:05d}" for number in range(4))
 
 @pytest.fixture
 def divided(unbuilt: BuiltWorld) -> BuiltWorld:
-    """Return a world of which one source has 24 records in four pieces, and nothing is built."""
-    unbuilt.write_foreign(SOURCE, range(24))
-    unbuilt.edit_catalog(corpus={"records_per_piece": 7})
+    """Return a world of which one source has 100 records in four pieces, and nothing is built."""
+    unbuilt.write_foreign(SOURCE, range(100))
+    unbuilt.edit_catalog(corpus={"records_per_piece": 32})
     unbuilt.make("reference/genome")
     return unbuilt
 
@@ -55,18 +55,18 @@ def test_pieces_are_built_one_by_one_and_a_changed_record_changes_one(divided: B
     for piece in PIECES:
         world.make("corpus/windows", piece)
     before = windows_of(world, *PIECES)
-    assert len(set(before["record_id"].to_pylist())) == 24
+    assert len(set(before["record_id"].to_pylist())) == 100
     digests = {piece: world.open("corpus/windows", piece).manifest.sha256 for piece in PIECES}
 
-    world.write_foreign(SOURCE, [*range(23), 99])
+    world.write_foreign(SOURCE, [*range(99), 999])
     world.make("corpus/records", SOURCE)
     for piece in PIECES:
         world.make("corpus/windows", piece)
     changed = {piece for piece in PIECES if world.open("corpus/windows", piece).manifest.sha256 != digests[piece]}
-    assert changed == {PIECES[piece_of(name, len(PIECES))] for name in ("t23", "t99")}
+    assert changed == {PIECES[piece_of(name, len(PIECES))] for name in ("t99", "t999")}
 
-    world.write_foreign(SOURCE, range(24))
-    world.edit_catalog(corpus={"records_per_piece": 24})
+    world.write_foreign(SOURCE, range(100))
+    world.edit_catalog(corpus={"records_per_piece": 100})
     world.make("corpus/records", SOURCE)
     assert registered(world) == set(CORPUS)
     world.make("corpus/windows", SOURCE)
@@ -85,7 +85,7 @@ def test_a_package_is_made_of_all_pieces(divided: BuiltWorld) -> None:
     package = open_package(world.root / read_latest(world.root, RELEASES[0]).path, allow_unaudited=True)
     rows = package.windows(Split.TRAIN, ["origin", "record_id", "cache_key"]).to_pylist()
     ours = [row for row in rows if row["origin"] == SOURCE]
-    assert len({row["record_id"] for row in ours}) > 20
+    assert len({row["record_id"] for row in ours}) > 80
     assert {ref.source for ref in package.info.caches} >= set(PIECES)
     assert len({row["cache_key"] for row in ours}) == len(PIECES)
 
@@ -110,9 +110,8 @@ def test_pieces_are_known_before_anything_is_built(divided: BuiltWorld) -> None:
 @pytest.mark.nightly
 def test_two_processes_build_all_pieces_of_a_root_and_each_piece_once(divided: BuiltWorld, tmp_path: Path) -> None:
     sources = {SOURCE: 16, "prokaryote_evo2": 8}
-    divided.edit_catalog(corpus={"records_per_piece": 4})
     for source, pieces in sources.items():
-        divided.write_foreign(source, range(4 * pieces - 2))
+        divided.write_foreign(source, range(20 * pieces))
         divided.make("corpus/records", source)
     keys = sorted(key for key in registered(divided) if key.startswith(tuple(sources)))
     assert len(keys) == 24

@@ -136,7 +136,7 @@ CASES = {
     ),
     "windows/index": Case("chr17", {"windows": {"stride_bp": 600}}, "stride_bp: built from 800, now 600"),
     "corpus/records": Case(
-        *("mrna_evo2", {"corpus": {"records_per_piece": 5}}, "recipe records_per_piece: built from 65536, now 5"),
+        *("mrna_evo2", {"corpus": {"records_per_piece": 50}}, "recipe records_per_piece: built from 65536, now 50"),
         *(appending("corpus/mrna_evo2/part-00000.parquet"), "recipe sources 0 md5: built from "),
     ),
     "corpus/windows": Case("mrna_evo2", {"corpus": {"seed": 5}}, "now 5"),
