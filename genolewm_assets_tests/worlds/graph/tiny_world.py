@@ -139,7 +139,7 @@ class TinyWorld:
         """Replace the records of a source by some that are not human, one for each number."""
         note = {"source": "bacteria_simulated", "note": "simulated"}
         rows = [
-            {"record": f"t{n}", "text": simulate_contig(500 + n, 1_300).decode(), "metadata": note} for n in numbers
+            {"record": f"t{n}", "text": simulate_contig(500 + n, 1_400).decode(), "metadata": note} for n in numbers
         ]
         pq.write_table(pa.Table.from_pylist(rows), self.folder / "corpus" / source / "part-00000.parquet")
 
