@@ -159,11 +159,31 @@ def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: Held
     ``packed``: uint8: four bases a byte, the first in the lowest bits; A 0 to T 3. ``first``, ``n_bases``: int64, shape
     (n,): first byte of each row, and its bases. ``marks``: bool, shape (n,).
     """
-    codes = np.empty(n_bases.max() if n_bases.size else 0, dtype=np.uint8)
+    around = np.empty(SEED + 2 * (_STEP - 1), dtype=np.uint8)
     for row in range(first.size):
-        for at in range(n_bases[row]):
-            codes[at] = packed[first[row] + (at >> 2)] >> np.uint8(2 * (at & 3)) & np.uint8(3)
-        marks[row] = has_key_of_codes(codes[: n_bases[row]], table)
+        bases, n, at = packed[first[row] :], n_bases[row], 0
+        marks[row] = False
+        while at <= n - SEED and not marks[row]:
+            key, bits = _packed_seed_at(bases, at)
+            if table.seeds[np.int64(key >> table.shift)] & bits == bits:
+                low, high = max(0, at - _STEP + 1), min(n, at + SEED + _STEP - 1)
+                for place in range(low, high):
+                    around[place - low] = bases[place >> 2] >> np.uint8(2 * (place & 3)) & np.uint8(3)
+                marks[row] = _has_key_around(around[: high - low], at - low, table)
+            at += _STEP
+
+
+@kernel
+def _packed_seed_at(packed: Bytes, at: int) -> tuple[np.uint64, np.uint64]:
+    """Return what :func:`_seed_at` does for packed bases and a place that is a multiple of 4."""
+    word = np.uint64(0)
+    for byte in range(SEED // 4):
+        word |= np.uint64(packed[(at >> 2) + byte]) << np.uint64(8 * byte)
+    # The last base has the highest bits, as in the reverse complement. Swap bases, pairs and bytes for the other order.
+    forward, backward = word, ~word & _SEED_MASK
+    for bits, mask in ((2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
+        forward = forward >> np.uint64(bits) & np.uint64(mask) | (forward & np.uint64(mask)) << np.uint64(bits)
+    return _seed_bits(forward, backward)
 
 
 @kernel
