@@ -107,6 +107,6 @@ def _check_facts(run: HidFile) -> None:
     facts = run.run
     texts = [facts.sample, facts.instrument, facts.model, facts.serial, facts.software, facts.polymer, facts.well]
     assert all(len(text) <= _LONGEST_TEXT for text in [*texts, facts.injection, facts.size_standard])
-    assert facts.size_standard_channel is None or 1 <= facts.size_standard_channel <= len(run.dyes)
+    assert 1 <= facts.size_standard_channel <= len(run.dyes)
     assert list(facts.size_standard_sizes_bp) == sorted(set(facts.size_standard_sizes_bp))
     assert repr(run).count("\n") == 0

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.errors import AbifError
-from genolewm_assets.forensic.abif.directory import read_main_directory
-from genolewm_assets.forensic.abif.plaintext import unscramble
+from genolewm_assets.errors import AbifError, PanelError
+from genolewm_assets.forensic.abif.directory import read_directory
 from genolewm_assets.forensic.abif.tags import AbifTags
 from genolewm_assets.store.files import open_plain
 
@@ -47,11 +46,9 @@ class Dye:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Facts about the instrument and the injection; None or empty where the file says nothing.
+    """Facts about the instrument and the injection; None or empty where the file says nothing."""
 
-    ``sample`` may name a person and is not printed.
-    """
-
+    #: May name a person.
     sample: str = field(repr=False)
     instrument: str
     model: str
@@ -67,7 +64,7 @@ class RunFacts:
     started: datetime | None
     size_standard: str
     size_standard_sizes_bp: tuple[float, ...]
-    size_standard_channel: int | None
+    size_standard_channel: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +95,13 @@ class HidFile:
         """Number of scans of each trace."""
         return len(self.dyes[0].raw)
 
+    def dye(self, channel: int, where: str) -> Dye:
+        """Return the dye of a panel's channel; raise PanelError, which begins with ``where``, if the run lacks it."""
+        if not 1 <= channel <= len(self.dyes):
+            expected, remedy = f"1 to {len(self.dyes)}", "Check that the panel is that of the kit"
+            raise PanelError(where, "the run lacks its channel", expected=expected, got=str(channel), remedy=remedy)
+        return self.dyes[channel - 1]
+
 
 def read_hid(path: str | Path) -> HidFile:
     """Read a ``.hid`` or ``.fsa`` file; a plain ABIF directory and a scrambled one are both understood.
@@ -125,8 +129,8 @@ def parse_hid(data: bytes, where: str) -> HidFile:
     AbifError
         As :func:`read_hid`.
     """
-    entries, offset, version = read_main_directory(data, where)
-    tags = AbifTags(data, unscramble(data, entries, offset, where), where)
+    entries, version = read_directory(data, where)
+    tags = AbifTags(data, entries, where)
     dyes = _read_dyes(tags, where)
     return HidFile(where, version, tags, dyes, _off_scale(tags, dyes), _read_run(tags, len(dyes)))
 
@@ -135,7 +139,7 @@ def _read_dyes(tags: AbifTags, where: str) -> tuple[Dye, ...]:
     stated = tags.find("Dye#", 1, int)
     channels = range(1, 1 + (_MAX_DYES if stated is None else min(stated, _MAX_DYES)))
     order = _dye_order(tags, stated)
-    dyes = []
+    dyes: list[Dye] = []
     for channel in channels:
         raw = tags.trace(channel if channel <= 4 else 100 + channel)
         if raw is None:
@@ -188,7 +192,7 @@ def _read_run(tags: AbifTags, n_dyes: int) -> RunFacts:
         return (tags.find(name, number, str) or "")[:_MAX_TEXT].strip()
 
     sizes, channel = _stated_standard((tags.find("ScPa", 1, str) or "")[:_MAX_SETTINGS])
-    default = 5 if n_dyes >= 5 else n_dyes
+    day, moment = tags.get(("RUND", 1)), tags.get(("RUNT", 1))
     return RunFacts(
         sample=text("SpNm") or text("SMPL"),
         instrument=text("MCHN"),
@@ -202,10 +206,10 @@ def _read_run(tags: AbifTags, n_dyes: int) -> RunFacts:
         injection_voltage_v=tags.find("InVt", 1, int),
         injection_s=tags.find("InSc", 1, int),
         run_voltage_v=tags.find("EPVt", 1, int),
-        started=_started(tags),
+        started=datetime.combine(day, moment) if isinstance(day, date) and isinstance(moment, time) else None,
         size_standard=text("StdF"),
         size_standard_sizes_bp=sizes,
-        size_standard_channel=channel if channel is not None and 1 <= channel <= n_dyes else default,
+        size_standard_channel=channel if channel is not None and 1 <= channel <= n_dyes else min(n_dyes, 5),
     )
 
 
@@ -215,12 +219,8 @@ def _value_of(settings: str, key: str) -> str:
 
 
 def _stated_standard(settings: str) -> tuple[tuple[float, ...], int | None]:
-    sizes = re.fullmatch(r"\d{1,5}(\.\d{1,9})?(,\d{1,5}(\.\d{1,9})?){1,199}", _value_of(settings, "SizeStandardPeaks"))
+    number = r"\d{1,5}(\.\d{1,9})?"
+    sizes = re.fullmatch(rf"{number}(,{number}){{1,199}}", _value_of(settings, "SizeStandardPeaks"))
     index = _value_of(settings, "SizeStandardDyeIndex")
     numbers = tuple(sorted({float(size) for size in sizes[0].split(",")})) if sizes else ()
     return numbers, int(index) if re.fullmatch(r"\d{1,2}", index, re.ASCII) else None
-
-
-def _started(tags: AbifTags) -> datetime | None:
-    day, moment = tags.get(("RUND", 1)), tags.get(("RUNT", 1))
-    return datetime.combine(day, moment) if isinstance(day, date) and isinstance(moment, time) else None

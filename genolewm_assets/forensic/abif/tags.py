@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -13,8 +12,8 @@ from genolewm_assets.errors import AbifError
 from genolewm_assets.forensic.abif.directory import (
     INLINE_AT,
     INLINE_BYTES,
-    SCRAMBLED_TYPES,
     Entries,
+    is_scrambled,
     tag_keys,
     tag_label,
 )
@@ -56,23 +55,19 @@ class AbifTags(Mapping[tuple[str, int], TagValue]):
         entry = self._entries[row]
         _, _, kind, element, count, size, offset, _ = entry.item()
         unit = int(ELEMENT_BYTES[min(kind, len(ELEMENT_BYTES) - 1)])
-        label = partial(self._label, row)
-        if SCRAMBLED_TYPES[0] <= kind <= SCRAMBLED_TYPES[1]:
-            raise AbifError(label(), "is scrambled, and the plaintext directory lacks it")
+        label = f"{self._where} tag {tag_label(entry)}"
+        if is_scrambled(entry):
+            raise AbifError(label, "is scrambled, and the plaintext directory lacks it")
         if unit > 0 and (size != unit * count or element != unit):
             expected = f"{count:,} elements of {unit} bytes"
-            raise AbifError(label(), "its length is none of its type", expected=expected, got=f"{size:,} bytes")
-        if size <= INLINE_BYTES:
-            return decode(kind, entry.tobytes()[INLINE_AT : INLINE_AT + size], label)
-        return decode(kind, self._data[offset : offset + size], label)
-
-    def _label(self, row: int) -> str:
-        return f"{self._where} tag {tag_label(self._entries[row])}"
+            raise AbifError(label, "its length is none of its type", expected=expected, got=f"{size:,} bytes")
+        stored, start = (entry.tobytes(), INLINE_AT) if size <= INLINE_BYTES else (self._data, offset)
+        return decode(kind, stored[start : start + size], label)
 
     def find(self, name: str, number: int, kind: type[_Value]) -> _Value | None:
         """Return a value if the file has it readable and of the kind, with text of characters as ``str``; else None."""
         row = self._row((name, number))
-        if row is None or SCRAMBLED_TYPES[0] <= int(self._entries["type"][row]) <= SCRAMBLED_TYPES[1]:
+        if row is None or is_scrambled(self._entries[row]):
             return None
         value = self._decode(row)
         if kind is str and isinstance(value, bytes):

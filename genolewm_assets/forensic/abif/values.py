@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date, time
 from typing import TypeAlias
 
@@ -19,22 +18,12 @@ _DATE, _TIME, _BOOL, _PASCAL = 10, 11, 13, 18
 #: Type of a string that ends with a zero.
 C_STRING = 19
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 8, 7: 4, 8: 8, 9: 0, 10: 4, 11: 4, 12: 10, 13: 1, 14: 4, 15: 8, 16: 8}
-_SIZES |= {17: 16, 18: 1, 19: 1, 20: 8, 1023: 28}
-_USER_TYPES = 1024
-
-
-def _element_bytes() -> npt.NDArray[np.int64]:
-    table = np.full(_USER_TYPES + 1, -1, np.int64)
-    table[list(_SIZES)] = list(_SIZES.values())
-    table[_USER_TYPES] = 0
-    return table
-
-
+_SIZES |= {17: 16, 18: 1, 19: 1, 20: 8, 1023: 28, 1024: 0}
 #: Bytes of one element by type; 0: any number, -1: no such type. Types from 1024 on are the user's.
-ELEMENT_BYTES = _element_bytes()
+ELEMENT_BYTES = np.array([_SIZES.get(kind, -1) for kind in range(1025)], np.int64)
 
 
-def decode(kind: int, raw: bytes, where: Callable[[], str]) -> TagValue:
+def decode(kind: int, raw: bytes, where: str) -> TagValue:
     """Return the value of a tag of an element type, from all of its big-endian bytes.
 
     Numbers: a Python number if there is one, else a read-only array in the machine's byte order, shape (n_elements,).
@@ -44,7 +33,10 @@ def decode(kind: int, raw: bytes, where: Callable[[], str]) -> TagValue:
     if kind in _NUMBERS:
         return _numbers(kind, raw)
     if kind == _PASCAL:
-        return _pascal_string(raw, where)
+        if raw and raw[0] >= len(raw):
+            expected = f"at most {len(raw) - 1}"
+            raise AbifError(where, "a string is longer than its tag", expected=expected, got=str(raw[0]))
+        return raw[1 : 1 + raw[0]].decode("latin-1") if raw else ""
     if kind == C_STRING:
         return raw.partition(b"\0")[0].decode("latin-1")
     if kind == _BOOL and len(raw) == 1:
@@ -64,16 +56,10 @@ def _numbers(kind: int, raw: bytes) -> int | float | npt.NDArray[np.generic]:
     return native
 
 
-def _pascal_string(raw: bytes, where: Callable[[], str]) -> str:
-    if raw and raw[0] >= len(raw):
-        raise AbifError(where(), "a string is longer than its tag", expected=f"at most {len(raw) - 1}", got=str(raw[0]))
-    return raw[1 : 1 + raw[0]].decode("latin-1") if raw else ""
-
-
-def _moment(kind: int, raw: bytes, where: Callable[[], str]) -> date | time:
+def _moment(kind: int, raw: bytes, where: str) -> date | time:
     try:
         if kind == _DATE:
             return date(int.from_bytes(raw[:2], "big"), raw[2], raw[3])
         return time(raw[0], raw[1], raw[2], raw[3] * 10_000)
     except ValueError as err:
-        raise AbifError(where(), "is no date or time", got=raw.hex()) from err
+        raise AbifError(where, "is no date or time", got=raw.hex()) from err

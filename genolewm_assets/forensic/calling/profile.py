@@ -8,7 +8,6 @@ from enum import Flag, auto
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.errors import PanelError
 from genolewm_assets.forensic.abif import HidFile
 from genolewm_assets.forensic.panels import Locus, Panel, is_amelogenin
 from genolewm_assets.forensic.signal import Peaks, PullUpRules, find_peaks, find_pull_up, flatten
@@ -155,15 +154,7 @@ def call_alleles(run: HidFile, sizing: Sizing, panel: Panel, *, rules: CallingRu
     pull_up = find_pull_up(peaks, run.off_scale, rules.pull_up)
     called: list[CalledPeak] = []
     for locus in panel.loci:
-        if locus.channel not in peaks:
-            raise PanelError(
-                f"{run.where} locus {locus.name!r}",
-                "the run lacks its channel",
-                expected=f"1 to {len(run.dyes)}",
-                got=str(locus.channel),
-                remedy="Check that the panel is that of the kit",
-            )
-        own = peaks[locus.channel]
+        own = peaks[run.dye(locus.channel, f"{run.where} locus {locus.name!r}").channel]
         sizes = sizing.size_at(own.scan)
         inside = (sizes >= locus.start_bp) & (sizes <= locus.end_bp)
         flagged = {

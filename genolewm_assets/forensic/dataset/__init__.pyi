@@ -12,7 +12,6 @@ from .profiles import cut_traces as cut_traces
 from .profiles import fit_run_ladder as fit_run_ladder
 from .profiles import make_profile as make_profile
 from .profiles import read_run as read_run
-from .profiles import standard_channel as standard_channel
 from .scaling import ScalingStrategy as ScalingStrategy
 from .strategies import DatasetStrategy as DatasetStrategy
 from .strategies import NFIRnDStrategy as NFIRnDStrategy

@@ -8,15 +8,16 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.errors import ConfigurationError, InputError
+from genolewm_assets.errors import InputError
 from genolewm_assets.forensic.panels import CHANNELS, Panel
 from genolewm_assets.store.files import JsonValue, decode_text
 from genolewm_assets.store.tables import find_misspelt
@@ -100,7 +101,6 @@ Annotation = AlleleAnnotation | SpanAnnotation
 class Table:
     """A delimited text file: number of the line and as many cells as columns of each line that is not empty."""
 
-    where: str
     columns: tuple[str, ...]
     rows: tuple[tuple[int, tuple[str, ...]], ...] = field(repr=False)
 
@@ -130,7 +130,7 @@ def parse_table(data: bytes, where: str) -> Table:
                 f"{where} line {number}", "has too many cells", expected=f"at most {len(columns)}", got=str(len(cells))
             )
     padded = ((number, tuple(map(str.strip, cells)) + ("",) * len(columns)) for number, cells in rows)
-    return Table(where, columns, tuple((number, cells[: len(columns)]) for number, cells in padded))
+    return Table(columns, tuple((number, cells[: len(columns)]) for number, cells in padded))
 
 
 def parse_allele_report(data: bytes, where: str) -> dict[str, AlleleAnnotation]:
@@ -149,19 +149,13 @@ def parse_allele_report(data: bytes, where: str) -> dict[str, AlleleAnnotation]:
     table = parse_table(data, where)
     for number, name in enumerate(table.columns[2:], 3):
         if not name.startswith(_ALLELE) and find_misspelt(_FIRST_WORD.findall(name)[:1], (_ALLELE,)):
-            got = "nearly that"
-            remedy = "Rename the column, so that its alleles are read"
-            raise InputError(
-                where, f"column {number} is misspelt", expected=f"to begin with {_ALLELE!r}", got=got, remedy=remedy
-            )
+            expected, remedy = f"to begin with {_ALLELE!r}", "Rename the column, so that its alleles are read"
+            problem = f"column {number} is misspelt"
+            raise InputError(where, problem, expected=expected, got="nearly that", remedy=remedy)
     allele_columns = [at for at, name in enumerate(table.columns) if at > 1 and name.startswith(_ALLELE)]
     if not allele_columns:
-        raise InputError(
-            where,
-            "is no allele report",
-            expected="columns for sample and locus, then columns that begin with 'Allele'",
-            got=f"{len(table.columns)} columns",
-        )
+        expected = "columns for sample and locus, then columns that begin with 'Allele'"
+        raise InputError(where, "is no allele report", expected=expected, got=f"{len(table.columns)} columns")
     loci: dict[str, dict[str, tuple[str, ...]]] = {}
     for number, cells in table.rows:
         if not cells[0] or not cells[1]:
@@ -174,15 +168,10 @@ def parse_allele_report(data: bytes, where: str) -> dict[str, AlleleAnnotation]:
     return {sample: AlleleAnnotation(own) for sample, own in loci.items()}
 
 
-def is_span_table(table: Table) -> bool:
-    """Tell whether a table is one of DNANet's label tool."""
-    return set(_SPAN_COLUMNS) <= set(table.columns)
-
-
 def parse_spans(data: bytes, where: str, *, annotator: str | None = None) -> dict[str, SpanAnnotation]:
     """Return the spans of each profile of a label tool's table, of ``annotator`` or else of its only user."""
     table = parse_table(data, where)
-    if not is_span_table(table):
+    if not set(_SPAN_COLUMNS) <= set(table.columns):
         raise InputError(
             where, "is no table of spans", expected=", ".join(_SPAN_COLUMNS), got=f"{len(table.columns)} columns"
         )
@@ -194,12 +183,8 @@ def parse_spans(data: bytes, where: str, *, annotator: str | None = None) -> dic
         if annotator is not None and user != annotator:
             continue
         if users.setdefault(profile, user) != user:
-            raise InputError(
-                f"{where} line {number}",
-                "the profile was annotated by several users",
-                expected="one user",
-                remedy="Name the annotator",
-            )
+            problem = "the profile was annotated by several users"
+            raise InputError(f"{where} line {number}", problem, expected="one user", remedy="Name the annotator")
         spans.setdefault(profile, []).append(_span(dye, first, last, category, f"{where} line {number}"))
     return {profile: SpanAnnotation(tuple(own)) for profile, own in spans.items()}
 
@@ -256,28 +241,15 @@ def stem_of(path: str) -> str:
     return stem if dot and suffix.lower() in {"hid", "fsa"} else name
 
 
-def same_path(path: str, names: Mapping[str, object]) -> Iterator[str]:
-    """Yield the names that end with the same folders as a path, those with the most equal folders first."""
-    parts = PureWindowsPath(path.strip()).parts
-    depths = {name: _common(parts, PurePosixPath(name).parts) for name in names}
-    yield from sorted((name for name, depth in depths.items() if depth), key=lambda name: (-depths[name], name))
+def same_path(path: str, names: Iterable[str]) -> str | None:
+    """Return the first of the names that end with most of the same folders and file as a path; None without any."""
+    parts = PureWindowsPath(path.strip()).parts[::-1]
 
+    def depth(name: str) -> int:
+        pairs = zip(parts, reversed(PurePosixPath(name).parts), strict=False)
+        return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    depth = 0
-    for left, right in zip(reversed(one), reversed(other), strict=False):
-        if left != right:
-            break
-        depth += 1
-    return depth
-
-
-def check_adjustment(name: str | None) -> None:
-    """Raise :class:`ConfigurationError` unless ``name`` is an adjustment or None."""
-    if name not in {None, "top", "complete"}:
-        raise ConfigurationError(
-            "adjustment_of_annotations", "is unknown", expected="'top', 'complete' or None", got=repr(name)
-        )
+    return max(filter(depth, sorted(names)), key=depth, default=None)
 
 
 def place_alleles(
@@ -297,9 +269,8 @@ def place_alleles(
                 unplaced += 1
                 continue
             channel, own = bins[name, allele]
-            first, end = (
-                int(np.abs(sizes - limit).argmin()) for limit in (own.size_bp - own.left_bp, own.size_bp + own.right_bp)
-            )
+            limits = own.size_bp - own.left_bp, own.size_bp + own.right_bp
+            first, end = (int(np.abs(sizes - limit).argmin()) for limit in limits)
             places.append((channels.index(channel), first, max(end, first + 1)))
     return places, unplaced
 
@@ -351,12 +322,9 @@ def mask_of_spans(annotation: SpanAnnotation, shape: tuple[int, int], channels: 
     mask = np.zeros(shape, np.int8)
     for span in annotation.spans:
         if span.channel not in channels or not 0 <= span.first <= span.last < shape[1]:
-            raise InputError(
-                where,
-                "a span lies outside of the profile",
-                expected=f"channels {', '.join(map(str, channels))} and points 0 to {shape[1] - 1}",
-                got=f"channel {span.channel}, points {span.first} to {span.last}",
-                remedy="Check that the annotation was made on the same grid",
-            )
+            expected = f"channels {', '.join(map(str, channels))} and points 0 to {shape[1] - 1}"
+            got = f"channel {span.channel}, points {span.first} to {span.last}"
+            remedy = "Check that the annotation was made on the same grid"
+            raise InputError(where, "a span lies outside of the profile", expected=expected, got=got, remedy=remedy)
         mask[channels.index(span.channel), span.first : span.last + 1] = span.category
     return mask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -165,9 +165,10 @@ class _Build:
         run, stamps = read_run(data, name), {**entry.stamps, name: stamp}
         adjustment = recipe.rules.adjustment_of_annotations
         made = make_profile(name, run, panel, entry.annotation, self.grid, stamps=stamps, adjustment=adjustment)
-        return made.image_with(
-            entry.annotation.as_json() if isinstance(entry.annotation, AlleleAnnotation) else None,
-            {
+        return replace(
+            made.image,
+            alleles=entry.annotation.as_json() if isinstance(entry.annotation, AlleleAnnotation) else None,
+            meta={
                 "ladder": panel.ladder,
                 "instrument": run.run.model,
                 "injection": run.run.injection,
@@ -187,9 +188,8 @@ class _Build:
             stamps: Mapping[str, RowStamp] = {**kit.stamps, ladder: stamp}
             self._panels[ladder] = None
             try:
-                self._panels[ladder] = fit_run_ladder(
-                    ladder, read_run(data, ladder), kit.panel, self.grid, stamps
-                ).moved
+                fitted = fit_run_ladder(ladder, read_run(data, ladder), kit.panel, self.grid, stamps)
+                self._panels[ladder] = fitted.moved
             except LeftOutError as err:
                 self.report.unusable_ladders[ladder] = str(err)
         return self._panels[ladder]

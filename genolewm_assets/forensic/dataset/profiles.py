@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.errors import AbifError, InputError, PanelError, SizingError
+from genolewm_assets.errors import AbifError, ConfigurationError, InputError, PanelError, SizingError
 from genolewm_assets.forensic import PreprocessedProfile
 from genolewm_assets.forensic.abif import HidFile, parse_hid
 from genolewm_assets.forensic.dataset.annotations import (
@@ -19,7 +20,6 @@ from genolewm_assets.forensic.dataset.annotations import (
     AlleleAnnotation,
     Annotation,
     Mask,
-    check_adjustment,
     mask_of_bins,
     mask_of_peaks,
     mask_of_spans,
@@ -28,7 +28,6 @@ from genolewm_assets.forensic.dataset.annotations import (
 from genolewm_assets.forensic.dataset.scaling import (
     DataLoadingStrategy,
     ScalingStrategy,
-    check_data_loading_strategy,
     load_traces,
     nearest_scans,
 )
@@ -84,33 +83,28 @@ def leaving_out(reason: Reason, kind: type[InputError]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Points:
-    """A run on a grid.
-
-    ``data`` is fluorescence in relative fluorescence units, int16, shape (n_channels, n_points); ``scaler`` the size of
-    each point in base pairs, float32, ascending; ``first_scan`` the scan of the first point.
-    """
+    """A run on a grid."""
 
     channels: Sequence[int]
+    #: Relative fluorescence units, shape (n_channels, n_points).
     data: npt.NDArray[np.int16]
+    #: Size of each point in base pairs, ascending.
     scaler: npt.NDArray[np.float32]
+    #: Scan of the first point.
     first_scan: int
 
 
-class Grid(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Grid(ABC):
     """Which scans of which dyes are the points of a profile, and how sizes come about."""
 
-    @property
-    def standard(self) -> SizeStandard | None:
-        """Size standard of every run; None: the one that each file names."""
+    #: Size standard of every run; None: the one that each file names.
+    standard: SizeStandard | None = None
+    sizing: SizingRules = field(default_factory=SizingRules)
+    #: Decimals of the sizes in the panel that is stored; None: all.
+    decimals: int | None = None
 
-    @property
-    def sizing(self) -> SizingRules:
-        """Rules of sizing."""
-
-    @property
-    def decimals(self) -> int | None:
-        """Decimals of the sizes in the panel that is stored; None: all."""
-
+    @abstractmethod
     def place(self, run: HidFile, sizing: Sizing) -> Points:
         """Return the points of a run; raises AbifError, PanelError or LeftOutError."""
 
@@ -124,8 +118,12 @@ class ProfileRules:
     include_size_standard: bool = False
 
     def __post_init__(self) -> None:
-        check_data_loading_strategy(self.data_loading_strategy)
-        check_adjustment(self.adjustment_of_annotations)
+        for name, known in (
+            ("data_loading_strategy", get_args(DataLoadingStrategy)),
+            ("adjustment_of_annotations", (None, *get_args(Adjustment))),
+        ):
+            if (value := getattr(self, name)) not in known:
+                raise ConfigurationError(name, "is unknown", expected=f"one of {known}", got=repr(value))
 
     def cache_signature(self) -> dict[str, JsonValue]:
         """Return the attributes and the version of this code."""
@@ -133,52 +131,40 @@ class ProfileRules:
 
 
 @dataclass(frozen=True)
-class BasePairGrid:
+class BasePairGrid(Grid):
     """The same base pairs for every run: the scan nearest to each, in the dyes of the kit's loci."""
 
     scaling: ScalingStrategy
     rules: ProfileRules
-    standard: SizeStandard | None = None
-    sizing: SizingRules = field(default_factory=SizingRules)
-    decimals: int | None = None
 
     def place(self, run: HidFile, sizing: Sizing) -> Points:
         """Return the points of a run, as :class:`Grid`."""
         scans = nearest_scans(sizing.scaler, self.scaling.grid_bp)
         channels = self.scaling.channels
         if self.rules.include_size_standard:
-            channels = (*channels, standard_channel(run))
+            channels = (*channels, run.run.size_standard_channel)
         data = load_traces(run, channels, self.rules.data_loading_strategy)[:, scans]
         return Points(channels, data, sizing.scaler[scans], int(scans[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class ScanGrid:
+@dataclass(frozen=True)
+class ScanGrid(Grid):
     """Every scan of every dye, as the instrument has it, from just before the first fragment on."""
 
     n_scanpoints: int
-    standard: SizeStandard | None
-    sizing: SizingRules
-    decimals: int | None = 4
+    decimals: int | None = field(default=4, kw_only=True)
 
     def place(self, run: HidFile, sizing: Sizing) -> Points:
         """Return the points of a run; raises LeftOutError if the row would end before the last fragment."""
         first = max(0, int(np.floor(sizing.scans[0])) - _MARGIN_SCANS)
         needed = int(np.ceil(sizing.scans[-1])) + 1 - first
         if needed > self.n_scanpoints:
-            expected = (
-                f"at most {self.n_scanpoints:,} scans from the first fragment to the last (forensic.n_scanpoints)"
-            )
-            problem = InputError(run.where, "is too long", expected=expected, got=f"{needed:,}")
+            most = f"at most {self.n_scanpoints:,} scans from the first fragment to the last (forensic.n_scanpoints)"
+            problem = InputError(run.where, "is too long", expected=most, got=f"{needed:,}")
             raise LeftOutError.of(Reason.TOO_LONG, problem)
         end = first + self.n_scanpoints
         scaler = sizing.size_at(np.arange(first, end)).astype(np.float32)
         return Points(range(1, len(run.dyes) + 1), cut_traces(run, first, end), scaler, first)
-
-
-def standard_channel(run: HidFile) -> int:
-    """Return the channel of the dye of the size standard."""
-    return run.run.size_standard_channel or len(run.dyes)
 
 
 def cut_traces(run: HidFile, start: int, end: int) -> npt.NDArray[np.int16]:
@@ -192,11 +178,9 @@ def cut_traces(run: HidFile, start: int, end: int) -> npt.NDArray[np.int16]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunPanel:
-    """The panel that alleles of a run are named by, as JSON values too, and the files that it was made from.
+    """The panel that alleles of a run are named by, as JSON values too, and the files that it was made from."""
 
-    ``ladder`` is the file of the ladder that moved it; None: the panel is the kit's.
-    """
-
+    #: File of the ladder that moved it; None: the panel is the kit's.
     ladder: str | None
     panel: Panel
     as_json: JsonValue
@@ -242,10 +226,6 @@ class MadeProfile:
     sizing: Sizing
     points: Points
     unplaced: int
-
-    def image_with(self, alleles: JsonValue, meta: Mapping[str, JsonValue]) -> PreprocessedProfile:
-        """Return the profile with its alleles and facts."""
-        return replace(self.image, alleles=alleles, meta=meta)
 
 
 def make_profile(

@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.errors import AbifError, ConfigurationError, PanelError
+from genolewm_assets.errors import AbifError, ConfigurationError
 from genolewm_assets.forensic.abif import HidFile
 from genolewm_assets.forensic.panels import Panel, read_panel
 from genolewm_assets.store.files import JsonValue
 
 DataLoadingStrategy = Literal["raw", "analyzed", "superior"]
-DATA_LOADING_STRATEGIES: tuple[DataLoadingStrategy, ...] = get_args(DataLoadingStrategy)
 #: Of a hundred scans round each and the scan itself, the baseline is the value that a fifth lies below.
 _HALF_WINDOW, _BASELINE_SHARE = 50, 0.2
 _MARGIN_BP = 10.0
@@ -57,19 +56,13 @@ class ScalingStrategy:
 
     def __post_init__(self) -> None:
         if not self.panel_paths or not 2 <= self.scanpoint_resolution <= _MAX_RESOLUTION:
-            raise ConfigurationError(
-                "scaling strategy",
-                "has no panel files, or an unusable resolution",
-                expected=f"at least one file and 2 to {_MAX_RESOLUTION:,} points",
-                got=f"{len(self.panel_paths)} files and {self.scanpoint_resolution:,} points",
-            )
+            problem = "has no panel files, or an unusable resolution"
+            expected = f"at least one file and 2 to {_MAX_RESOLUTION:,} points"
+            got = f"{len(self.panel_paths)} files and {self.scanpoint_resolution:,} points"
+            raise ConfigurationError("scaling strategy", problem, expected=expected, got=got)
         if self.start_bp is not None and self.end_bp is not None and not self.start_bp < self.end_bp:
-            raise ConfigurationError(
-                "scaling strategy",
-                "the grid is empty",
-                expected="start_bp below end_bp",
-                got=f"{self.start_bp:g} to {self.end_bp:g}",
-            )
+            got = f"{self.start_bp:g} to {self.end_bp:g}"
+            raise ConfigurationError("scaling strategy", "the grid is empty", expected="start_bp below end_bp", got=got)
 
     @cached_property
     def panel(self) -> Panel:
@@ -88,10 +81,6 @@ class ScalingStrategy:
         low = min(locus.start_bp for locus in self.panel.loci) - _MARGIN_BP if low is None else low
         high = max(locus.end_bp for locus in self.panel.loci) + _MARGIN_BP if high is None else high
         return np.linspace(low, high, self.scanpoint_resolution)
-
-    def row_of(self, channel: int) -> int:
-        """Return the row of a channel's dye in the arrays of a profile."""
-        return self.channels.index(channel)
 
     def cache_signature(self) -> dict[str, JsonValue]:
         """Return every parameter that profiles depend on; the content of the panel files is in the fingerprint."""
@@ -112,14 +101,6 @@ def nearest_scans(sizes_bp: npt.ArrayLike, grid_bp: npt.ArrayLike) -> npt.NDArra
     return np.where(grid - sizes[left] <= sizes[right] - grid, left, right)
 
 
-def check_data_loading_strategy(name: str) -> None:
-    """Raise :class:`ConfigurationError` unless there is a strategy of this name."""
-    if name not in DATA_LOADING_STRATEGIES:
-        raise ConfigurationError(
-            "data_loading_strategy", "is unknown", expected=f"one of {DATA_LOADING_STRATEGIES}", got=repr(name)
-        )
-
-
 def load_traces(run: HidFile, channels: Sequence[int], strategy: DataLoadingStrategy) -> npt.NDArray[np.int16]:
     """Return the traces of some dyes in relative fluorescence units: int16, shape (n_channels, n_scans).
 
@@ -129,15 +110,7 @@ def load_traces(run: HidFile, channels: Sequence[int], strategy: DataLoadingStra
     """
     traces = np.empty((len(channels), run.n_scans), np.int16)
     for row, channel in enumerate(channels):
-        if not 1 <= channel <= len(run.dyes):
-            raise PanelError(
-                run.where,
-                "the run lacks a channel of the panel",
-                expected=f"1 to {len(run.dyes)}",
-                got=str(channel),
-                remedy="Check that the panel is that of the kit",
-            )
-        dye = run.dyes[channel - 1]
+        dye = run.dye(channel, f"{run.where} panel")
         if strategy == "analyzed":
             if dye.analysed is None:
                 raise AbifError(

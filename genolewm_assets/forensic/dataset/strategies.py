@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol, TypeVar
 
@@ -108,14 +109,12 @@ class RunFolderStrategy:
 
     def categorize_file(self, file_name: str) -> FileCategory:
         """Return what an instrument file is, by its name."""
-        words = {"ladder": self.ladder_words, "control": self.control_words}
         lower = file_name.lower()
+        words: dict[FileCategory, tuple[str, ...]] = {"ladder": self.ladder_words, "control": self.control_words}
         if PurePosixPath(lower).suffix not in _INSTRUMENT_FILES:
             return "unknown"
-        for category in ("ladder", "control"):
-            if any(word.lower() in lower for word in words[category]):
-                return category
-        return "sample"
+        named = (category for category, each in words.items() if any(word.lower() in lower for word in each))
+        return next(named, "sample")
 
     def get_sample_id(self, file_name: str) -> str:
         """Return the name by which annotations know a file."""
@@ -123,8 +122,8 @@ class RunFolderStrategy:
 
     def get_split_group(self, file_name: str) -> str:
         """Return the replicas that a file is one of, else its name."""
-        found = re.search(self.replica_pattern, file_name) if self.replica_pattern is not None else None
-        return stem_of(file_name) if found is None else found[0]
+        found = self.replica_pattern is not None and re.search(self.replica_pattern, file_name)
+        return found[0] if found else stem_of(file_name)
 
     def get_number_of_contributors(self, file_name: str) -> int | None:
         """Return how many persons contributed, or None if the name does not tell."""
@@ -151,27 +150,22 @@ class RunFolderStrategy:
     def collect_dataset_files(self, root: Path, files: Mapping[str, Path]) -> Iterator[DatasetEntry]:
         """Yield the samples in order of their names; raise InputError if a table is malformed or two contradict."""
         del root
-        maps, map_stamps = _read(
-            files,
-            self.annotation_map,
-            lambda data, name: parse_annotation_map(data, name, self.analysis_threshold_type),
-        )
+        parse_map = partial(parse_annotation_map, threshold=self.analysis_threshold_type)
+        maps, map_stamps = _read(files, self.annotation_map, parse_map)
         ladder_maps, ladder_stamps = _read(files, self.ladder_map, parse_ladder_map)
         tables, stamps = self._annotations(files)
         stamps |= map_stamps | ladder_stamps
         categories = {name: self.categorize_file(PurePosixPath(name).name) for name in files}
-        ladders = {name: files[name] for name, category in categories.items() if category == "ladder"}
+        ladders = sorted(name for name, category in categories.items() if category == "ladder")
         for name in sorted(name for name, category in categories.items() if category == "sample"):
             stem = stem_of(name)
-            stated = tuple(same_path(ladder_maps[stem], ladders)) if stem in ladder_maps else ()
-            own = stated[:1] or _ladders_near(name, ladders)
+            stated = same_path(ladder_maps[stem], ladders) if stem in ladder_maps else None
+            own = _ladders_near(name, ladders) if stated is None else (stated,)
             yield DatasetEntry(name, tables.get(maps.get(stem, stem)), own, stamps)
 
     def _annotations(self, files: Mapping[str, Path]) -> tuple[dict[str, Annotation], dict[str, RowStamp]]:
         if self.spans:
-            spans, stamps = _read(
-                files, self.spans, lambda data, name: parse_spans(data, name, annotator=self.annotator)
-            )
+            spans, stamps = _read(files, self.spans, partial(parse_spans, annotator=self.annotator))
             return {**spans}, stamps
         mapped = [name for name in files if not _fits(PurePosixPath(name).name, self.annotation_map)]
         reports, stamps = _read({name: files[name] for name in mapped}, self.reports, parse_allele_report)
@@ -234,9 +228,7 @@ def _read(
     return found, stamps
 
 
-def _ladders_near(name: str, ladders: Mapping[str, Path]) -> tuple[str, ...]:
-    for folder in PurePosixPath(name).parents:
-        own = tuple(sorted(each for each in ladders if PurePosixPath(each).parent == folder))
-        if own:
-            return own
-    return ()
+def _ladders_near(name: str, ladders: Sequence[str]) -> tuple[str, ...]:
+    folders = map(str, PurePosixPath(name).parents)
+    near = (tuple(each for each in ladders if str(PurePosixPath(each).parent) == folder) for folder in folders)
+    return next(filter(None, near), ())

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from genolewm_assets.errors import PanelError
 from genolewm_assets.forensic.abif import HidFile
-from genolewm_assets.forensic.panels.panel import Bin, Locus, Panel
+from genolewm_assets.forensic.panels.panel import Locus, Panel
 from genolewm_assets.forensic.signal import Peaks, find_peaks, flatten
 from genolewm_assets.forensic.sizing import Sizing
 
@@ -88,23 +88,15 @@ def fit_ladder(run: HidFile, sizing: Sizing, panel: Panel, *, rules: LadderRules
     sizes: dict[str, dict[str, float]] = {}
     for channel in sorted({locus.channel for locus in panel.loci}):
         loci = [locus for locus in panel.loci if locus.channel == channel]
-        if not 1 <= channel <= len(run.dyes):
-            raise PanelError(
-                f"{run.where} locus {loci[0].name!r}",
-                "the run lacks its channel",
-                expected=f"1 to {len(run.dyes)}",
-                got=str(channel),
-                remedy="Check that the panel is that of the kit",
-            )
-        dye = run.dyes[channel - 1]
+        dye = run.dye(channel, f"{run.where} locus {loci[0].name!r}")
         peaks = find_peaks(flatten(dye.raw, dye.analysed), min_height=rules.min_height_rfu)
         peaks = peaks.take(sizing.covers(peaks.scan))
         sizes |= _assign(loci, peaks, sizing.size_at(peaks.scan), rules)
-    missing = {
-        locus.name: tuple(each.allele for each in locus.ladder if each.allele not in sizes[locus.name])
-        for locus in panel.loci
-    }
+    missing: dict[str, tuple[str, ...]] = {}
+    shifts = []
     for locus in panel.loci:
+        if absent := tuple(each.allele for each in locus.ladder if each.allele not in sizes[locus.name]):
+            missing[locus.name] = absent
         if 2 * len(sizes[locus.name]) < len(locus.ladder):
             raise PanelError(
                 f"{run.where} locus {locus.name!r}",
@@ -113,10 +105,10 @@ def fit_ladder(run: HidFile, sizing: Sizing, panel: Panel, *, rules: LadderRules
                 got=str(len(sizes[locus.name])),
                 remedy="Check that the run is the ladder of the panel's kit",
             )
-    moved = [_move(locus, sizes[locus.name]) for locus in panel.loci]
-    shifts = [abs(size - _bin(locus, name).size_bp) for locus in panel.loci for name, size in sizes[locus.name].items()]
-    absent = {name: alleles for name, alleles in missing.items() if alleles}
-    return LadderFit(replace(panel, loci=tuple(moved)), sizes, absent, max(shifts))
+        found = ((each, sizes[locus.name].get(each.allele)) for each in locus.ladder)
+        shifts += [abs(size - each.size_bp) for each, size in found if size is not None]
+    moved = tuple(_move(locus, sizes[locus.name]) for locus in panel.loci)
+    return LadderFit(replace(panel, loci=moved), sizes, missing, max(shifts))
 
 
 def _assign(loci: list[Locus], peaks: Peaks, sizes: Floats, rules: LadderRules) -> dict[str, dict[str, float]]:
@@ -194,7 +186,3 @@ def _move(locus: Locus, sizes: dict[str, float]) -> Locus:
 
     bins = tuple(replace(each, size_bp=moved(each.size_bp)) for each in locus.bins)
     return replace(locus, start_bp=moved(locus.start_bp), end_bp=moved(locus.end_bp), bins=bins)
-
-
-def _bin(locus: Locus, allele: str) -> Bin:
-    return next(each for each in locus.bins if each.allele == allele)

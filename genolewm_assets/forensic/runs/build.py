@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -37,7 +37,6 @@ from genolewm_assets.forensic.dataset import (
     make_profile,
     parse_allele_report,
     read_run,
-    standard_channel,
 )
 from genolewm_assets.forensic.runs.rules import Fate, Role, RunFile, RunRules
 from genolewm_assets.forensic.runs.tables import (
@@ -257,9 +256,8 @@ def _make_profile(
         **_sizing_facts(run, made.sizing),
         **_count_peaks(calls),
     }
-    image = made.image_with(
-        _alleles_as_json(calls, annotation, first), {"role": role.value, **used, "n_scans": run.n_scans}
-    )
+    meta: dict[str, JsonValue] = {"role": role.value, **used, "n_scans": run.n_scans}
+    image = replace(made.image, alleles=_alleles_as_json(calls, annotation, first), meta=meta)
     return image, {**facts, "saturated_scans": saturated}, made.unplaced
 
 
@@ -365,7 +363,7 @@ def _ladder_traces(ladder: Ladder) -> list[dict[str, Any]]:
         {
             "file": ladder.file,
             "channel": dye.channel,
-            "is_size_standard": dye.channel == standard_channel(run),
+            "is_size_standard": dye.channel == run.run.size_standard_channel,
             "first_scan": start,
             "rfu": traces[row].tolist(),
             "size_bp": sizing.scaler[start:end].tolist(),

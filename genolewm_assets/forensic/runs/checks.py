@@ -218,8 +218,7 @@ def _check_sizes(written: _Written) -> CheckResult:
         run = written.run(row)
         data, _, scaler = written.store.get_row(row["row"], copy=False)
         sizes = np.array((written.rules.standard or standard_of(run)).sizes_bp)
-        channel = run.run.size_standard_channel or len(run.dyes)
-        tops = int(_has_top(data[channel - 1], scaler, sizes).sum())
+        tops = int(_has_top(data[run.run.size_standard_channel - 1], scaler, sizes).sum())
         compared += 1
         highest = max(highest, row["max_residual_bp"])
         needed = max(row["fragments_found"], int(np.ceil(_MIN_FOUND * len(sizes))))

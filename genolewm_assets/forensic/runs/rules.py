@@ -127,7 +127,7 @@ class RunRules:
     @property
     def grid(self) -> ScanGrid:
         """Grid of the profiles."""
-        return ScanGrid(self.n_scanpoints, self.standard, self.sizing)
+        return ScanGrid(self.n_scanpoints, standard=self.standard, sizing=self.sizing)
 
     def as_recipe(self) -> dict[str, JsonValue]:
         """Return every parameter, those of calling included, as JSON values."""

@@ -171,7 +171,7 @@ def size_run(run: HidFile, *, standard: SizeStandard | None = None, rules: Sizin
     """
     rules = rules or SizingRules()
     standard = standard or standard_of(run)
-    channel = run.run.size_standard_channel or len(run.dyes)
+    channel = run.run.size_standard_channel
     dye = run.dyes[channel - 1]
     peaks = find_peaks(flatten(dye.raw, dye.analysed), min_height=rules.min_height_rfu)
     sizes, found = _match(peaks, standard)

@@ -10,12 +10,12 @@ from genolewm_assets.forensic.dataset.annotations import (
     AlleleAnnotation,
     Span,
     SpanAnnotation,
-    check_adjustment,
     mask_of_bins,
     mask_of_peaks,
     mask_of_spans,
     place_alleles,
 )
+from genolewm_assets.forensic.dataset.profiles import ProfileRules
 from genolewm_assets.forensic.panels import Bin, Locus, Panel
 
 SCALER = np.arange(90, 130, 0.1)
@@ -99,10 +99,11 @@ def test_a_span_outside_is_named(span: Span) -> None:
 
 
 def test_an_unknown_adjustment_is_named() -> None:
-    check_adjustment(None)
-    check_adjustment("complete")
-    with pytest.raises(ConfigurationError, match="expected 'top', 'complete' or None, got 'half'"):
-        check_adjustment("half")
+    ProfileRules(adjustment_of_annotations="complete")
+    with pytest.raises(
+        ConfigurationError, match=r"adjustment.*expected one of \(None, 'top', 'complete'\), got 'half'"
+    ):
+        ProfileRules(adjustment_of_annotations="half")  # type: ignore[arg-type]
 
 
 def test_annotations_print_no_allele() -> None:

@@ -95,7 +95,7 @@ def test_a_kit_of_six_dyes_works_from_its_files(tmp_path: Path, make_panel: Call
     assert image.annotation is not None
     tops = np.argwhere(image.annotation)
     assert len(tops) == sum(map(len, GENOTYPE.values()))
-    called = sorted((scaling.row_of(peak.channel), peak.size_bp) for peak in calls.peaks if peak.is_allele)
+    called = sorted((scaling.channels.index(peak.channel), peak.size_bp) for peak in calls.peaks if peak.is_allele)
     for (row, point), (called_row, size) in zip(tops.tolist(), called, strict=True):
         assert row == called_row
         assert image.scaler[point] == pytest.approx(size, abs=0.2)

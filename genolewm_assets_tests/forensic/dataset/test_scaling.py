@@ -37,7 +37,7 @@ def test_of_two_scans_as_near_the_earlier_is_taken() -> None:
 def test_rows_and_grid_follow_from_the_panel_files(panel_paths: tuple[Path, Path]) -> None:
     scaling = ScalingStrategy(panel_paths)
     assert scaling.channels == (1, 2, 3, 4)
-    assert [scaling.row_of(channel) for channel in (1, 4)] == [0, 3]
+    assert [scaling.channels.index(channel) for channel in (1, 4)] == [0, 3]
     spans = [(locus.start_bp, locus.end_bp) for locus in scaling.panel.loci]
     assert len(scaling.grid_bp) == 4_096
     assert scaling.grid_bp[0] == pytest.approx(min(low for low, _ in spans) - 10)
@@ -77,7 +77,7 @@ def test_traces_that_are_missing_are_named() -> None:
     run = parse_hid(run_bytes(traces(GENOTYPE)), "sample")
     with pytest.raises(AbifError, match="sample channel 2: has no analysed trace"):
         load_traces(run, (2,), "analyzed")
-    with pytest.raises(PanelError, match="lacks a channel of the panel: expected 1 to 5, got 6"):
+    with pytest.raises(PanelError, match="lacks its channel: expected 1 to 5, got 6"):
         load_traces(run, (6,), "raw")
     analysed = replace(run, dyes=tuple(replace(dye, analysed=dye.raw // 2) for dye in run.dyes))
     np.testing.assert_array_equal(load_traces(analysed, (2,), "analyzed")[0], run.dyes[1].raw // 2)
