@@ -11,7 +11,6 @@ from .dataset import NFIRnDStrategy as NFIRnDStrategy
 from .dataset import RunFolderStrategy as RunFolderStrategy
 from .dataset import ScalingStrategy as ScalingStrategy
 from .dataset import to_arrays as to_arrays
-from .memmap_writer import MemmapCacheWriter as MemmapCacheWriter
 from .panels import LadderFit as LadderFit
 from .panels import Panel as Panel
 from .panels import fit_ladder as fit_ladder
@@ -20,6 +19,7 @@ from .profile import ALLELE as ALLELE
 from .profile import HAS_ANNOTATION as HAS_ANNOTATION
 from .profile import PANEL as PANEL
 from .profile import MemmapCacheReader as MemmapCacheReader
+from .profile import MemmapCacheWriter as MemmapCacheWriter
 from .profile import PreprocessedProfile as PreprocessedProfile
 from .profile import profile_arrays as profile_arrays
 from .profile import profile_row as profile_row

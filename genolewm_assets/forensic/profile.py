@@ -1,4 +1,4 @@
-"""A pre-processed electropherogram: arrays for a model, the row that a store has of it, and the reader of such rows."""
+"""A pre-processed electropherogram: arrays for a model, the row that a store has of it, its reader and its writer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader, IndexEntry, RowStamp
+from genolewm_assets.store.arrays import ArrayCacheWriter, ArraySpec, ArrayStoreReader, RowStamp
 from genolewm_assets.store.files import JsonValue
 
 #: Names of the arrays; each array's file is ``<name>.bin``.
@@ -73,8 +73,7 @@ def profile_row(image: PreprocessedProfile, shape: tuple[int, int]) -> dict[str,
     InputError
         If panel or alleles have no JSON form.
     """
-    placeholder = np.zeros(shape, np.int8)
-    annotation = placeholder if image.annotation is None else image.annotation
+    annotation = np.zeros(shape, np.int8) if image.annotation is None else image.annotation
     shared = {PANEL: image.panel, ALLELE: image.alleles}
     return {
         "row": {DATA: image.data, ANNOTATION: annotation, SCALER: _as_float32(image.scaler)},
@@ -99,7 +98,7 @@ def _as_float32(values: npt.ArrayLike) -> npt.NDArray[Any]:
     return array if (np.isinf(rounded) != np.isinf(array)).any() else rounded
 
 
-class MemmapCacheReader:
+class MemmapCacheReader(ArrayStoreReader):
     """Reader of a finished cache of profiles.
 
     The arrays are mapped when a process reads its first row; each process makes its own mapping. A pickled reader
@@ -126,37 +125,16 @@ class MemmapCacheReader:
     """
 
     def __init__(self, directory: Path, *, check: bool = False, load_in_memory: bool = False) -> None:
-        self._store = ArrayStoreReader(directory, check=check)
+        super().__init__(directory, check=check)
         self._parsed: dict[tuple[str, int], JsonValue] = {}
         if load_in_memory:
             self.load_in_memory()
 
     def __reduce__(self) -> tuple[object, ...]:
         # Parsed side-cars and loaded arrays are not pickled.
-        return partial(type(self), check=self._store.check), (self._store.directory,)
+        return partial(type(self), check=self.check), (self.directory,)
 
-    def __len__(self) -> int:
-        return len(self._store)
-
-    @property
-    def directory(self) -> Path:
-        """Directory of the generation that is read, links resolved."""
-        return self._store.directory
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of all arrays in bytes, which is the memory that :meth:`load_in_memory` takes."""
-        return self._store.size_bytes
-
-    def load_in_memory(self, *, max_fraction: float = 0.5) -> None:
-        """Copy all arrays into memory; parameters and errors are those of :meth:`ArrayStoreReader.load_in_memory`."""
-        self._store.load_in_memory(max_fraction=max_fraction)
-
-    def load_index(self) -> list[IndexEntry]:
-        """Return one entry per row, in order: path, annotation flag, side-car keys, metadata."""
-        return self._store.load_index()
-
-    def get_row(
+    def get_row(  # type: ignore[override]
         self, row: int, *, copy: bool = True
     ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8], npt.NDArray[np.float32]]:
         """Return the arrays of one profile as copies, or with ``copy=False`` as read-only views of the cache.
@@ -178,19 +156,17 @@ class MemmapCacheReader:
         CorruptResourceError
             With ``check``: if the row's batch differs from its checksum.
         """
-        arrays = self._store.get_row(row)
-        data, annotation, scaler = (
-            np.array(a) if copy else a for a in (arrays[DATA], arrays[ANNOTATION], arrays[SCALER])
-        )
+        arrays = super().get_row(row)
+        data, annotation, scaler = (np.array(arrays[a]) if copy else arrays[a] for a in (DATA, ANNOTATION, SCALER))
         return data, annotation, scaler
 
     def panel_json(self, key: int | None) -> str | None:
         """Return the JSON text of a panel by its side-car key; None for the key None."""
-        return None if key is None else self._store.sidecar(PANEL, key)
+        return None if key is None else self.sidecar(PANEL, key)
 
     def allele_json(self, key: int | None) -> str | None:
         """Return the JSON text of called alleles by their side-car key; None for the key None."""
-        return None if key is None else self._store.sidecar(ALLELE, key)
+        return None if key is None else self.sidecar(ALLELE, key)
 
     def panel(self, key: int | None) -> JsonValue:
         """Return a panel by its side-car key, parsed once per process; callers share the object and must not change it.
@@ -210,5 +186,96 @@ class MemmapCacheReader:
         if key is None:
             return None
         if (name, key) not in self._parsed:
-            self._parsed[name, key] = cast("JsonValue", json.loads(self._store.sidecar(name, key)))
+            self._parsed[name, key] = cast("JsonValue", json.loads(self.sidecar(name, key)))
         return self._parsed[name, key]
+
+
+class MemmapCacheWriter(ArrayCacheWriter):
+    """Writer of the cache of one configuration; a context manager that holds the cache's lock.
+
+    After a kill, a new writer continues after the last committed profile. If the published cache already matches the
+    files, :meth:`resume_paths` returns all of its profiles and only :meth:`finalize` may be called.
+
+    Parameters
+    ----------
+    cache_dir, config, strict, commit_rows, commit_ms, lock_wait_s
+        As for :class:`ArrayCacheWriter`.
+    shape
+        (n_dyes, n_scanpoints) of every profile.
+    files
+        Path of every input, by root-relative name: samples, ladders, annotations, mapping tables, the panel.
+    allow_missing_annotations
+        Store profiles without annotation, with zeros as annotation; False: drop these profiles.
+
+    Attributes
+    ----------
+    directory
+        ``<cache_dir>/<key>``: link to the finished cache.
+    dropped_paths
+        Paths of the profiles dropped since the writer was opened, in order.
+
+    Raises
+    ------
+    ConfigurationError, BusyError, VersionError, ResourceError
+        As :class:`ArrayCacheWriter`.
+    """
+
+    def __init__(
+        self,
+        cache_dir: Path,
+        config: Mapping[str, JsonValue],
+        *,
+        shape: tuple[int, int],
+        files: Mapping[str, Path],
+        allow_missing_annotations: bool = False,
+        strict: bool = False,
+        commit_rows: int = 8_192,
+        commit_ms: int | None = 1_000,
+        lock_wait_s: float = 30.0,
+    ) -> None:
+        self._shape, self._allow_missing = shape, allow_missing_annotations
+        self.dropped_paths: list[str] = []
+        super().__init__(
+            cache_dir,
+            config,
+            profile_arrays(shape),
+            files=files,
+            strict=strict,
+            commit_rows=commit_rows,
+            commit_ms=commit_ms,
+            key_column="path",
+            columns={HAS_ANNOTATION: "bool"},
+            sidecars=(PANEL, ALLELE),
+            lock_wait_s=lock_wait_s,
+        )
+
+    def resume_paths(self) -> set[str]:
+        """Return the paths of the profiles that are stored already and must not be written again."""
+        return set(self.resume_keys())
+
+    def write(self, image: PreprocessedProfile) -> bool:  # type: ignore[override]
+        """Append one profile, with a stamp for each of its files; return False if it was dropped without an annotation.
+
+        Raises
+        ------
+        InputError
+            If a shape or value does not fit, the sample's stamp is missing, or the path was written before.
+        SourceChangedError, ConfigurationError
+            If a file has changed since the writer was opened, or was not declared in ``files``.
+        ResourceError
+            If writing to disk fails; committed profiles are kept.
+        """
+        if image.path not in image.stamps:
+            raise InputError(
+                f"{self.directory} {image.path!r}",
+                "the sample has no stamp",
+                expected=repr(image.path),
+                got=str(sorted(image.stamps)),
+                remedy="Read files with read_stamped",
+            )
+        if image.annotation is None and not self._allow_missing:
+            self.check_stamps(image.stamps)
+            self.dropped_paths.append(image.path)
+            return False
+        super().write(**profile_row(image, self._shape), stamps=image.stamps)
+        return True

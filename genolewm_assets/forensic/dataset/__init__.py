@@ -1,7 +1,7 @@
 """Profiles of instrument files on a grid, and a PyTorch data set of them: images, masks and the cache of a folder.
 
 Does not belong here: the instrument file (``forensic.abif``), sizing, panels and calls (rooms of those names), the
-cache's files (``forensic.memmap_writer``), run folders (``forensic.runs``).
+cache's files (``forensic.profile``), run folders (``forensic.runs``).
 """
 
 import lazy_loader

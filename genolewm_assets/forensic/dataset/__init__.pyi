@@ -13,6 +13,8 @@ from .profiles import fit_run_ladder as fit_run_ladder
 from .profiles import make_profile as make_profile
 from .profiles import read_run as read_run
 from .scaling import ScalingStrategy as ScalingStrategy
+from .strategies import INSTRUMENT_SUFFIXES as INSTRUMENT_SUFFIXES
 from .strategies import DatasetStrategy as DatasetStrategy
 from .strategies import NFIRnDStrategy as NFIRnDStrategy
 from .strategies import RunFolderStrategy as RunFolderStrategy
+from .strategies import fits as fits

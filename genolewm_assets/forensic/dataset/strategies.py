@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatch
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol, TypeVar
@@ -26,7 +26,8 @@ from genolewm_assets.store.arrays import RowStamp
 from genolewm_assets.store.files import JsonValue, normal_json
 
 FileCategory = Literal["sample", "ladder", "control", "unknown"]
-_INSTRUMENT_FILES = frozenset({".hid", ".fsa"})
+#: Suffixes of instrument files, in lower case.
+INSTRUMENT_SUFFIXES = frozenset({".hid", ".fsa"})
 _NFI_SAMPLE = re.compile(r"(\d)[A-F](\d)")
 _Parsed = TypeVar("_Parsed")
 
@@ -111,7 +112,7 @@ class RunFolderStrategy:
         """Return what an instrument file is, by its name."""
         lower = file_name.lower()
         words: dict[FileCategory, tuple[str, ...]] = {"ladder": self.ladder_words, "control": self.control_words}
-        if PurePosixPath(lower).suffix not in _INSTRUMENT_FILES:
+        if PurePosixPath(lower).suffix not in INSTRUMENT_SUFFIXES:
             return "unknown"
         named = (category for category, each in words.items() if any(word.lower() in lower for word in each))
         return next(named, "sample")
@@ -145,7 +146,7 @@ class RunFolderStrategy:
         if self.categorize_file(file_name) in {"sample", "ladder"}:
             return True
         patterns = (*(self.spans or self.reports), *self.annotation_map, *self.ladder_map)
-        return PurePosixPath(file_name).suffix.lower() not in _INSTRUMENT_FILES and _fits(file_name, patterns)
+        return PurePosixPath(file_name).suffix.lower() not in INSTRUMENT_SUFFIXES and fits(file_name, patterns)
 
     def collect_dataset_files(self, root: Path, files: Mapping[str, Path]) -> Iterator[DatasetEntry]:
         """Yield the samples in order of their names; raise InputError if a table is malformed or two contradict."""
@@ -167,7 +168,7 @@ class RunFolderStrategy:
         if self.spans:
             spans, stamps = _read(files, self.spans, partial(parse_spans, annotator=self.annotator))
             return {**spans}, stamps
-        mapped = [name for name in files if not _fits(PurePosixPath(name).name, self.annotation_map)]
+        mapped = [name for name in files if not fits(PurePosixPath(name).name, self.annotation_map)]
         reports, stamps = _read({name: files[name] for name in mapped}, self.reports, parse_allele_report)
         return {**reports}, stamps
 
@@ -208,8 +209,9 @@ def _nfi(file_name: str) -> re.Match[str]:
     return match
 
 
-def _fits(file_name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatch(file_name.lower(), pattern.lower()) for pattern in patterns)
+def fits(text: str, patterns: tuple[str, ...]) -> bool:
+    """Tell whether a text, such as the name of a file, has one of some patterns, in any case."""
+    return any(fnmatchcase(text.lower(), pattern.lower()) for pattern in patterns)
 
 
 def _read(
@@ -219,7 +221,7 @@ def _read(
     found: dict[str, _Parsed] = {}
     stamps = {}
     for name, path in files.items():
-        if PurePosixPath(name).suffix.lower() in _INSTRUMENT_FILES or not _fits(path.name, patterns):
+        if PurePosixPath(name).suffix.lower() in INSTRUMENT_SUFFIXES or not fits(path.name, patterns):
             continue
         data, stamps[name] = read_stamped(path)
         for key, value in parse(data, name).items():

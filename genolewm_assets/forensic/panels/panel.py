@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from genolewm_assets.errors import PanelError
@@ -132,7 +132,7 @@ def make_locus(
     """Return a locus with bins in order; PanelError if its range, repeat, bins or ladder cannot be used."""
     label = f"{where} locus {name!r}"
     if is_amelogenin(name):
-        bins = [Bin(_AMELOGENIN.get(b.allele, b.allele), b.size_bp, b.left_bp, b.right_bp, b.in_ladder) for b in bins]
+        bins = [replace(each, allele=_AMELOGENIN.get(each.allele, each.allele)) for each in bins]
     if not 0 < span[0] < span[1] <= _MAX_SIZE_BP:
         raise PanelError(label, "its range is none", expected="start below end", got=f"{span[0]} to {span[1]}")
     if not 1 <= repeat_bp <= 100:

@@ -1,7 +1,6 @@
 from .build import write_profiles as write_profiles
 from .checks import RUN_CHECKS as RUN_CHECKS
 from .checks import check_run as check_run
-from .rules import INSTRUMENT_SUFFIXES as INSTRUMENT_SUFFIXES
 from .rules import Fate as Fate
 from .rules import RunFile as RunFile
 from .rules import RunRules as RunRules

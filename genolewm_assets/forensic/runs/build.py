@@ -26,7 +26,7 @@ from genolewm_assets.forensic import (
     profile_arrays,
     profile_row,
 )
-from genolewm_assets.forensic.calling import CalledPeak, PeakFlag
+from genolewm_assets.forensic.calling import PeakFlag
 from genolewm_assets.forensic.dataset import (
     AlleleAnnotation,
     Ladder,
@@ -39,21 +39,12 @@ from genolewm_assets.forensic.dataset import (
     read_run,
 )
 from genolewm_assets.forensic.runs.rules import Fate, Role, RunFile, RunRules
-from genolewm_assets.forensic.runs.tables import (
-    FILES_FILE,
-    FORENSIC_FILES,
-    FORENSIC_LADDER_ALLELES,
-    FORENSIC_LADDER_TRACES,
-    LADDER_ALLELES_FILE,
-    LADDER_TRACES_FILE,
-)
+from genolewm_assets.forensic.runs.tables import PEAK_COUNTS, RUN_TABLES
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.arrays import ArrayStoreWriter, RowStamp, compute_fingerprint, read_stamped
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import write_table
 
-_FLAGS = {"stutter": PeakFlag.STUTTER, "pull_up": PeakFlag.PULL_UP, "low": PeakFlag.LOW, "minor": PeakFlag.MINOR}
-_FLAGS |= {"unsized": PeakFlag.UNSIZED, "off_ladder": PeakFlag.OFF_LADDER, "off_scale": PeakFlag.OFF_SCALE}
 #: Decimals of sizes in base pairs that are stored.
 _DECIMALS = 4
 #: Dyes of a store without rows, where no ladder tells how many there are.
@@ -62,13 +53,11 @@ _DYES = 6
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """Figures of what :func:`write_profiles` wrote.
+    """Figures of what :func:`write_profiles` wrote."""
 
-    ``counts`` has files by role, fate and reason, and annotated alleles that are in no bin; ``rows`` the rows of each
-    table by file name.
-    """
-
+    #: Files by role, fate and reason, and annotated alleles that are in no bin.
     counts: Mapping[str, int]
+    #: Rows of each table by file name.
     rows: Mapping[str, int]
 
 
@@ -136,24 +125,15 @@ def write_profiles(
     complete = [ladder for ladder in fitted if ladder.fit.is_complete]
     n_dyes = len(complete[0].run.dyes) if complete else _DYES
     shape, unplaced = (n_dyes, rules.n_scanpoints), 0
-    columns = {HAS_ANNOTATION: "bool"}
-    with ArrayStoreWriter(
-        directory,
-        profile_arrays(shape),
-        key_config=config,
-        key_column="path",
-        columns=columns,
-        sidecars=(PANEL, ALLELE),
-    ) as store:
+    form: dict[str, Any] = {"key_column": "path", "columns": {HAS_ANNOTATION: "bool"}, "sidecars": (PANEL, ALLELE)}
+    with ArrayStoreWriter(directory, profile_arrays(shape), key_config=config, **form) as store:
         for done, file in enumerate((each for each in injections if each.name in roles), 1):
             progress.advance(done, len(roles), "profiles")
             if not complete:
                 account.leave_out(file.name, Reason.NO_LADDER, "the run has no complete ladder")
                 continue
             try:
-                image, facts, lost = _make_profile(
-                    folder, file, roles[file.name], ladders=complete, annotations=annotations, rules=rules
-                )
+                image, facts, lost = _make_profile(folder, file, roles[file.name], complete, annotations, rules=rules)
             except LeftOutError as err:
                 account.leave_out(file.name, err.reason, str(err))
                 continue
@@ -228,9 +208,9 @@ def _make_profile(
     folder: str,
     file: RunFile,
     role: Role,
-    *,
     ladders: Sequence[Ladder],
     annotations: Mapping[str, AlleleAnnotation],
+    *,
     rules: RunRules,
 ) -> tuple[PreprocessedProfile, dict[str, str | int | float | bool], int]:
     """Return the profile of an injection, its columns of the account, and how many annotated alleles have no bin."""
@@ -280,32 +260,34 @@ def _count_peaks(calls: ProfileCalls) -> dict[str, int]:
     for peak in calls.peaks:
         found["listed"] += 1
         found["called"] += peak.is_allele
-        found.update(name for name, flag in _FLAGS.items() if peak.flags & flag)
+        found.update(_names(peak.flags))
     loci = sum(bool(alleles) for alleles in calls.genotype.values())
-    return {**{f"peaks_{name}": found[name] for name in ("listed", "called", *_FLAGS)}, "loci_called": loci}
+    return {**{f"peaks_{name}": found[name] for name in PEAK_COUNTS}, "loci_called": loci}
+
+
+def _names(flags: PeakFlag) -> list[str]:
+    return [flag.name.lower() for flag in flags if flag.name is not None]
 
 
 def _alleles_as_json(calls: ProfileCalls, annotated: AlleleAnnotation | None, start: int) -> dict[str, JsonValue]:
-    """Return the alleles and peaks of a profile whose row begins with the scan ``start``."""
+    """Return the alleles and peaks of a profile; scans count from ``start``, with which its row begins."""
     return {
         "called": {locus: list(alleles) for locus, alleles in calls.genotype.items()},
         "annotated": None if annotated is None else {name: list(own) for name, own in annotated.loci.items()},
-        "peaks": [_peak(peak, start) for peak in calls.peaks],
-    }
-
-
-def _peak(peak: CalledPeak, start: int) -> dict[str, JsonValue]:
-    """Return a peak; its scans count from the start of the row."""
-    return {
-        "locus": peak.locus,
-        "channel": peak.channel,
-        "allele": peak.allele,
-        "size_bp": round(peak.size_bp, _DECIMALS),
-        "height_rfu": peak.height_rfu,
-        "scan": round(peak.scan - start, 2),
-        "left": peak.left - start,
-        "right": peak.right - start,
-        "flags": [flag.name.lower() for flag in peak.flags if flag.name is not None],
+        "peaks": [
+            {
+                "locus": peak.locus,
+                "channel": peak.channel,
+                "allele": peak.allele,
+                "size_bp": round(peak.size_bp, _DECIMALS),
+                "height_rfu": peak.height_rfu,
+                "scan": round(peak.scan - start, 2),
+                "left": peak.left - start,
+                "right": peak.right - start,
+                "flags": list[JsonValue](_names(peak.flags)),
+            }
+            for peak in calls.peaks
+        ],
     }
 
 
@@ -324,18 +306,15 @@ def _choose_ladder(run: HidFile, ladders: Sequence[Ladder]) -> Ladder:
 
 
 def _write_tables(directory: Path, account: _Account, ladders: Sequence[Ladder], panel: Panel) -> dict[str, int]:
-    tables = {
-        FILES_FILE: ([account.rows[name] for name in sorted(account.rows)], FORENSIC_FILES),
-        LADDER_ALLELES_FILE: (
-            [row for ladder in ladders for row in _ladder_alleles(ladder, panel)],
-            FORENSIC_LADDER_ALLELES,
-        ),
-        LADDER_TRACES_FILE: ([row for ladder in ladders for row in _ladder_traces(ladder)], FORENSIC_LADDER_TRACES),
-    }
-    for name, (rows, schema) in tables.items():
+    tables = (
+        [account.rows[name] for name in sorted(account.rows)],
+        [row for ladder in ladders for row in _ladder_alleles(ladder, panel)],
+        [row for ladder in ladders for row in _ladder_traces(ladder)],
+    )
+    for rows, (name, schema) in zip(tables, RUN_TABLES.items(), strict=True):
         write_table([pa.Table.from_pylist(rows, schema.arrow)], directory / name, schema)
     stored = sum(row["fate"] is Fate.STORED for row in account.rows.values())
-    return {"index.parquet": stored, **{name: len(rows) for name, (rows, _) in tables.items()}}
+    return {"index.parquet": stored, **dict(zip(RUN_TABLES, map(len, tables), strict=True))}
 
 
 def _ladder_alleles(ladder: Ladder, panel: Panel) -> list[dict[str, Any]]:

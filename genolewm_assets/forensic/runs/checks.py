@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,17 +14,10 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import AbifError
 from genolewm_assets.forensic import HidFile, MemmapCacheReader, Panel, read_hid
-from genolewm_assets.forensic.dataset import parse_table
+from genolewm_assets.forensic.dataset import INSTRUMENT_SUFFIXES, parse_table
 from genolewm_assets.forensic.panels import is_amelogenin
-from genolewm_assets.forensic.runs.rules import INSTRUMENT_SUFFIXES, Fate, Role, RunRules
-from genolewm_assets.forensic.runs.tables import (
-    FILES_FILE,
-    FORENSIC_FILES,
-    FORENSIC_LADDER_ALLELES,
-    FORENSIC_LADDER_TRACES,
-    LADDER_ALLELES_FILE,
-    LADDER_TRACES_FILE,
-)
+from genolewm_assets.forensic.runs.rules import Fate, Role, RunRules
+from genolewm_assets.forensic.runs.tables import FILES_FILE, LADDER_ALLELES_FILE, RUN_TABLES
 from genolewm_assets.forensic.sizing import standard_of
 from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.files import JsonValue
@@ -93,12 +86,7 @@ def check_run(
     files
         Path of every file in the run folder, by relative name, listed after the build.
     """
-    tables = {
-        FILES_FILE: FORENSIC_FILES,
-        LADDER_ALLELES_FILE: FORENSIC_LADDER_ALLELES,
-        LADDER_TRACES_FILE: FORENSIC_LADDER_TRACES,
-    }
-    schemas = [check_schema(pq.read_table(directory / name), schema) for name, schema in tables.items()]
+    schemas = [check_schema(pq.read_table(directory / name), schema) for name, schema in RUN_TABLES.items()]
     failed = next((each for each in schemas if not each.passed), schemas[0])
     written = _Written(directory, folder, files, rules)
     return (
@@ -138,10 +126,6 @@ class _Written:
                 except AbifError:
                     unreadable.append(file.stem)
         return found - {""}, unreadable
-
-    def with_role(self, role: Role) -> list[dict[str, Any]]:
-        """Return the stored rows of a role."""
-        return [row for row in self.stored if row["role"] == role]
 
     def alleles(self, row: Mapping[str, Any]) -> Any:
         """Return the called alleles of a stored profile by locus (``called``), and its ``peaks``."""
@@ -213,13 +197,12 @@ def _are_alike(one: str, other: str) -> bool:
 
 def _check_sizes(written: _Written) -> CheckResult:
     """Look for a top of the size standard at the scan that the scaler gives to each fragment."""
-    faults, highest, compared = RowsAtFault(), 0.0, 0
+    faults, highest = RowsAtFault(), 0.0
     for row in written.stored:
         run = written.run(row)
         data, _, scaler = written.store.get_row(row["row"], copy=False)
         sizes = np.array((written.rules.standard or standard_of(run)).sizes_bp)
         tops = int(_has_top(data[run.run.size_standard_channel - 1], scaler, sizes).sum())
-        compared += 1
         highest = max(highest, row["max_residual_bp"])
         needed = max(row["fragments_found"], int(np.ceil(_MIN_FOUND * len(sizes))))
         ascends = bool((np.diff(scaler) > 0).all())
@@ -228,7 +211,7 @@ def _check_sizes(written: _Written) -> CheckResult:
             faults.add(file=row["file"], problem="fragments without a top", expected=needed, got=tops, **facts)
     figures = {"max_residual_bp": highest, "limit_bp": written.rules.max_residual_bp, "wrong": len(faults)}
     check = CheckResult("size_standard_fits", not len(faults), figures, [*faults])
-    return stating_compared(check, compared, "no profile was sized and stored")
+    return stating_compared(check, len(written.stored), "no profile was sized and stored")
 
 
 def _has_top(
@@ -246,13 +229,14 @@ def _has_top(
 
 def _check_ladders(directory: Path, panel: Panel, written: _Written) -> CheckResult:
     """Compare each ladder that was used with the alleles of the panel file and their distances."""
-    used = [row["file"] for row in written.rows if row["role"] == Role.LADDER and row["fate"] == Fate.USED]
+    tried = {row["file"]: row["fate"] for row in written.rows if row["role"] == Role.LADDER}
+    used = [file for file, fate in tried.items() if fate == Fate.USED]
     measured: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for row in pq.read_table(directory / LADDER_ALLELES_FILE).to_pylist():
         if row["size_bp"] is not None:
             measured[row["file"], row["locus"]][row["allele"]] = row["size_bp"]
     faults, alleles = RowsAtFault(), 0
-    for file in used or _tried(written):
+    for file in used or tried:
         for locus in panel.loci:
             own = measured[file, locus.name]
             alleles += len(own)
@@ -265,20 +249,14 @@ def _check_ladders(directory: Path, panel: Panel, written: _Written) -> CheckRes
                     facts = {"expected_bp": high.size_bp - low.size_bp, "got_bp": step}
                     faults.add(file=file, locus=locus.name, allele=high.allele, problem="is out of step", **facts)
     if not used:
-        faults.add(
-            problem="the run has no complete ladder", expected="at least one", got=f"{len(_tried(written))} tried"
-        )
+        faults.add(problem="the run has no complete ladder", expected="at least one", got=f"{len(tried)} tried")
     figures = {"ladders": len(used), "alleles": alleles, "loci": len(panel.loci)}
     return CheckResult("ladder_complete", not len(faults), {**figures, "compared": len(used)}, [*faults])
 
 
-def _tried(written: _Written) -> list[str]:
-    return [row["file"] for row in written.rows if row["role"] == Role.LADDER]
-
-
 def _check_negatives(written: _Written) -> CheckResult:
     """Count the called peaks of negative controls."""
-    faults, negatives = RowsAtFault(), written.with_role(Role.NEGATIVE)
+    faults, negatives = RowsAtFault(), [row for row in written.stored if row["role"] == Role.NEGATIVE]
     for row in negatives:
         loci = sum(bool(alleles) for alleles in written.alleles(row)["called"].values())
         above = sum(peak["height_rfu"] >= written.rules.analytical_rfu for peak in written.alleles(row)["peaks"])
@@ -292,24 +270,23 @@ def _check_negatives(written: _Written) -> CheckResult:
 
 def _check_positives(written: _Written, panel: Panel) -> CheckResult:
     """Compare positive controls with the alleles that the panel file states of them."""
-    stated = {locus.name: _control(locus.name, locus.control) for locus in panel.loci if locus.control}
-    faults, positives = RowsAtFault(), written.with_role(Role.POSITIVE) if stated else []
+    renamed = {locus.name: {"1": "X", "2": "Y"} if is_amelogenin(locus.name) else {} for locus in panel.loci}
+    stated = {
+        locus.name: {renamed[locus.name].get(allele, allele) for allele in locus.control}
+        for locus in panel.loci
+        if locus.control
+    }
+    faults, positives = RowsAtFault(), [row for row in written.stored if stated and row["role"] == Role.POSITIVE]
     for row in positives:
         called = written.alleles(row)["called"]
         differing = sum(set(called.get(locus, ())) != alleles for locus, alleles in stated.items())
         if differing:
-            faults.add(
-                file=row["file"], loci_that_differ=differing, expected="none", got=f"{differing} of {len(stated)}"
-            )
+            got = f"{differing} of {len(stated)}"
+            faults.add(file=row["file"], loci_that_differ=differing, expected="none", got=got)
     figures = {"positive_controls": len(positives), "loci": len(stated)}
     check = CheckResult("control_has_its_genotype", not len(faults), figures, [*faults])
     nothing = "no positive control was stored" if stated else "the panel file states no control"
     return stating_compared(check, len(positives), nothing, declared=True)
-
-
-def _control(locus: str, alleles: Sequence[str]) -> set[str]:
-    names = {"1": "X", "2": "Y"} if is_amelogenin(locus) else {}
-    return {names.get(allele, allele) for allele in alleles}
 
 
 def _check_saturation(written: _Written) -> CheckResult:

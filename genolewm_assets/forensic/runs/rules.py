@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.forensic import CallingRules, HidFile, SizeStandard, SizingRules
-from genolewm_assets.forensic.dataset import ScanGrid
+from genolewm_assets.forensic.dataset import INSTRUMENT_SUFFIXES, ScanGrid, fits
 from genolewm_assets.store.files import JsonValue
-
-#: Suffixes of instrument files, in lower case.
-INSTRUMENT_SUFFIXES = frozenset({".hid", ".fsa"})
 
 
 class Role(StrEnum):
@@ -26,6 +22,10 @@ class Role(StrEnum):
     SAMPLE = "sample"
     ANNOTATION = "annotation"
     OTHER = "other"
+
+
+#: Roles that an instrument or a name states, by their own names; the first one counts.
+_NAMED = (Role.LADDER, Role.NEGATIVE, Role.POSITIVE)
 
 
 class Fate(StrEnum):
@@ -139,24 +139,16 @@ class RunRules:
         path = PurePosixPath(name)
         if path.suffix.lower() in INSTRUMENT_SUFFIXES:
             return Role.SAMPLE
-        return Role.ANNOTATION if _fits(path.name, self.annotation_names) else Role.OTHER
+        return Role.ANNOTATION if fits(path.name, self.annotation_names) else Role.OTHER
 
     def role_of(self, name: str, run: HidFile) -> Role:
         """Return the role of an injection: what the instrument states, else what its name or its sample's name says."""
         stated = (run.tags.find("STYP", 1, str) or "").lower()
-        for role, word in ((Role.LADDER, "ladder"), (Role.NEGATIVE, "negative"), (Role.POSITIVE, "positive")):
-            if word in stated:
+        for role in _NAMED:
+            if role in stated:
                 return role
         for text in (PurePosixPath(name).stem, run.run.sample):
-            for role, patterns in (
-                (Role.LADDER, self.ladder_names),
-                (Role.NEGATIVE, self.negative_names),
-                (Role.POSITIVE, self.positive_names),
-            ):
-                if text and _fits(text, patterns):
+            for role in _NAMED:
+                if text and fits(text, getattr(self, f"{role}_names")):
                     return role
         return Role.SAMPLE
-
-
-def _fits(text: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(text.lower(), pattern.lower()) for pattern in patterns)

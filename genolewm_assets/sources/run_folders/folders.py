@@ -11,7 +11,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import AbifError, InputError, MissingResourceError, ResourceError
 from genolewm_assets.forensic import read_hid
-from genolewm_assets.forensic.runs import INSTRUMENT_SUFFIXES
+from genolewm_assets.forensic.dataset import INSTRUMENT_SUFFIXES
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _UNFIT = re.compile(r"[^A-Za-z0-9_-]+")
