@@ -88,13 +88,9 @@ def check_account(table: pa.Table, rejects: pa.Table, counts: Mapping[str, int])
         for name, n in counted.items()
         if stated.get(name, 0) != n
     ]
+    problem = "a record is missing or has two rows"
     wrong += [
-        {
-            "problem": "a record is missing or has two rows",
-            "file": file,
-            "expected": f"record {n}",
-            "got": f"record {got}",
-        }
+        {"problem": problem, "file": file, "expected": f"record {n}", "got": f"record {got}"}
         for _, of_file in groupby(places, key=lambda place: place[0])
         for n, (file, got) in enumerate(of_file, 1)
         if n != got
@@ -110,9 +106,7 @@ def check_sources(table: pa.Table) -> CheckResult:
         for name, sequence, digest in _columns(table, "name", "sequence", "circle_sha256")
         if hashlib.sha256(canonical_rotation(sequence).encode("ascii")).hexdigest() != digest
     ]
-    return CheckResult(
-        "genomes_are_their_sources", passed=not wrong, figures=_wrong(table, wrong), rows=_sources(table, wrong)
-    )
+    return _compared("genomes_are_their_sources", table, wrong)
 
 
 def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]], reference: str) -> CheckResult:
@@ -124,9 +118,7 @@ def check_differences(table: pa.Table, differences: list[tuple[Difference, ...]]
         if lay_out(reference, found, placeholders).sequence != sequence
         or any(each.bases and each.bases == reference[each.start : each.end] for each in found)
     ]
-    return CheckResult(
-        "differences_spell_genomes", passed=not wrong, figures=_wrong(table, wrong), rows=_sources(table, wrong)
-    )
+    return _compared("differences_spell_genomes", table, wrong)
 
 
 def check_split(table: pa.Table, differences: list[tuple[Difference, ...]], policy: SplitPolicy) -> CheckResult:
@@ -166,12 +158,9 @@ def _columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _sources(table: pa.Table, names: list[str]) -> list[dict[str, object]]:
-    """Return name, file and record number of the first genomes that a check found wrong."""
-    first = table.filter(pc.is_in(table["name"], pa.array(names[:SHOWN_ROWS], pa.string())))
-    return list(first.select(["name", "file", "record", "haplogroup", "split"]).to_pylist())
-
-
-def _wrong(table: pa.Table, names: list[str]) -> dict[str, int | str]:
-    """Return the figures of a check that found ``names`` wrong."""
-    return {"genomes": table.num_rows, "wrong": len(names), "first_wrong": names[0] if names else "none"}
+def _compared(name: str, table: pa.Table, wrong: list[str]) -> CheckResult:
+    """Return the result of a check that found the genomes of some names wrong, with the first of these."""
+    first = table.filter(pc.is_in(table["name"], pa.array(wrong[:SHOWN_ROWS], pa.string())))
+    rows = first.select(["name", "file", "record", "haplogroup", "split"]).to_pylist()
+    figures = {"genomes": table.num_rows, "wrong": len(wrong), "first_wrong": wrong[0] if wrong else "none"}
+    return CheckResult(name, not wrong, figures, rows)

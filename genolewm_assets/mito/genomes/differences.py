@@ -95,9 +95,8 @@ def _parsed(name: str, where: str) -> tuple[int, bool, int, str]:
     """Return start, whether the name is of an inserted base, end (or number of the inserted base), and the base."""
     match = _NAME.fullmatch(name)
     if match is None:
-        raise InputError(
-            where, "not the name of a difference", expected="such as 16189C, 309.1C, 249d or 8281-8289d", got=repr(name)
-        )
+        expected = "such as 16189C, 309.1C, 249d or 8281-8289d"
+        raise InputError(where, "not the name of a difference", expected=expected, got=repr(name))
     pos = int(match["pos"])
     if match["nth"]:
         return pos, True, int(match["nth"]), match["added"]
@@ -122,17 +121,14 @@ def lay_out(reference: str, differences: Iterable[Difference], placeholders: Ite
     bases: list[str] = ["" if base == PLACEHOLDER else base for base in reference]
     for pos in placeholders:
         bases[pos - 1] = PLACEHOLDER
-    inserted = {}
+    inserted: dict[int, str] = {}
     done = 0
     for difference in sorted(differences):
         start, end = difference.start, difference.end
         if not done <= start <= end <= len(reference) or (start == end and (start in inserted or start == 0)):
-            raise InputError(
-                f"differences, {' '.join(difference.names)}",
-                "overlaps the difference before it or extends beyond the reference",
-                expected=f"after {done} and up to {len(reference)}",
-                got=f"{start + 1} to {end}",
-            )
+            where, expected = f"differences, {' '.join(difference.names)}", f"after {done} and up to {len(reference)}"
+            problem = "overlaps the difference before it or extends beyond the reference"
+            raise InputError(where, problem, expected=expected, got=f"{start + 1} to {end}")
         if start == end:
             inserted[start] = difference.bases
         else:
@@ -140,11 +136,6 @@ def lay_out(reference: str, differences: Iterable[Difference], placeholders: Ite
         done = end
     for start, added in inserted.items():
         bases[start - 1] += added
-    return _placement(bases, inserted)
-
-
-def _placement(bases: list[str], inserted: dict[int, str]) -> CirclePlacement:
-    """Return a placement from the bases at each reference position, and the bases inserted after 1-based positions."""
     counts = np.fromiter(map(len, bases), dtype=np.int64, count=len(bases))
     coordinates = np.repeat(np.arange(len(bases), dtype=np.int32), counts)
     insertion = np.zeros(len(coordinates), dtype=np.int16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -54,11 +54,9 @@ class GenomeQcPolicy:
         for name in ("min_length_bp", "min_junction_repeat_bp"):
             if (value := getattr(self, name)) < 1:
                 raise ConfigurationError(name, "out of range", expected="at least 1", got=f"{value}")
-        if self.min_length_bp > self.max_length_bp:
+        if (least := self.min_length_bp) > self.max_length_bp:
             expected = f"at most max_length_bp ({self.max_length_bp})"
-            raise ConfigurationError(
-                "min_length_bp", "no length is allowed", expected=expected, got=f"{self.min_length_bp}"
-            )
+            raise ConfigurationError("min_length_bp", "no length is allowed", expected=expected, got=f"{least}")
         for name in ("max_n_fraction", "max_ambiguous_fraction"):
             if not 0 <= (value := getattr(self, name)) <= 1:
                 raise ConfigurationError(name, "not a share", expected="0 to 1", got=f"{value}")
@@ -69,14 +67,12 @@ DEFAULT_POLICY = GenomeQcPolicy()
 
 @dataclass(frozen=True, slots=True)
 class KeptGenome:
-    """A genome that passed quality control, with its number of N and of other ambiguity codes.
-
-    ``circle_sha256`` is the SHA-256 of its canonical rotation, hex: the same for every cut and either strand.
-    """
+    """A genome that passed quality control, with its number of N and of other ambiguity codes."""
 
     record: GenomeRecord
     n_bases: int
     ambiguous_bases: int
+    #: SHA-256 of its canonical rotation, hex: the same for every cut and either strand.
     circle_sha256: str
 
 
@@ -97,7 +93,7 @@ Fault: TypeAlias = tuple[GenomeReject, str]
 
 def judge_record(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> KeptGenome | RejectedGenome:
     """Return the genome of a record with its counts and digest, or the fault that the record has by itself."""
-    if (fault := find_fault(record, policy)) is not None:
+    if (fault := next(find_faults(record, policy), None)) is not None:
         return reject(record, fault)
     digest = hashlib.sha256(canonical_rotation(record.sequence).encode("ascii")).hexdigest()
     return KeptGenome(record, *_count_ambiguous(record.sequence), digest)
@@ -146,37 +142,30 @@ def _find_namesakes(genomes: Mapping[int, tuple[GenomeRecord, str]]) -> dict[int
     return found
 
 
-def find_fault(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> Fault | None:
-    """Return the first fault of a record, without comparison with other records; None if it has none."""
-    sequence = record.sequence
+def find_faults(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> Iterator[Fault]:
+    """Yield the faults of a record, without comparison with other records; only the first may be asked for."""
+    sequence, length = record.sequence, len(record.sequence)
     if record.problem:
-        return GenomeReject.UNREADABLE, record.problem
+        yield GenomeReject.UNREADABLE, record.problem
     if not record.name:
-        return GenomeReject.NO_NAME, "the record has no name"
+        yield GenomeReject.NO_NAME, "the record has no name"
     if not sequence:
-        return GenomeReject.NO_SEQUENCE, "the record has no base"
+        yield GenomeReject.NO_SEQUENCE, "the record has no base"
     if foreign := sequence.translate(_BASES):
         at = sequence.index(foreign[0]) + 1
-        return GenomeReject.ALPHABET, f"{len(foreign):,} no IUPAC codes, the first {foreign[0]!r} at base {at:,}"
-    return _find_sequence_fault(sequence, policy)
-
-
-def _find_sequence_fault(sequence: str, policy: GenomeQcPolicy) -> Fault | None:
-    """Return the first fault in length, composition or junction of a sequence of IUPAC codes; None if it has none."""
-    length = len(sequence)
+        yield GenomeReject.ALPHABET, f"{len(foreign):,} no IUPAC codes, the first {foreign[0]!r} at base {at:,}"
     if length < policy.min_length_bp:
-        return GenomeReject.TOO_SHORT, f"{length:,} bp, expected at least {policy.min_length_bp:,}"
+        yield GenomeReject.TOO_SHORT, f"{length:,} bp, expected at least {policy.min_length_bp:,}"
     if length > policy.max_length_bp:
-        return GenomeReject.TOO_LONG, f"{length:,} bp, expected at most {policy.max_length_bp:,}"
+        yield GenomeReject.TOO_LONG, f"{length:,} bp, expected at most {policy.max_length_bp:,}"
     n_bases, ambiguous = _count_ambiguous(sequence)
     if n_bases > policy.max_n_fraction * length:
-        return GenomeReject.TOO_MANY_N, f"{n_bases:,} N of {length:,} bp, expected at most {policy.max_n_fraction:.2%}"
+        yield GenomeReject.TOO_MANY_N, f"{n_bases:,} N of {length:,} bp, expected at most {policy.max_n_fraction:.2%}"
     if ambiguous > policy.max_ambiguous_fraction * length:
         share = f"expected at most {policy.max_ambiguous_fraction:.2%}"
-        return GenomeReject.TOO_MANY_AMBIGUOUS, f"{ambiguous:,} ambiguity codes of {length:,} bp, {share}"
+        yield GenomeReject.TOO_MANY_AMBIGUOUS, f"{ambiguous:,} ambiguity codes of {length:,} bp, {share}"
     if repeat := junction_repeat_bp(sequence, policy.min_junction_repeat_bp):
-        return GenomeReject.JUNCTION_REPEAT, f"the last {repeat:,} bp repeat the first"
-    return None
+        yield GenomeReject.JUNCTION_REPEAT, f"the last {repeat:,} bp repeat the first"
 
 
 def _count_ambiguous(sequence: str) -> tuple[int, int]:
@@ -198,12 +187,8 @@ def junction_repeat_bp(sequence: str, min_repeat_bp: int) -> int:
     while start > 0:
         end = sequence[start:]
         if sequence.startswith(end):
-            return 0 if _is_array(end) else len(end)
+            # A tandem array: a unit of up to 10 bp, repeated at least twice.
+            longest = min(_ARRAY_UNIT_BP, len(end) // 2)
+            return 0 if any(end[unit:] == end[:-unit] for unit in range(1, longest + 1)) else len(end)
         start = sequence.find(head, start + 1)
     return 0
-
-
-def _is_array(sequence: str) -> bool:
-    """Return whether a sequence is a tandem array: a unit of up to 10 bp, repeated at least twice."""
-    longest = min(_ARRAY_UNIT_BP, len(sequence) // 2)
-    return any(sequence[unit:] == sequence[:-unit] for unit in range(1, longest + 1))

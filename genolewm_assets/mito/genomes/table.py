@@ -16,17 +16,10 @@ import pyarrow as pa
 
 from genolewm_assets.errors import InputError
 from genolewm_assets.genome import Split
-from genolewm_assets.mito.genomes.alignment import AlignedGenome, CircularAligner
+from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.differences import Difference, lay_out, names_of
 from genolewm_assets.mito.genomes.haplogroups import call_branch, is_rcrs
-from genolewm_assets.mito.genomes.qc import (
-    GenomeQcPolicy,
-    KeptGenome,
-    RejectedGenome,
-    find_duplicates,
-    judge_record,
-    reject,
-)
+from genolewm_assets.mito.genomes.qc import GenomeQcPolicy, RejectedGenome, find_duplicates, judge_record, reject
 from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genomes.split import SplitGenomes, SplitPolicy, split_genomes
 from genolewm_assets.progress import NO_PROGRESS, Progress
@@ -92,10 +85,7 @@ TABLES: tuple[TableSchema, ...] = (MITO_GENOMES, MITO_GENOME_REJECTS)
 
 @dataclass(frozen=True, slots=True)
 class PlacedGenome:
-    """A kept and aligned genome without its sequence, which follows from ``differences``.
-
-    The other attributes are those of :class:`KeptGenome` and :class:`AlignedGenome`.
-    """
+    """What is known of a kept and an aligned genome, without its sequence, which follows from ``differences``."""
 
     record: GenomeRecord
     n_bases: int
@@ -158,32 +148,23 @@ def _place(record: GenomeRecord, aligner: CircularAligner, policy: GenomeQcPolic
     if isinstance(judged, RejectedGenome):
         return judged
     try:
-        return _placed(judged, aligner.align(record.sequence, where=record.where))
+        aligned = aligner.align(record.sequence, where=record.where)
     except InputError as err:
         return reject(record, (GenomeReject.NOT_ALIGNABLE, f"got {err.got}"))
-
-
-def _placed(genome: KeptGenome, aligned: AlignedGenome) -> PlacedGenome:
+    kept = (replace(record, sequence=""), judged.n_bases, judged.ambiguous_bases, judged.circle_sha256)
     return PlacedGenome(
-        replace(genome.record, sequence=""),
-        genome.n_bases,
-        genome.ambiguous_bases,
-        genome.circle_sha256,
-        aligned.differences,
-        aligned.is_reversed,
-        aligned.first_base,
-        aligned.placeholders,
+        *kept, aligned.differences, aligned.is_reversed, aligned.first_base, placeholders=aligned.placeholders
     )
 
 
 def haplogroups_of(genomes: Sequence[PlacedGenome], reference: str) -> list[tuple[str | None, str | None]]:
     """Return each haplogroup and its origin, ``stated`` or ``called``, which needs rCRS; else (None, None)."""
-    callable_ = is_rcrs(reference)
+    called = is_rcrs(reference)
     return [
-        (genome.record.haplogroup, HaplogroupFrom.STATED)
-        if genome.record.haplogroup
+        (stated, HaplogroupFrom.STATED)
+        if (stated := genome.record.haplogroup)
         else (call_branch(genome.differences, reference), HaplogroupFrom.CALLED)
-        if callable_
+        if called
         else (None, None)
         for genome in genomes
     ]

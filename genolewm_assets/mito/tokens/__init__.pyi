@@ -7,7 +7,6 @@ from .plan import one_each as one_each
 from .plan import pool_levels as pool_levels
 from .rows import K as K
 from .rows import StoredTokens as StoredTokens
-from .rows import TokenRows as TokenRows
 from .statistics import describe_tokens as describe_tokens
 from .store import MITO_TOKENS as MITO_TOKENS
 from .store import TOKEN_CHECKS as TOKEN_CHECKS

@@ -60,10 +60,8 @@ class TokenPlan:
     truncation: bool = False
 
     def __post_init__(self) -> None:
-        if self.k not in {None, self.vocabulary.k}:
-            raise ConfigurationError(
-                "k", "differs from the k of the vocabulary", expected=f"{self.vocabulary.k}", got=f"{self.k}"
-            )
+        if self.k not in {None, (k := self.vocabulary.k)}:
+            raise ConfigurationError("k", "differs from the k of the vocabulary", expected=f"{k}", got=f"{self.k}")
         if self.het_pool not in {"mean", "start"}:
             raise ConfigurationError("het_pool", "unknown", expected="'mean' or 'start'", got=repr(self.het_pool))
         if self.max_seq_len is not None and self.max_seq_len < 1:
@@ -72,46 +70,25 @@ class TokenPlan:
             raise SequenceError("k-mers", "stride out of range", expected="at least 1", got=f"{self.stride}")
 
     def count(self, n_bases: int, where: str) -> int:
-        """Return the number of tokens of a genome; ``where`` names the genome in errors.
-
-        Raises
-        ------
-        SequenceError
-            If there are more than ``max_seq_len`` tokens and ``truncation`` is false.
-        """
+        """Return the number of tokens of a genome, or raise SequenceError if they are too many and not truncated."""
         starts = n_bases if self.circular else max(0, n_bases - self.vocabulary.k + 1)
         n_tokens = -(-starts // self.stride)
         if self.max_seq_len is None or n_tokens <= self.max_seq_len:
             return n_tokens
         if not self.truncation:
-            raise SequenceError(
-                where,
-                "too many tokens",
-                expected=f"at most {self.max_seq_len} (max_seq_len)",
-                got=f"{n_tokens}",
-                remedy="Read windows with MtDNADataset, or pass truncation=True",
-            )
+            expected = f"at most {self.max_seq_len} (max_seq_len)"
+            remedy = "Read windows with MtDNADataset, or pass truncation=True"
+            raise SequenceError(where, "too many tokens", expected=expected, got=f"{n_tokens}", remedy=remedy)
         return self.max_seq_len
 
     def width(self, counts: Sequence[int], *, padding: bool) -> int:
-        """Return the length of the rows of a batch in tokens.
-
-        Raises
-        ------
-        ConfigurationError
-            If the counts differ and ``padding`` is false.
-        """
+        """Return the length of the rows of a batch in tokens; ConfigurationError if they differ without ``padding``."""
         longest = max(counts, default=0)
         if padding:
             return longest if self.max_seq_len is None else self.max_seq_len
         if min(counts, default=0) != longest:
-            raise ConfigurationError(
-                "genomes",
-                "have different numbers of tokens",
-                expected="equal numbers",
-                got=f"{min(counts)} to {longest}",
-                remedy="Pass padding=True",
-            )
+            problem, got = "have different numbers of tokens", f"{min(counts)} to {longest}"
+            raise ConfigurationError("genomes", problem, expected="equal numbers", got=got, remedy="Pass padding=True")
         return longest
 
     def own_positions(self, n_tokens: int) -> NDArray[np.int32]:
@@ -119,13 +96,7 @@ class TokenPlan:
         return np.arange(0, n_tokens * self.stride, self.stride, dtype=np.int32)
 
     def row(self, seq: Bases, levels: ArrayLike | None, coordinates: ArrayLike | None, where: str) -> TokenRow:
-        """Tokenise one genome; ``where`` names the genome in errors.
-
-        Raises
-        ------
-        SequenceError, InputError
-            As :func:`~genolewm_assets.mito.tokens.tokenize.tokenize_sequence`.
-        """
+        """Tokenise one genome, which ``where`` names in errors; these are those of ``tokenize_sequence``."""
         codes = seq if isinstance(seq, np.ndarray) else encode_sequence(seq)
         count = self.count(len(codes), where)
         ids = self.vocabulary.encode_array(codes, stride=self.stride, circular=self.circular)[:count]
@@ -145,30 +116,16 @@ class TokenPlan:
 
 
 def check_levels(levels: ArrayLike, n_bases: int, where: str) -> NDArray[np.floating[Any]]:
-    """Return heteroplasmy levels as a floating array of shape (n_bases,).
-
-    Raises
-    ------
-    InputError
-        If the shape is not (n_bases,), the values are not numbers, or a level is NaN or outside 0 to 1.
-    """
+    """Return levels as floats, shape (n_bases,); InputError if they are not numbers of this shape from 0 to 1."""
     found = np.asarray(levels)
     if found.shape != (n_bases,) or found.dtype.kind not in "fiub":
-        raise InputError(
-            f"{where}, het_levels",
-            "not one level per base",
-            expected=f"numbers of shape ({n_bases},)",
-            got=f"{found.dtype} of shape {found.shape}",
-        )
+        expected, got = f"numbers of shape ({n_bases},)", f"{found.dtype} of shape {found.shape}"
+        raise InputError(f"{where}, het_levels", "not one level per base", expected=expected, got=got)
     # Written so that NaN, which compares as false, is caught too.
     wrong = np.flatnonzero(~((found >= 0) & (found <= 1)))
     if wrong.size:
-        raise InputError(
-            f"{where}, base {wrong[0]} (0-based)",
-            "heteroplasmy level out of range",
-            expected="0 to 1",
-            got=f"{found[wrong[0]]}",
-        )
+        place, got = f"{where}, base {wrong[0]} (0-based)", f"{found[wrong[0]]}"
+        raise InputError(place, "heteroplasmy level out of range", expected="0 to 1", got=got)
     return found if found.dtype.kind == "f" else found.astype(np.float64)
 
 
@@ -177,12 +134,9 @@ def _checked_coordinates(coordinates: ArrayLike, n_bases: int, where: str) -> ND
     found = np.asarray(coordinates)
     fits = found.dtype.kind in "iu" and not (found.size and not 0 <= found.min() <= found.max() < 1 << 31)
     if found.shape != (n_bases,) or not fits:
-        raise InputError(
-            f"{where}, coordinates",
-            "not one coordinate per base",
-            expected=f"integers from 0 to 2**31 - 1 of shape ({n_bases},)",
-            got=f"{found.dtype} of shape {found.shape}",
-        )
+        expected = f"integers from 0 to 2**31 - 1 of shape ({n_bases},)"
+        got = f"{found.dtype} of shape {found.shape}"
+        raise InputError(f"{where}, coordinates", "not one coordinate per base", expected=expected, got=got)
     return found.astype(np.int32)
 
 
@@ -199,13 +153,7 @@ def pool_levels(levels: NDArray[np.floating[Any]], k: int, het_pool: HetPool) ->
 
 
 def one_each(what: str, given: Sequence[ArrayLike | None] | None, n_genomes: int) -> Sequence[ArrayLike | None]:
-    """Return one array or None per genome; ``given`` None means None for every genome.
-
-    Raises
-    ------
-    InputError
-        If ``given`` does not have one entry per genome.
-    """
+    """Return one array or None per genome; None if ``given`` is None; InputError if it has not one entry per genome."""
     if given is None:
         return [None] * n_genomes
     if len(given) != n_genomes:

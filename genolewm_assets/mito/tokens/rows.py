@@ -6,7 +6,6 @@ All rows have the length of the longest genome; the index has the number of toke
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,45 +26,23 @@ SPLIT = "split"
 K = "k"
 
 
-class TokenRows(Protocol):
-    """Interface of a sequence of token rows: a list, or :class:`StoredTokens`."""
-
-    def __getitem__(self, genome: int, /) -> TokenRow:
-        """Return the tokens of a genome by number, from 0."""
-        ...
-
-
 def token_arrays(vocabulary: KmerVocabulary, max_tokens: int, *, coordinates: bool = False) -> list[ArraySpec]:
-    """Return the arrays of a store whose longest genome has ``max_tokens`` tokens.
-
-    ``coordinates`` stores ``position_ids``, needed if positions are not 0, 1, 2, ...
-    """
-    arrays = [
-        ArraySpec(INPUT_IDS, (max_tokens,), np.dtype(vocabulary.id_dtype).name),
-        ArraySpec(HET, (max_tokens,), "float32"),
-    ]
-    return [*arrays, ArraySpec(POSITION_IDS, (max_tokens,), "int32")] if coordinates else arrays
+    """Return the arrays of a store for up to ``max_tokens`` tokens; ``coordinates``: positions are not 0, 1, 2, ..."""
+    kinds = {INPUT_IDS: np.dtype(vocabulary.id_dtype).name, HET: "float32"}
+    kinds |= {POSITION_IDS: "int32"} if coordinates else {}
+    return [ArraySpec(name, (max_tokens,), dtype) for name, dtype in kinds.items()]
 
 
 def stored_row(tokens: Tokens, arrays: Iterable[ArraySpec]) -> tuple[dict[str, NDArray[np.generic]], dict[str, int]]:
-    """Return one genome's row and index columns, as arguments of ``ArrayStoreWriter.write``.
-
-    ``tokens`` have no padding; rows are padded with 0. InputError is raised if the genome has more tokens than a row.
-    """
-    values: dict[str, NDArray[np.generic]] = {
-        INPUT_IDS: tokens["input_ids"],
-        HET: tokens["het_values"],
-        POSITION_IDS: tokens["position_ids"],
-    }
-    n_tokens = len(tokens["input_ids"])
+    """Return one genome's row, padded with 0, and index columns; InputError if it has more tokens than a row."""
+    ids, het, positions = tokens["input_ids"], tokens["het_values"], tokens["position_ids"]
+    values: dict[str, NDArray[np.generic]] = {INPUT_IDS: ids, HET: het, POSITION_IDS: positions}
     row = {}
     for spec in arrays:
-        if n_tokens > spec.shape[0]:
-            raise InputError(
-                spec.name, "too long for a row", expected=f"at most {spec.shape[0]} tokens", got=f"{n_tokens}"
-            )
-        row[spec.name] = np.pad(values[spec.name], (0, spec.shape[0] - n_tokens), constant_values=PAD_ID)
-    return row, {N_TOKENS: n_tokens}
+        if len(ids) > (most := spec.shape[0]):
+            raise InputError(spec.name, "too long for a row", expected=f"at most {most} tokens", got=f"{len(ids)}")
+        row[spec.name] = np.pad(values[spec.name], (0, most - len(ids)), constant_values=PAD_ID)
+    return row, {N_TOKENS: len(ids)}
 
 
 class StoredTokens:
@@ -89,21 +66,17 @@ class StoredTokens:
 
     def __init__(self, reader: ArrayStoreReader, vocabulary: KmerVocabulary, *, split: str | None = None) -> None:
         self._reader = reader
-        names = set(reader.arrays)
+        names, where = set(reader.arrays), str(reader.directory)
         if not {INPUT_IDS, HET} <= names <= {INPUT_IDS, HET, POSITION_IDS} or N_TOKENS not in reader.index.column_names:
+            expected = f"arrays {INPUT_IDS!r} and {HET!r}, and a column {N_TOKENS!r}"
+            remedy = "Build asset mito/tokens, or open the folder of its store"
             raise CorruptResourceError(
-                str(reader.directory),
-                "not a store of tokens",
-                expected=f"arrays {INPUT_IDS!r} and {HET!r}, and a column {N_TOKENS!r}",
-                got=f"{sorted(names)}",
-                remedy="Build asset mito/tokens, or open the folder of its store",
+                where, "not a store of tokens", expected=expected, got=f"{sorted(names)}", remedy=remedy
             )
         config = reader.fingerprint["config"]
         k = config.get(K) if isinstance(config, Mapping) else None
         if k != vocabulary.k:
-            raise CorruptResourceError(
-                str(reader.directory), "ids of another vocabulary", expected=f"k = {vocabulary.k}", got=f"{k}"
-            )
+            raise CorruptResourceError(where, "ids of another vocabulary", expected=f"k = {vocabulary.k}", got=f"{k}")
         counts: list[int] = reader.index.column(N_TOKENS).to_pylist()
         self._numbers = list(range(len(counts))) if split is None else _rows_of(reader, split)
         self.counts = [counts[number] for number in self._numbers]
@@ -121,10 +94,7 @@ def _rows_of(reader: ArrayStoreReader, split: str) -> list[int]:
     splits = reader.index.column(SPLIT).to_pylist() if SPLIT in reader.index.column_names else []
     rows = [row for row, found in enumerate(splits) if found == split]
     if not rows:
-        raise ConfigurationError(
-            f"{reader.directory}, split",
-            "no genome has this split",
-            expected=", ".join(sorted(set(splits))) or "None: the store has no splits",
-            got=repr(split),
-        )
+        expected = ", ".join(sorted(set(splits))) or "None: the store has no splits"
+        where = f"{reader.directory}, split"
+        raise ConfigurationError(where, "no genome has this split", expected=expected, got=repr(split))
     return rows

@@ -15,19 +15,17 @@ from genolewm_assets.mito.tokens.vocabulary import FIRST_KMER_ID, PAD_ID, UNK_ID
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenStatistics:
-    """Statistics over all tokens except padding.
-
-    ``most_frequent`` are k-mers and their counts, ties in alphabetical order. ``entropy_bits``, float64, shape
-    (length,), is the Shannon entropy of the k-mers that begin at each position, over the genomes: 0 if all agree, NaN
-    if no genome has a k-mer there.
-    """
+    """Statistics over all tokens except padding."""
 
     n_genomes: int
     n_tokens: int
     n_unknown: int
     n_kmers: int
     n_kmers_seen: int
+    #: K-mers and their counts, ties in alphabetical order.
     most_frequent: tuple[tuple[str, int], ...]
+    #: Shannon entropy of the k-mers that begin at each position, over the genomes, shape (length,): 0 if all agree, NaN
+    #: if no genome has a k-mer there.
     entropy_bits: NDArray[np.float64]
 
     @property
@@ -58,7 +56,10 @@ def describe_tokens(
     n_genomes = 0
     for row in genomes:
         positions = np.arange(len(row.input_ids)) if row.position_ids is None else row.position_ids
-        _check(row, positions, length, len(vocabulary))
+        for what, values, end in (("position", positions, length), ("token id", row.input_ids, len(vocabulary))):
+            if values.size and not (values.min() >= 0 and values.max() < end):
+                where, got = f"genome of {len(values)} tokens", f"{values.min()} to {values.max()}"
+                raise InputError(where, f"a {what} out of range", expected=f"0 to {end - 1}", got=got)
         counts += np.bincount(row.input_ids, minlength=len(vocabulary))
         columns.add(row.input_ids, positions)
         n_genomes += 1
@@ -77,11 +78,7 @@ def describe_tokens(
 
 
 class _Columns:
-    """Counts of the k-mers that begin at each position.
-
-    At each position, the first k-mer seen is stored with its count. Most genomes have the same k-mer; only other k-mers
-    are stored one by one.
-    """
+    """Counts of the k-mers that begin at each position: of the first one seen there, and of others one by one."""
 
     def __init__(self, length: int, n_ids: int) -> None:
         self._n_ids = n_ids
@@ -108,14 +105,3 @@ class _Columns:
         share = times / total[at]
         entropy = np.bincount(at, weights=-share * np.log2(share), minlength=len(self._usual))
         return np.where(total > 0, np.maximum(entropy, 0.0), np.nan)
-
-
-def _check(row: TokenRow, positions: NDArray[np.signedinteger], length: int, n_ids: int) -> None:
-    for what, values, end in (("position", positions, length), ("token id", row.input_ids, n_ids)):
-        if values.size and not (values.min() >= 0 and values.max() < end):
-            raise InputError(
-                f"genome of {len(values)} tokens",
-                f"a {what} out of range",
-                expected=f"0 to {end - 1}",
-                got=f"{values.min()} to {values.max()}",
-            )

@@ -15,7 +15,7 @@ from typing import Self, SupportsIndex
 from numpy.typing import ArrayLike
 from torch.utils.data import Dataset
 
-from genolewm_assets.mito.tokens import Bases, HetPool, KmerVocabulary, StoredTokens, TokenPlan, TokenRows, one_each
+from genolewm_assets.mito.tokens import Bases, HetPool, KmerVocabulary, StoredTokens, TokenPlan, TokenRow, one_each
 from genolewm_assets.mito.training.windows import STRIDE_TOKENS, WINDOW_TOKENS, Item, WindowItems, WindowTiling
 from genolewm_assets.store.arrays import ArrayStoreReader
 
@@ -119,7 +119,13 @@ class MtDNADataset(Dataset[Item]):
         return dataset
 
     def _open(
-        self, rows: TokenRows, counts: Sequence[int], vocabulary: KmerVocabulary, tiling: WindowTiling, *, add_cls: bool
+        self,
+        rows: list[TokenRow] | StoredTokens,
+        counts: Sequence[int],
+        vocabulary: KmerVocabulary,
+        tiling: WindowTiling,
+        *,
+        add_cls: bool,
     ) -> None:
         super().__init__()
         self.vocabulary, self.tiling = vocabulary, tiling

@@ -69,9 +69,8 @@ class MaskingRules:
         listed = np.zeros(self.length, dtype=np.bool_)
         for start, end in self.blacklist:
             if not 0 <= start <= end <= self.length:
-                raise ConfigurationError(
-                    "blacklist", "outside the reference", expected=f"within 0 to {self.length}", got=f"{start} to {end}"
-                )
+                expected, got = f"within 0 to {self.length}", f"{start} to {end}"
+                raise ConfigurationError("blacklist", "outside the reference", expected=expected, got=got)
             listed[start:end] = True
         readers = np.logical_or.reduce([np.roll(listed, -offset) for offset in range(self.vocabulary.k)])
         object.__setattr__(self, "_listed", listed)
@@ -116,11 +115,7 @@ class MaskingRules:
 
 
 def draw_words(seed: int, epoch: int, windows: Iterable[int], n_tokens: int) -> NDArray[np.uint64]:
-    """Return 64 random bits per token of windows: uint64, shape (n_windows, n_tokens).
-
-    The generator is Philox (Salmon et al. 2011), keyed by seed and epoch; the window's number is the highest word of
-    the counter.
-    """
+    """Return 64 random bits per token of windows, by Philox (Salmon et al. 2011): uint64, shape (n_windows, n_tokens)."""
     key = np.array([seed, epoch], dtype=np.uint64)
     drawn = [np.random.Philox(key=key, counter=[0, 0, 0, window]).random_raw(n_tokens) for window in windows]
     return np.stack(drawn)
@@ -162,29 +157,20 @@ class MaskingCollator:
         """Return the masked batch of items, as tensors by name; raise InputError if an item has no ``window_index``."""
         from torch import from_numpy
 
-        arrays = {name: np.stack([item[name] for item in items]) for name in ("input_ids", "attention_mask")}
-        positions = np.stack([item["position_ids"] for item in items]).astype(np.int64)
-        het = np.stack([item["het_values"] for item in items])
-        words = draw_words(self._seed, int(self._epoch[0]), _numbers(items), positions.shape[1])
-        seen, labels = self.rules.mask(arrays["input_ids"], positions, words)
-        return {
-            "input_ids": from_numpy(seen),
-            "attention_mask": from_numpy(arrays["attention_mask"].astype(np.int64)),
-            "position_ids": from_numpy(positions),
-            "het_values": from_numpy(het),
-            "labels": from_numpy(labels),
-        }
-
-
-def _numbers(items: Sequence[Item]) -> list[int]:
-    try:
-        return [item["window_index"] for item in items]
-    except KeyError as err:
-        raise InputError(
-            "item of a batch",
-            "has no 'window_index', which seeds its mask",
-            remedy="Pass items of MtDNADataset unchanged; with a Hugging Face Trainer, set remove_unused_columns=False",
-        ) from err
+        if any("window_index" not in item for item in items):
+            problem = "has no 'window_index', which seeds its mask"
+            remedy = (
+                "Pass items of MtDNADataset unchanged; with a Hugging Face Trainer, set remove_unused_columns=False"
+            )
+            raise InputError("item of a batch", problem, remedy=remedy)
+        names = ("input_ids", "attention_mask", "position_ids", "het_values")
+        batch = {name: np.stack([item[name] for item in items]) for name in names}
+        positions = batch["position_ids"].astype(np.int64)
+        windows = [item["window_index"] for item in items]
+        words = draw_words(self._seed, int(self._epoch[0]), windows, positions.shape[1])
+        batch["input_ids"], batch["labels"] = self.rules.mask(batch["input_ids"], positions, words)
+        batch |= {"attention_mask": batch["attention_mask"].astype(np.int64), "position_ids": positions}
+        return {name: from_numpy(array) for name, array in batch.items()}
 
 
 def _not_negative(name: str, value: int) -> int:

@@ -9,16 +9,12 @@ from genolewm_assets.errors import ConfigurationError
 
 
 def circular_harmonics(length: int, n_harmonics: int) -> NDArray[np.int64]:
-    """Return the periods per turn of each feature, distinct integers from 1, as evenly spaced as possible in ratio.
-
-    ConfigurationError is raised unless ``n_harmonics`` is 1 to ``length // 2``: a higher harmonic equals a lower one at
-    all integer positions.
-    """
+    """Return the periods per turn of each feature, distinct integers from 1, as evenly spaced as possible in ratio."""
+    # A higher harmonic than this one equals a lower one at all integer positions.
     highest = length // 2
     if not 1 <= n_harmonics <= highest:
-        raise ConfigurationError(
-            "circular positions", "number of harmonics out of range", expected=f"1 to {highest}", got=f"{n_harmonics}"
-        )
+        problem, expected = "number of harmonics out of range", f"1 to {highest}"
+        raise ConfigurationError("circular positions", problem, expected=expected, got=f"{n_harmonics}")
     wanted = np.rint(np.geomspace(1, highest, n_harmonics)).astype(np.int64)
     # The lowest values round to equal integers; each duplicate moves up to the next free integer.
     steps = np.arange(n_harmonics)
@@ -34,12 +30,8 @@ def encode_circular_positions(positions: ArrayLike, length: int, n_features: int
     """
     places = np.asarray(positions)
     if places.dtype.kind not in "iu" or n_features % 2:
-        raise ConfigurationError(
-            "circular positions",
-            "cannot be encoded",
-            expected="integers, and an even number of features",
-            got=f"{places.dtype}, {n_features}",
-        )
+        expected, got = "integers, and an even number of features", f"{places.dtype}, {n_features}"
+        raise ConfigurationError("circular positions", "cannot be encoded", expected=expected, got=got)
     harmonics = circular_harmonics(length, n_features // 2)
     # Reduced modulo the length in integers, so that equal positions give bit-identical features after any turns.
     turns = places[..., np.newaxis].astype(np.int64) % length * harmonics % length

@@ -78,7 +78,9 @@ class MtDNAVariantDataset(Dataset[Item]):
     ) -> None:
         super().__init__()
         codes = sequence if isinstance(sequence, np.ndarray) else encode_sequence(sequence)
-        _check_room(len(codes), window_tokens, vocabulary.k)
+        if not 2 * vocabulary.k <= window_tokens <= len(codes):
+            expected = f"{2 * vocabulary.k} to {len(codes)} tokens (the genome)"
+            raise WindowError("windows around variants", "size out of range", expected=expected, got=f"{window_tokens}")
         self._row = TokenPlan(vocabulary, het_pool=het_pool).row(codes, het_levels, None, "genome")
         starts = np.array([start_from_pos(variant.pos) for variant in variants], dtype=np.int64)
         self._ids = substitute_bases(codes, starts, _alternates(variants, codes), vocabulary)
@@ -114,40 +116,22 @@ class MtDNAVariantDataset(Dataset[Item]):
         return item
 
 
-def _check_room(n_bases: int, window_tokens: int, k: int) -> None:
-    if not 2 * k <= window_tokens <= n_bases:
-        raise WindowError(
-            "windows around variants",
-            "size out of range",
-            expected=f"{2 * k} to {n_bases} tokens (the genome)",
-            got=f"{window_tokens}",
-        )
-
-
 def _alternates(variants: Sequence[Variant], codes: Codes) -> Codes:
     """Return the codes of the alternate bases; raise if a variant is not a substitution in this genome."""
     for variant in variants:
+        where, ref = str(variant), variant.ref
         if variant.chrom not in _NAMES:
-            raise InputError(
-                str(variant), "is not on the mitochondrial genome", expected=", ".join(_NAMES), got=repr(variant.chrom)
-            )
-        if len(variant.ref) != 1 or len(variant.alt) != 1:
-            raise AlleleError(
-                str(variant), "not a substitution of one base", remedy="Remove insertions, deletions and longer alleles"
-            )
+            expected, got = ", ".join(_NAMES), repr(variant.chrom)
+            raise InputError(where, "is not on the mitochondrial genome", expected=expected, got=got)
+        if len(ref) != 1 or len(variant.alt) != 1:
+            remedy = "Remove insertions, deletions and longer alleles"
+            raise AlleleError(where, "not a substitution of one base", remedy=remedy)
         if variant.pos > len(codes):
-            raise InputError(
-                str(variant), "pos is beyond the genome", expected=f"pos up to {len(codes)}", got=f"{variant.pos}"
-            )
-        base = decode_sequence(codes[variant.pos - 1 : variant.pos])
-        if base != variant.ref:
-            raise ReferenceMismatchError(
-                str(variant),
-                "ref differs from the genome",
-                expected=repr(variant.ref),
-                got=repr(base),
-                remedy="Pass the genome that the variants were called on",
-            )
+            expected = f"pos up to {len(codes)}"
+            raise InputError(where, "pos is beyond the genome", expected=expected, got=f"{variant.pos}")
+        if (base := decode_sequence(codes[variant.pos - 1 : variant.pos])) != ref:
+            problem, remedy = "ref differs from the genome", "Pass the genome that the variants were called on"
+            raise ReferenceMismatchError(where, problem, expected=repr(ref), got=repr(base), remedy=remedy)
     return encode_sequence("".join(variant.alt for variant in variants))
 
 
@@ -162,21 +146,13 @@ def _variant_levels(given: ArrayLike, own: NDArray[np.floating[Any]]) -> NDArray
 def _checked_labels(labels: ArrayLike, n_variants: int) -> NDArray[np.int64]:
     found = np.asarray(labels)
     if found.shape != (n_variants,) or found.dtype.kind not in "iub":
-        raise InputError(
-            "labels",
-            "not one integer per variant",
-            expected=f"integers of shape ({n_variants},)",
-            got=f"{found.dtype} of shape {found.shape}",
-        )
+        expected, got = f"integers of shape ({n_variants},)", f"{found.dtype} of shape {found.shape}"
+        raise InputError("labels", "not one integer per variant", expected=expected, got=got)
     return found.astype(np.int64)
 
 
 def substitute_bases(codes: Codes, starts: NDArray[np.int64], bases: Codes, vocabulary: KmerVocabulary) -> Ids:
-    """Return the ids of the tokens that contain a substituted base, for n independent substitutions: shape (n, k).
-
-    ``codes`` and ``bases`` are uint8 base codes of the genome and of the new bases at the 0-based ``starts``. The
-    tokens begin at ``starts - k + 1`` to ``starts``, modulo the length.
-    """
+    """Return the ids of the tokens with each of n new ``bases`` at 0-based ``starts``: shape (n, k), in genome order."""
     k = vocabulary.k
     around = _around(codes, starts, k)
     around[:, k - 1] = bases
@@ -192,11 +168,7 @@ def substitute_levels(
     k: int,
     het_pool: HetPool,
 ) -> NDArray[np.float32]:
-    """Return the heteroplasmy, 0 to 1, of the tokens of :func:`substitute_bases`: float32, shape (n, k).
-
-    ``levels`` are those of the genome's bases, ``replaced`` those of the substituted ones; ``het_pool`` reduces the
-    levels of a token's bases to one.
-    """
+    """Return the heteroplasmy, 0 to 1, of the tokens of :func:`substitute_bases`, ``replaced`` at ``starts``: (n, k)."""
     around = _around(levels, starts, k)
     around[:, k - 1] = replaced
     return pool_levels(around, k, het_pool).astype(np.float32)
@@ -204,6 +176,4 @@ def substitute_levels(
 
 def _around(values: NDArray[Any], starts: NDArray[np.int64], k: int) -> NDArray[Any]:
     """Return a copy of the values of the 2k - 1 bases that share a token with each base: shape (n, 2k - 1)."""
-    places = starts[:, np.newaxis] + np.arange(1 - k, k)
-    taken: NDArray[Any] = values[places % len(values)]
-    return taken
+    return values.take(starts[:, np.newaxis] + np.arange(1 - k, k), mode="wrap")

@@ -34,12 +34,8 @@ class WindowTiling:
 
     def __post_init__(self) -> None:
         if not 1 <= self.stride_tokens <= self.window_tokens:
-            raise WindowError(
-                "windows of tokens",
-                "size or step out of range",
-                expected="1 <= stride_tokens <= window_tokens",
-                got=f"{self.stride_tokens} and {self.window_tokens}",
-            )
+            expected, got = "1 <= stride_tokens <= window_tokens", f"{self.stride_tokens} and {self.window_tokens}"
+            raise WindowError("windows of tokens", "size or step out of range", expected=expected, got=got)
 
     def count(self, n_tokens: int) -> int:
         """Return the number of windows of a genome, at least one; WindowError if it has no token."""
@@ -52,12 +48,10 @@ class WindowTiling:
 
     def coverage(self, n_tokens: int) -> NDArray[np.int32]:
         """Return the number of windows that contain each token: int32, shape (n_tokens,)."""
-        seen = np.zeros(n_tokens, dtype=np.int32)
         tokens = np.arange(n_tokens)
-        for window in range(self.count(n_tokens)):
-            first = window * self.stride_tokens
-            seen[self.cut(tokens, first)] += 1
-        return seen
+        firsts = range(0, self.count(n_tokens) * self.stride_tokens, self.stride_tokens)
+        windows = [self.cut(tokens, first) for first in firsts]
+        return np.bincount(np.concatenate(windows), minlength=n_tokens).astype(np.int32)
 
     def cut(self, values: NDArray[_Value], first: int) -> NDArray[_Value]:
         """Return the values of one window of a genome from token ``first`` on; shorter if the window needs padding."""
@@ -68,10 +62,7 @@ class WindowTiling:
 
 
 class WindowItems:
-    """Makes the dataset item of a window.
-
-    ``longest`` is the number of tokens of the longest genome; with ``add_cls`` every window begins with ``[CLS]``.
-    """
+    """Makes the dataset item of a window, of genomes of up to ``longest`` tokens; ``add_cls`` begins it with ``[CLS]``."""
 
     def __init__(
         self, tiling: WindowTiling, *, add_cls: bool, longest: int, id_dtype: type[np.int16 | np.int32]
@@ -103,57 +94,37 @@ class WindowItems:
         return positions
 
     def item(self, row: TokenRow, first: int, number: int) -> Item:
-        """Return the window of a genome that begins at token ``first``, as item ``number``.
-
-        Arrays are ``input_ids``, ``attention_mask`` (int8), ``position_ids`` (int32) and ``het_values`` (float32), each
-        of shape (window_tokens + add_cls,); ``window_index`` is ``number``.
-        """
+        """Return the window of a genome that begins at token ``first``, as item ``number`` of a ``MtDNADataset``."""
         ids, het, positions = row
         lead = self.lead
         begin, end = first - lead, first + self._size
-        if begin < 0 or end > len(ids):
-            return self._item_in_parts(row, first, number)
-        # Each array is copied once; [CLS] overwrites the token before the window.
-        input_ids = ids[begin:end].copy()
-        if lead:
-            input_ids[0] = CLS_ID
-        if positions is None:
-            own = self._own_windows.get(first)
-            position_ids = self._own_window(first) if own is None else own.copy()
-        else:
-            position_ids = positions[begin:end].copy()
-            position_ids[0] = positions[first]
-        if het is None:
-            het_values = self._no_het.copy()
-        else:
-            het_values = het[begin:end].copy()
-            if lead:
-                het_values[0] = 0
-        return {
-            "input_ids": input_ids,
-            "attention_mask": self._whole.copy(),
-            "position_ids": position_ids,
-            "het_values": het_values,
-            "window_index": number,
-        }
-
-    def _item_in_parts(self, row: TokenRow, first: int, number: int) -> Item:
-        """Return the item of a window that begins at token 0, wraps round the origin, or is padded."""
-        own = self._own_positions[1 : len(row.input_ids) + 1]
-        cut = self._tiling.cut
-        ids = cut(row.input_ids, first)
-        used = slice(self.lead, self.lead + len(ids))
-        input_ids = np.full(self._width, PAD_ID, dtype=self._id_dtype)
-        position_ids = np.zeros(self._width, dtype=np.int32)
-        het_values = self._no_het.copy()
-        input_ids[used] = ids
-        position_ids[used] = cut(own if row.position_ids is None else row.position_ids, first)
-        if row.het is not None:
-            het_values[used] = cut(row.het, first)
-        if self.lead:
-            input_ids[0], position_ids[0] = CLS_ID, position_ids[1]
         attention_mask = self._whole.copy()
-        attention_mask[used.stop :] = 0
+        if begin < 0 or end > len(ids):
+            # The window begins at token 0, wraps round the origin, or is padded.
+            cut, own = self._tiling.cut, self._own_positions[1 : len(ids) + 1] if positions is None else positions
+            piece = cut(ids, first)
+            used = slice(lead, lead + len(piece))
+            input_ids = np.full(self._width, PAD_ID, dtype=self._id_dtype)
+            position_ids = np.zeros(self._width, dtype=np.int32)
+            het_values = self._no_het.copy()
+            input_ids[used], position_ids[used] = piece, cut(own, first)
+            if het is not None:
+                het_values[used] = cut(het, first)
+            attention_mask[used.stop :] = 0
+            if lead:
+                position_ids[0] = position_ids[1]
+        else:
+            # Each array is copied once; [CLS] overwrites the token before the window.
+            input_ids = ids[begin:end].copy()
+            if positions is None:
+                known = self._own_windows.get(first)
+                position_ids = self._own_window(first) if known is None else known.copy()
+            else:
+                position_ids = positions[begin:end].copy()
+                position_ids[0] = positions[first]
+            het_values = self._no_het.copy() if het is None else het[begin:end].copy()
+        if lead:
+            input_ids[0], het_values[0] = CLS_ID, 0
         return {
             "input_ids": input_ids,
             "attention_mask": attention_mask,

@@ -22,13 +22,11 @@ _PLACEHOLDER = ord("N")
 
 
 class ChangedBase(NamedTuple):
-    """The base of an allele at one place of the circle, upper case; empty if the allele deletes it.
+    """The base of an allele at one place of the circle, upper case; empty if the allele deletes it."""
 
-    ``start`` is 0-based on the reference; ``insertion`` is n for the n-th base inserted after it, 0 for the base
-    itself.
-    """
-
+    #: 0-based on the reference.
     start: int
+    #: n for the n-th base inserted after ``start``, 0 for the base itself.
     insertion: int
     base: str
 
@@ -40,8 +38,12 @@ def normalise_on_circle(variant: Variant, reference: bytes) -> Variant:
     anchor is base 1. IntervalError, AlleleError or ReferenceMismatchError is raised if ``pos`` is beyond the contig,
     ``ref`` is longer than it or differs from ``reference``.
     """
-    length = len(reference)
-    _check_on_circle(variant, length)
+    length, where = len(reference), f"{variant.chrom}:{variant.pos}"
+    if variant.pos > length:
+        raise IntervalError(where, "pos is beyond the circle", expected=f"1 to {length}", got=f"{variant.pos}")
+    if len(variant.ref) > length:
+        expected, got = f"up to {length} bases", f"{len(variant.ref)}"
+        raise AlleleError(where, "ref is longer than the circle", expected=expected, got=got)
     end = start_from_pos(variant.pos) + len(variant.ref)
     # The circle is unrolled into a line with enough turns left of the allele to move an indel by a whole turn; an
     # insertion longer than a turn needs more, because it is first compared with itself.
@@ -51,9 +53,7 @@ def normalise_on_circle(variant: Variant, reference: bytes) -> Variant:
         moved = normalise(Variant(variant.chrom, variant.pos + turns * length, variant.ref, variant.alt), unrolled)
     except ReferenceMismatchError as err:
         # The error names the position on the circle, not the unrolled one.
-        raise ReferenceMismatchError(
-            f"{variant.chrom}:{variant.pos}", err.problem, expected=err.expected, got=err.got, remedy=err.remedy
-        ) from err
+        raise ReferenceMismatchError(where, err.problem, expected=err.expected, got=err.got, remedy=err.remedy) from err
     return _from_start(variant.chrom, start_from_pos(moved.pos) % length, moved.ref, moved.alt)
 
 
@@ -101,16 +101,6 @@ def changed_bases(variant: Variant, reference: bytes) -> tuple[ChangedBase, ...]
         if alt != ref:
             found.append(ChangedBase(place, 0, alt))
     return tuple(found)
-
-
-def _check_on_circle(variant: Variant, length: int) -> None:
-    where = f"{variant.chrom}:{variant.pos}"
-    if variant.pos > length:
-        raise IntervalError(where, "pos is beyond the circle", expected=f"1 to {length}", got=f"{variant.pos}")
-    if len(variant.ref) > length:
-        raise AlleleError(
-            where, "ref is longer than the circle", expected=f"up to {length} bases", got=f"{len(variant.ref)}"
-        )
 
 
 def _from_start(chrom: str, start: int, ref: str, alt: str) -> Variant:

@@ -48,20 +48,18 @@ class HeteroplasmyCall(NamedTuple):
 
 
 class CallDrop(StrEnum):
-    """Reason why a call does not count.
-
-    ``other_contig``: it is not on the mitochondrial contig. ``filtered``: the record or the sample failed a filter.
-    ``not_a_sequence``: ALT is symbolic (``*``, ``<DEL>``), contains an ambiguous base, or equals REF. ``duplicate``:
-    another call of the sample has the same allele, normalised on the circle, and the same level.
-    ``conflicting_records``: it has another level; the mean of both counts. ``no_genome``: no genome has the name of the
-    sample.
-    """
+    """Reason why a call does not count."""
 
     OTHER_CONTIG = "other_contig"
+    #: The record or the sample failed a filter.
     FILTERED = "filtered"
+    #: ALT is symbolic (``*``, ``<DEL>``), contains an ambiguous base, or equals REF.
     NOT_A_SEQUENCE = "not_a_sequence"
+    #: Another call of the sample has the same allele, normalised on the circle, and the same level.
     DUPLICATE = "duplicate"
+    #: Likewise with another level; the mean of both counts.
     CONFLICTING_RECORDS = "conflicting_records"
+    #: No genome has the name of the sample.
     NO_GENOME = "no_genome"
 
 
@@ -110,7 +108,10 @@ def levels_of_genome(
         at = int(np.searchsorted(keys, key, side="right")) - 1
         base = int(order[at])
         own = genome.sequence[base] if keys[at] == key else ""
-        levels[base] = max(levels[base], _differing_share(found, own, _reference_base(place, reference)))
+        default = chr(reference[place[0]])
+        # No base at an inserted place and at a placeholder.
+        default = "" if place[1] or default == PLACEHOLDER else default
+        levels[base] = max(levels[base], _differing_share(found, own, default))
     return levels, dropped
 
 
@@ -121,12 +122,6 @@ def _differing_share(shares: Mapping[str, float], own: str, default: str) -> flo
     if own in shares and own != default:
         return max(0.0, 1.0 - shares[own])
     return min(1.0, sum(level for base, level in shares.items() if base != own))
-
-
-def _reference_base(place: _Place, reference: bytes) -> str:
-    """Return the reference's base at a place; empty at an inserted base and at a placeholder."""
-    base = chr(reference[place[0]])
-    return "" if place[1] or base == PLACEHOLDER else base
 
 
 def _shares(calls: Iterable[HeteroplasmyCall], reference: bytes) -> tuple[_Shares, Counter[CallDrop]]:
@@ -177,29 +172,22 @@ def _allele(call: HeteroplasmyCall, reference: bytes) -> Variant | CallDrop:
 
 def _ordered_places(genome: CirclePlacement, length: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return sort keys of the bases' places, ascending, and the indices of the bases in that order, both int64."""
-    shape = (len(genome.sequence),)
+    where, shape = "coordinates of the genome", (len(genome.sequence),)
     coordinates, insertion = np.asarray(genome.coordinates), np.asarray(genome.insertion)
     if coordinates.shape != shape or insertion.shape != shape:
-        raise InputError(
-            "coordinates of the genome",
-            "not one place per base",
-            expected=f"two arrays of shape {shape}",
-            got=f"{coordinates.shape}, {insertion.shape}",
-        )
+        expected, got = f"two arrays of shape {shape}", f"{coordinates.shape}, {insertion.shape}"
+        raise InputError(where, "not one place per base", expected=expected, got=got)
     if shape[0] and (coordinates.min() < 0 or coordinates.max() >= length or insertion.min() < 0):
-        raise InputError(
-            "coordinates of the genome",
-            "are beyond the circle",
-            expected=f"0 to {length - 1}, insertion at least 0",
-            got=f"{coordinates.min()} to {coordinates.max()}, insertion from {insertion.min()}",
-        )
+        expected = f"0 to {length - 1}, insertion at least 0"
+        got = f"{coordinates.min()} to {coordinates.max()}, insertion from {insertion.min()}"
+        raise InputError(where, "are beyond the circle", expected=expected, got=got)
     keys = _key(coordinates.astype(np.int64), insertion.astype(np.int64))
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     repeated = np.flatnonzero(keys[1:] == keys[:-1])
     if repeated.size:
         bases = order[repeated[0] : repeated[0] + 2].tolist()
-        raise InputError("coordinates of the genome", f"bases {bases[0]} and {bases[1]} (0-based) have the same place")
+        raise InputError(where, f"bases {bases[0]} and {bases[1]} (0-based) have the same place")
     return keys, order
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -78,14 +78,17 @@ def join_variants(
     """
     gnomad_members, counts = _members("gnomad", gnomad, reference=reference, chrom=chrom)
     clinvar_members, further = _members("clinvar", clinvar, reference=reference, chrom=chrom)
-    gnomad_rows = _kept(gnomad_members, _gnomad_preference(gnomad))
-    clinvar_rows = _kept(clinvar_members, [preference_of(record) for record in clinvar.select(_EVIDENCE).to_pylist()])
+    carriers = (_numbers(gnomad["ac"]) + _numbers(gnomad["ac_het"])).tolist()
+    failed = [text != _UNFILTERED for text in gnomad["filter"].to_pylist()]
+    records = clinvar.select(_EVIDENCE).to_pylist()
+    gnomad_rows = _kept(gnomad_members, [(fails, -n) for fails, n in zip(failed, carriers, strict=True)])
+    clinvar_rows = _kept(clinvar_members, list(map(preference_of, records)))
     keys = sorted(gnomad_rows.keys() | clinvar_rows.keys())
     counts.update(further)
     counts.update(alleles=len(keys), in_both=len(gnomad_rows.keys() & clinvar_rows.keys()))
     population, clinical = _take(gnomad, gnomad_rows, keys), _take(clinvar, clinvar_rows, keys)
     pos, ref, alt = zip(*keys, strict=True) if keys else ((), (), ())
-    labels = _merged_labels(clinvar, clinvar_members, clinvar_rows)
+    labels = _merged_labels(records, clinvar_members, clinvar_rows)
     counts.update({"clinvar.conflicting": len(labels)})
     columns = {
         "chrom": [chrom] * len(keys),
@@ -156,10 +159,8 @@ def _members(
     members: dict[_Key, list[int]] = {}
     respelt = 0
     for row, variant in enumerate(_variants(table)):
-        if variant.chrom != chrom:
-            raise InputError(
-                f"{source}, row {row}", "is on another contig", expected=repr(chrom), got=repr(variant.chrom)
-            )
+        if (got := variant.chrom) != chrom:
+            raise InputError(f"{source}, row {row}", "is on another contig", expected=repr(chrom), got=repr(got))
         normal = normalise_on_circle(variant, reference)
         respelt += normal != variant
         members.setdefault((normal.pos, normal.ref, normal.alt), []).append(row)
@@ -178,10 +179,9 @@ def _kept(members: Mapping[_Key, Sequence[int]], preference: Sequence[tuple[obje
 
 
 def _merged_labels(
-    clinvar: pa.Table, members: Mapping[_Key, Sequence[int]], kept: Mapping[_Key, int]
+    records: Sequence[dict[str, Any]], members: Mapping[_Key, Sequence[int]], kept: Mapping[_Key, int]
 ) -> dict[_Key, str]:
     """Return the class of each allele whose rows of equal evidence contradict the row that is kept."""
-    records = clinvar.select(_EVIDENCE).to_pylist()
     labels: dict[_Key, str] = {}
     for key, rows in members.items():
         best = records[kept[key]]
@@ -189,12 +189,6 @@ def _merged_labels(
         if (label := merge_labels(peers)) != best["label"]:
             labels[key] = label
     return labels
-
-
-def _gnomad_preference(table: pa.Table) -> list[tuple[object, ...]]:
-    """Return a sort key per row: FILTER PASS first, then most carriers."""
-    carriers = _numbers(table["ac"]) + _numbers(table["ac_het"])
-    return [(text != _UNFILTERED, -n) for text, n in zip(table["filter"].to_pylist(), carriers.tolist(), strict=True)]
 
 
 def _variants(table: pa.Table) -> Iterable[Variant]:
@@ -209,12 +203,9 @@ def _take(table: pa.Table, rows: Mapping[_Key, int], keys: Iterable[_Key]) -> pa
 
 def _sites(variants: pa.Table, reference: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the pairs of a row and a 0-based site at which its allele counts: two int64 arrays of shape (n_pairs,)."""
-    pairs = [
-        (row, start)
-        for row, variant in enumerate(_variants(variants))
-        for start in dict.fromkeys(place.start for place in changed_bases(variant, reference))
-    ]
-    found = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    places = enumerate(changed_bases(variant, reference) for variant in _variants(variants))
+    pairs = dict.fromkeys((row, place.start) for row, changed in places for place in changed)
+    found = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 
 

@@ -13,8 +13,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.mito import KmerVocabulary, tokenize_sequence
 from genolewm_assets.mito.tokens.plan import TokenRow
 from genolewm_assets.mito.tokens.statistics import describe_tokens
-from genolewm_assets.mito.tokens.tokenizer_files import listed_tokens
-from genolewm_assets.mito.tokens.vocabulary import SPECIAL_TOKENS
+from genolewm_assets.mito.tokens.vocabulary import SPECIAL_TOKENS, listed_tokens
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import circular_genomes
 
