@@ -26,9 +26,13 @@ def compress_blocks(data: bytes) -> bytes:
 
 
 def write_bgzip(path: Path, data: bytes) -> None:
-    """Write ``data`` as BGZF, and ``<path>.md5`` with the MD5 and file name, as the public servers do."""
+    """Write ``data`` as BGZF, and ``<path>.md5``, as the public servers do."""
     packed = compress_blocks(data)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(packed)
-    digest = hashlib.md5(packed, usedforsecurity=False).hexdigest()
-    path.with_name(f"{path.name}.md5").write_text(f"{digest}  {path.name}\n", encoding="ascii")
+    path.with_name(f"{path.name}.md5").write_bytes(md5_line(packed, path.name))
+
+
+def md5_line(data: bytes, name: str) -> bytes:
+    """Return the content of the file beside ``name`` with its MD5."""
+    return f"{hashlib.md5(data, usedforsecurity=False).hexdigest()}  {name}\n".encode("ascii")

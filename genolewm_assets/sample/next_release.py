@@ -7,16 +7,15 @@ shard fails ``ref_mismatches_rare`` and nothing is built from it.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.sample.alleles import SOURCE, Assertion, Term, next_assertion
-from genolewm_assets.sample.bgzip import compress_blocks
+from genolewm_assets.sample.bgzip import compress_blocks, md5_line
 from genolewm_assets.sample.genome import Draws
 from genolewm_assets.sample.writer import LISTING, write_sample
 from genolewm_assets.store.artefacts import Root
@@ -54,23 +53,21 @@ class NextRelease:
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """One line of a ClinVar VCF; ``info`` holds the names and values of its INFO field, in their order."""
+    """One line of a ClinVar VCF; ``info`` is its INFO field."""
 
     fields: tuple[str, ...]
-    info: tuple[tuple[str, str], ...]
+    info: Mapping[str, str]
 
     @classmethod
     def parse(cls, line: str) -> _Record:
         *fields, info = line.split("\t")
-        return cls(
-            tuple(fields), tuple((name, value) for name, _, value in (e.partition("=") for e in info.split(";")))
-        )
+        return cls(tuple(fields), dict(each.split("=", 1) for each in info.split(";")))
 
     def text(self) -> str:
-        return "\t".join([*self.fields, ";".join(f"{name}={value}" for name, value in self.info)])
+        return "\t".join([*self.fields, ";".join(f"{name}={value}" for name, value in self.info.items())])
 
     def get(self, name: str) -> str:
-        return dict(self.info).get(name, "")
+        return self.info.get(name, "")
 
     @property
     def is_snv(self) -> bool:
@@ -106,13 +103,10 @@ def add_next_release(root_dir: Path, *, bad: bool = False) -> NextRelease:
         derived_from, lines = _newest_good(listing, days)
         day = days[-1] + _INTERVAL
         text, release = _derive(lines, day, derived_from, listing / _NAME.format(day), bad=bad)
-        packed = compress_blocks(text.encode("ascii"))
-        digest = hashlib.md5(packed, usedforsecurity=False).hexdigest()
+        packed, file = compress_blocks(text.encode("ascii")), release.file
         with lease.fenced():
-            write_atomic(
-                release.file.with_name(f"{release.file.name}.md5"), f"{digest}  {release.file.name}\n".encode()
-            )
-            write_atomic(release.file, packed)
+            write_atomic(file.with_name(f"{file.name}.md5"), md5_line(packed, file.name))
+            write_atomic(file, packed)
     return release
 
 
@@ -135,11 +129,8 @@ def _newest_good(listing: Path, days: Sequence[date]) -> tuple[date, list[str]]:
             continue  # a file that somebody else put there
         if SOURCE in lines and _BAD not in lines:
             return day, lines
-    raise CorruptResourceError(
-        str(listing),
-        "has no release of the sample that can be read",
-        remedy="Remove the files in it: they are put back",
-    )
+    problem, remedy = "has no release of the sample that can be read", "Remove the files in it: they are put back"
+    raise CorruptResourceError(str(listing), problem, remedy=remedy)
 
 
 def _derive(lines: Sequence[str], day: date, derived_from: date, file: Path, *, bad: bool) -> tuple[str, NextRelease]:
@@ -187,11 +178,11 @@ def _reclassified(record: _Record, draws: Draws) -> _Record:
     after = next_assertion(before, draws)
     if after.term is before.term:
         return record
-    info = {**dict(record.info), "CLNSIG": str(after.term), "CLNREVSTAT": after.review}
+    info = {**record.info, "CLNSIG": str(after.term), "CLNREVSTAT": after.review}
     info.pop("CLNSIGCONF", None)
     if after.term is Term.CONFLICT:
         info["CLNSIGCONF"] = "Uncertain_significance(1)|Likely_benign(1)"
-    return replace(record, info=tuple(sorted(info.items())))
+    return replace(record, info=dict(sorted(info.items())))
 
 
 def _new_records(records: Sequence[_Record], draws: Draws) -> Iterator[_Record]:
@@ -204,11 +195,11 @@ def _new_records(records: Sequence[_Record], draws: Draws) -> Iterator[_Record]:
             continue
         for base in "ACGT":
             if base not in (ref, alt) and (chrom, pos, ref, base) not in taken:
-                info = {**dict(donor.info), "ALLELEID": str(next_id - 10_000_000), "CLNREVSTAT": _NEW_REVIEW}
+                info = {**donor.info, "ALLELEID": str(next_id - 10_000_000), "CLNREVSTAT": _NEW_REVIEW}
                 info |= {"CLNSIG": str(Term.VUS), "CLNHGVS": donor.get("CLNHGVS")[: -len(alt)] + base}
                 for name in ("RS", "CLNSIGCONF", "CLNSIGINCL"):
                     info.pop(name, None)
-                yield _Record((chrom, pos, str(next_id), ref, base, *rest), tuple(info.items()))
+                yield _Record((chrom, pos, str(next_id), ref, base, *rest), info)
                 next_id += 1
                 break
 

@@ -153,30 +153,7 @@ def write_sample(root_dir: Path, *, progress: Progress = NO_PROGRESS) -> Publish
     sample that it lacks are put back, and every other file in it is left alone.
     """
     root = Root(root_dir)
-    published = build(root, _plan(progress), lock_wait_s=_WAIT_S)
-    with root.storage_errors(LISTING):
-        _fill_listing(published.directory / _RELEASES, root_dir / LISTING)
-    return published
-
-
-def _fill_listing(releases: Path, listing: Path) -> None:
-    """Copy the releases that the listing lacks, each checksum before its file: a file is complete when it appears."""
-    make_directories(listing)
-    for file in sorted(releases.glob("*.vcf.gz")):
-        if not (listing / file.name).exists():
-            for name in (f"{file.name}.md5", file.name):
-                write_atomic(listing / name, (releases / name).read_bytes())
-
-
-def check_sample(root_dir: Path) -> None:
-    """Raise :class:`MissingResourceError` if a root has no sample."""
-    if not (root_dir / LOCATION).exists():
-        where, remedy = str(root_dir / FOLDER), "Run genolewm demo, which writes them"
-        raise MissingResourceError(where, "the simulated sources are not there", remedy=remedy)
-
-
-def _plan(progress: Progress) -> BuildPlan:
-    return BuildPlan(
+    plan = BuildPlan(
         artefact=ArtefactId("sample/sources", None),
         location=LOCATION,
         code_version=CODE_VERSION,
@@ -185,6 +162,23 @@ def _plan(progress: Progress) -> BuildPlan:
         write=lambda work: write_sources(work, progress=progress),
         surface=True,
     )
+    published = build(root, plan, lock_wait_s=_WAIT_S)
+    releases, listing = published.directory / _RELEASES, root_dir / LISTING
+    with root.storage_errors(LISTING):
+        make_directories(listing)
+        for file in sorted(releases.glob("*.vcf.gz")):
+            if not (listing / file.name).exists():
+                # The checksum before its file: a file is complete when it appears.
+                for name in (f"{file.name}.md5", file.name):
+                    write_atomic(listing / name, (releases / name).read_bytes())
+    return published
+
+
+def check_sample(root_dir: Path) -> None:
+    """Raise :class:`MissingResourceError` if a root has no sample."""
+    if not (root_dir / LOCATION).exists():
+        where, remedy = str(root_dir / FOLDER), "Run genolewm demo, which writes them"
+        raise MissingResourceError(where, "the simulated sources are not there", remedy=remedy)
 
 
 def write_sources(folder: Path, *, progress: Progress = NO_PROGRESS) -> BuildReport:
@@ -264,11 +258,8 @@ def _population_files(contig: SimulatedContig, population: _Population) -> tuple
 
 def _tracks(contigs: Mapping[str, SimulatedContig]) -> Iterator[tuple[str, bytes]]:
     """Yield path and content of the BED files of segmental duplications, excluded regions and repeats."""
-    masks = {
-        "segmental_duplication": {name: contig.duplicated for name, contig in contigs.items()},
-        "excluded_region": {name: contig.excluded for name, contig in contigs.items()},
-        "repeat": {name: contig.repeat for name, contig in contigs.items()},
-    }
-    for track, by_contig in masks.items():
-        rows = [f"{name}\t{a}\t{b}\n" for name, mask in by_contig.items() for a, b in spans_of(mask)]
+    tracks = {"segmental_duplication": "duplicated", "excluded_region": "excluded", "repeat": "repeat"}
+    for track, mask in tracks.items():
+        spans = ((name, *span) for name, contig in contigs.items() for span in spans_of(getattr(contig, mask)))
+        rows = [f"{name}\t{start}\t{end}\n" for name, start, end in spans]
         yield f"tracks/{track}.bed.gz", "".join(rows).encode("ascii")

@@ -41,26 +41,18 @@ class PeakFlag(Flag):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CalledPeak:
-    """One peak in the range of a locus.
-
-    Attributes
-    ----------
-    channel
-        Channel of the locus' dye.
-    allele
-        Name of the bin, or :data:`OFF_LADDER`.
-    distance_bp
-        Distance of its size from the middle of the nearest bin.
-    scan, left, right
-        Top (between scans), first and last scan.
-    """
+    """One peak in the range of a locus."""
 
     locus: str
+    #: Channel of the locus' dye.
     channel: int
+    #: Name of the bin, or :data:`OFF_LADDER`.
     allele: str
     size_bp: float
+    #: Distance of its size from the middle of the nearest bin.
     distance_bp: float
     height_rfu: float
+    #: ``scan``, ``left``, ``right``: top (between scans), first and last scan.
     scan: float
     left: int
     right: int

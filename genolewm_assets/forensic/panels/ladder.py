@@ -31,21 +31,14 @@ _MAX_GAP, _NEVER = 4, 1e18
 
 @dataclass(frozen=True, slots=True)
 class LadderRules:
-    """What counts as a peak of the ladder.
+    """What counts as a peak of the ladder."""
 
-    Attributes
-    ----------
-    min_height_rfu
-        Lowest peak.
-    min_fraction
-        Least height relative to the median of as many of the dye's highest peaks as the ladder has alleles. Stutter is
-        lower, and stands where a missing allele would.
-    max_shift_bp
-        Largest distance between the size of an allele in the panel and in the run.
-    """
-
+    #: Lowest peak.
     min_height_rfu: float = 100.0
+    #: Least height relative to the median of as many of the dye's highest peaks as the ladder has alleles. Stutter is
+    #: lower, and stands where a missing allele would.
     min_fraction: float = 0.2
+    #: Largest distance between the size of an allele in the panel and in the run.
     max_shift_bp: float = 9.0
 
 

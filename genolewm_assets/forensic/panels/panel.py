@@ -20,49 +20,33 @@ _AMELOGENIN = {"1": "X", "2": "Y"}
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Where one allele is expected.
+    """Where one allele is expected."""
 
-    Attributes
-    ----------
-    allele
-        Name, such as ``9.3``.
-    left_bp, right_bp
-        How far below and above its size a peak may be.
-    in_ladder
-        Whether the kit's allelic ladder has the allele; otherwise the bin is virtual.
-    """
-
+    #: Name, such as ``9.3``.
     allele: str
     size_bp: float
+    #: ``left_bp``, ``right_bp``: how far below and above its size a peak may be.
     left_bp: float
     right_bp: float
+    #: Whether the kit's allelic ladder has the allele; otherwise the bin is virtual.
     in_ladder: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Locus:
-    """One marker.
+    """One marker."""
 
-    Attributes
-    ----------
-    name
-        Name, such as ``D3S1358``.
-    channel
-        Channel of its dye in the instrument's files, from 1.
-    start_bp, end_bp, repeat_bp
-        Range of sizes that belong to the locus, and length of its repeat unit.
-    bins
-        Bins in order of their sizes; at least one allele is in the ladder.
-    control
-        Alleles of the maker's positive control; empty if the file does not name them.
-    """
-
+    #: Name, such as ``D3S1358``.
     name: str
+    #: Channel of its dye in the instrument's files, from 1.
     channel: int
+    #: ``start_bp``, ``end_bp``, ``repeat_bp``: range of sizes that belong to the locus, and length of its repeat unit.
     start_bp: float
     end_bp: float
     repeat_bp: int
+    #: Bins in order of their sizes; at least one allele is in the ladder.
     bins: tuple[Bin, ...]
+    #: Alleles of the maker's positive control; empty if the file does not name them.
     control: tuple[str, ...] = ()
 
     @property

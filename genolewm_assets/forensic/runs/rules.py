@@ -38,18 +38,12 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunFile:
-    """One file of a run folder.
+    """One file of a run folder."""
 
-    Attributes
-    ----------
-    name
-        Path relative to the folder, separated by ``/``.
-    sha256
-        SHA-256 of its content when the build was planned, hex.
-    """
-
+    #: Path relative to the folder, separated by ``/``.
     name: str
     path: Path
+    #: SHA-256 of its content when the build was planned, hex.
     sha256: str
 
 
@@ -57,40 +51,31 @@ class RunFile:
 class RunRules:
     """Parameters that the profiles of a run depend on, besides the files.
 
-    Attributes
-    ----------
-    n_scanpoints
-        Scans of a row: from just before the first fragment of the size standard on; a run that takes longer to the
-        last fragment is left out.
-    max_residual_bp
-        Largest distance of a fragment from the smooth curve through all.
-    detection_rfu, analytical_rfu
-        Lowest peak that is listed, and lowest peak that may be an allele.
-    size_standard_bp
-        Fragments of the size standard in base pairs; empty: those that the files state or name.
-    ladder_names, negative_names, positive_names
-        Patterns such as ``*ladder*`` of the names of files or samples, whatever their case; the first role that fits
-        is taken. What the instrument states of a sample's type comes before them.
-    annotation_names
-        Patterns of the names of allele reports in the folder.
-    negative_required
-        Whether a run without a negative control fails ``negative_clean``.
-
     Raises
     ------
     ConfigurationError
         If a number is out of its range.
     """
 
+    #: Scans of a row: from just before the first fragment of the size standard on; a run that takes longer to the last
+    #: fragment is left out.
     n_scanpoints: int = 5_120
+    #: Largest distance of a fragment from the smooth curve through all.
     max_residual_bp: float = 0.5
+    #: ``detection_rfu``, ``analytical_rfu``: lowest peak that is listed, and lowest peak that may be an allele.
     detection_rfu: float = 50.0
     analytical_rfu: float = 175.0
+    #: Fragments of the size standard in base pairs; empty: those that the files state or name.
     size_standard_bp: tuple[float, ...] = ()
+    #: ``ladder_names``, ``negative_names``, ``positive_names``: patterns such as ``*ladder*`` of the names of files or
+    #: samples, whatever their case; the first role that fits is taken. What the instrument states of a sample's type
+    #: comes before them.
     ladder_names: tuple[str, ...] = ("*ladder*",)
     negative_names: tuple[str, ...] = ("*neg*", "*ntc*", "*blank*")
     positive_names: tuple[str, ...] = ("*2800m*", "*9947a*", "*positive*")
+    #: Patterns of the names of allele reports in the folder.
     annotation_names: tuple[str, ...] = ("*annotation*.csv", "*allelereport*.txt")
+    #: Whether a run without a negative control fails ``negative_clean``.
     negative_required: bool = True
 
     def __post_init__(self) -> None:

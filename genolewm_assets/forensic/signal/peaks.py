@@ -49,20 +49,13 @@ def flatten(raw: npt.NDArray[np.int16], analysed: npt.NDArray[np.int16] | None) 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Peaks:
-    """Peaks of one trace, in order of their scans; every array has the shape (n_peaks,).
+    """Peaks of one trace, in order of their scans; every array has the shape (n_peaks,)."""
 
-    Attributes
-    ----------
-    scan
-        Scan of the top, between scans by a parabola through the top and its neighbours: float64.
-    height
-        Height of the top in relative fluorescence units: float64.
-    left, right
-        First and last scan of the peak, where the trace stops falling: int64.
-    """
-
+    #: Scan of the top, between scans by a parabola through the top and its neighbours: float64.
     scan: _Floats
+    #: Height of the top in relative fluorescence units: float64.
     height: _Floats
+    #: ``left``, ``right``: first and last scan of the peak, where the trace stops falling: int64.
     left: _Scans
     right: _Scans
 
@@ -109,20 +102,13 @@ def find_peaks(trace: npt.ArrayLike, *, min_height: float, prominence: float | N
 
 @dataclass(frozen=True, slots=True)
 class PullUpRules:
-    """When a peak counts as pull-up.
+    """When a peak counts as pull-up."""
 
-    Attributes
-    ----------
-    max_ratio
-        Largest height relative to the peak of the other dye.
-    max_ratio_off_scale
-        The same if that peak saturates the detector, whose true height is then unknown.
-    max_scans
-        Largest distance of the tops.
-    """
-
+    #: Largest height relative to the peak of the other dye.
     max_ratio: float = 0.1
+    #: The same if that peak saturates the detector, whose true height is then unknown.
     max_ratio_off_scale: float = 0.3
+    #: Largest distance of the tops.
     max_scans: float = 3.0
 
 

@@ -47,21 +47,14 @@ class Difference:
 
 
 class CirclePlacement(NamedTuple):
-    """A genome with the reference coordinates of its bases.
+    """A genome with the reference coordinates of its bases."""
 
-    Attributes
-    ----------
-    sequence
-        Upper case, from the base at the lowest reference position to the last base or insertion.
-    coordinates
-        int32, shape (n_bases,): 0-based position on the reference, non-decreasing; for an inserted base, the position
-        that it follows.
-    insertion
-        int16, shape (n_bases,): 0 for a base at its own position, n for the n-th base inserted after it.
-    """
-
+    #: Upper case, from the base at the lowest reference position to the last base or insertion.
     sequence: str
+    #: int32, shape (n_bases,): 0-based position on the reference, non-decreasing; for an inserted base, the position
+    #: that it follows.
     coordinates: NDArray[np.int32]
+    #: int16, shape (n_bases,): 0 for a base at its own position, n for the n-th base inserted after it.
     insertion: NDArray[np.int16]
 
 

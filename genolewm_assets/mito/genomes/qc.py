@@ -24,30 +24,23 @@ _ARRAY_UNIT_BP = 10
 class GenomeQcPolicy:
     """Limits that a genome must satisfy.
 
-    Parameters
-    ----------
-    min_length_bp, max_length_bp
-        Shortest and longest allowed sequence. The defaults allow large deletions and duplications that occur in single
-        families, and reject a control region alone.
-    max_n_fraction
-        Largest allowed share of N, 0 to 1; the N at 3,107 of rCRS counts.
-    max_ambiguous_fraction
-        Largest allowed share of the other ambiguity codes, 0 to 1. They have a limit of their own, because they state a
-        heteroplasmy and not a gap.
-    min_junction_repeat_bp
-        If at least this many last bases repeat the first ones, the record contains a part of the circle twice and is
-        rejected.
-
     Raises
     ------
     ConfigurationError
         If a value is out of range.
     """
 
+    #: ``min_length_bp``, ``max_length_bp``: shortest and longest allowed sequence. The defaults allow large deletions
+    #: and duplications that occur in single families, and reject a control region alone.
     min_length_bp: int = 15_400
     max_length_bp: int = 17_700
+    #: Largest allowed share of N, 0 to 1; the N at 3,107 of rCRS counts.
     max_n_fraction: float = 0.01
+    #: Largest allowed share of the other ambiguity codes, 0 to 1. They have a limit of their own, because they state a
+    #: heteroplasmy and not a gap.
     max_ambiguous_fraction: float = 0.01
+    #: If at least this many last bases repeat the first ones, the record contains a part of the circle twice and is
+    #: rejected.
     min_junction_repeat_bp: int = 20
 
     def __post_init__(self) -> None:

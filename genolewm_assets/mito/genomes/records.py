@@ -27,31 +27,21 @@ class GenomeReject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GenomeRecord:
-    """A genome and its annotations, as read from a file.
+    """A genome and its annotations, as read from a file."""
 
-    Parameters
-    ----------
-    name
-        First word of a FASTA title, or accession and version of a GenBank record; not necessarily unique, and empty if
-        the file gives no name.
-    description
-        Rest of the FASTA title, or the GenBank definition.
-    sequence
-        Upper case, U as T, in the file's rotation and on the file's strand; may contain symbols that are not bases.
-    haplogroup
-        Haplogroup stated in the file; None: not stated.
-    number
-        Number of the record in the file, from 1.
-    problem
-        Reason why the record could not be read, in which case ``sequence`` is empty; else the empty string.
-    """
-
+    #: First word of a FASTA title, or accession and version of a GenBank record; not necessarily unique, and empty if
+    #: the file gives no name.
     name: str
+    #: Rest of the FASTA title, or the GenBank definition.
     description: str
+    #: Upper case, U as T, in the file's rotation and on the file's strand; may contain symbols that are not bases.
     sequence: str
+    #: Haplogroup stated in the file; None: not stated.
     haplogroup: str | None
     file: str
+    #: Number of the record in the file, from 1.
     number: int
+    #: Reason why the record could not be read, in which case ``sequence`` is empty; else the empty string.
     problem: str = ""
 
     @property

@@ -36,31 +36,24 @@ _Group: TypeAlias = tuple[str, bool]
 class SplitPolicy:
     """Parameters of the division of genomes into splits.
 
-    Parameters
-    ----------
-    max_differences
-        Two genomes with at most this many differences share a split. Each insertion or deletion counts once, or base by
-        base, whichever total is less; ambiguous bases do not count. Differences are compared by name, so a pair whose
-        runs end at different positions (309T 310C and 315.1C) may have one or two more than the minimum.
-    validation, test
-        Largest share of the genomes in each of these splits, 0 to 1, rounded up to whole genomes. The actual share is
-        smaller if groups are too large to fit.
-    by_haplogroup
-        If true, each haplogroup (its letter; L0 to L6) stays in one split, so that validation and test are branches
-        that training does not contain. If false, only near copies stay together.
-    seed
-        Seed of the random order in which groups are assigned.
-
     Raises
     ------
     ConfigurationError
         If the shares leave nothing for training, or a value is negative.
     """
 
+    #: Two genomes with at most this many differences share a split. Each insertion or deletion counts once, or base by
+    #: base, whichever total is less; ambiguous bases do not count. Differences are compared by name, so a pair whose
+    #: runs end at different positions (309T 310C and 315.1C) may have one or two more than the minimum.
     max_differences: int = 10
+    #: ``validation``, ``test``: largest share of the genomes in each of these splits, 0 to 1, rounded up to whole
+    #: genomes. The actual share is smaller if groups are too large to fit.
     validation: float = 0.1
     test: float = 0.1
+    #: If true, each haplogroup (its letter; L0 to L6) stays in one split, so that validation and test are branches that
+    #: training does not contain. If false, only near copies stay together.
     by_haplogroup: bool = True
+    #: Seed of the random order in which groups are assigned.
     seed: int = 0
 
     def __post_init__(self) -> None:

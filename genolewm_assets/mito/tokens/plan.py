@@ -20,20 +20,13 @@ HetPool: TypeAlias = Literal["mean", "start"]
 
 
 class TokenRow(NamedTuple):
-    """Token arrays of one genome.
+    """Token arrays of one genome."""
 
-    Attributes
-    ----------
-    input_ids
-        int16 (int32 for k = 8), shape (n_tokens,).
-    het
-        float32, shape (n_tokens,), 0 to 1: share of the copies that differ from the sequence; None: 0 for all tokens.
-    position_ids
-        int32, shape (n_tokens,): 0-based coordinate of each token's first base; None: multiples of the stride from 0.
-    """
-
+    #: int16 (int32 for k = 8), shape (n_tokens,).
     input_ids: Ids
+    #: float32, shape (n_tokens,), 0 to 1: share of the copies that differ from the sequence; None: 0 for all tokens.
     het: NDArray[np.float32] | None
+    #: int32, shape (n_tokens,): 0-based coordinate of each token's first base; None: multiples of the stride from 0.
     position_ids: NDArray[np.int32] | None
 
 

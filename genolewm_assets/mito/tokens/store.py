@@ -66,17 +66,12 @@ TABLES: tuple[TableSchema, ...] = (MITO_TOKENS,)
 
 
 class LevelledGenome(NamedTuple):
-    """A genome and the heteroplasmy of its bases.
-
-    Attributes
-    ----------
-    levels
-        float32, shape (n_bases,), 0 to 1: share of the copies that differ from the sequence; None: 0 for all bases.
-    """
+    """A genome and the heteroplasmy of its bases."""
 
     name: str
     split: str
     placement: CirclePlacement
+    #: float32, shape (n_bases,), 0 to 1: share of the copies that differ from the sequence; None: 0 for all bases.
     levels: NDArray[np.float32] | None
 
 

@@ -115,7 +115,7 @@ class MaskingRules:
 
 
 def draw_words(seed: int, epoch: int, windows: Iterable[int], n_tokens: int) -> NDArray[np.uint64]:
-    """Return 64 random bits per token of windows, by Philox (Salmon et al. 2011): uint64, shape (n_windows, n_tokens)."""
+    """Return 64 random bits per token, by Philox (Salmon et al. 2011): uint64, shape (n_windows, n_tokens)."""
     key = np.array([seed, epoch], dtype=np.uint64)
     drawn = [np.random.Philox(key=key, counter=[0, 0, 0, window]).random_raw(n_tokens) for window in windows]
     return np.stack(drawn)

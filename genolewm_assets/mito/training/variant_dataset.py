@@ -152,7 +152,7 @@ def _checked_labels(labels: ArrayLike, n_variants: int) -> NDArray[np.int64]:
 
 
 def substitute_bases(codes: Codes, starts: NDArray[np.int64], bases: Codes, vocabulary: KmerVocabulary) -> Ids:
-    """Return the ids of the tokens with each of n new ``bases`` at 0-based ``starts``: shape (n, k), in genome order."""
+    """Return the ids of the tokens with each of n new ``bases`` at 0-based ``starts``, in order: shape (n, k)."""
     k = vocabulary.k
     around = _around(codes, starts, k)
     around[:, k - 1] = bases
@@ -168,7 +168,7 @@ def substitute_levels(
     k: int,
     het_pool: HetPool,
 ) -> NDArray[np.float32]:
-    """Return the heteroplasmy, 0 to 1, of the tokens of :func:`substitute_bases`, ``replaced`` at ``starts``: (n, k)."""
+    """Return the heteroplasmy, 0 to 1, of the tokens of :func:`substitute_bases`, from the levels of all bases."""
     around = _around(levels, starts, k)
     around[:, k - 1] = replaced
     return pool_levels(around, k, het_pool).astype(np.float32)

@@ -62,7 +62,7 @@ class WindowTiling:
 
 
 class WindowItems:
-    """Makes the dataset item of a window, of genomes of up to ``longest`` tokens; ``add_cls`` begins it with ``[CLS]``."""
+    """Makes the dataset item of a window; genomes have up to ``longest`` tokens. ``add_cls``: begin with ``[CLS]``."""
 
     def __init__(
         self, tiling: WindowTiling, *, add_cls: bool, longest: int, id_dtype: type[np.int16 | np.int32]

@@ -27,23 +27,16 @@ _Position = TypeVar("_Position", int, NDArray[np.int64])
 
 
 class HeteroplasmyCall(NamedTuple):
-    """One alternate allele called in one sample.
-
-    Attributes
-    ----------
-    pos, ref, alt
-        POS (1-based), REF and ALT of the VCF; ``alt`` may be symbolic (``*``, ``<DEL>``).
-    level
-        Heteroplasmy level: share of the sample's mtDNA copies that have the allele, 0 to 1.
-    filter
-        PASS, ``.``, or the failed filters of record and sample, separated by ``;``.
-    """
+    """One alternate allele called in one sample."""
 
     sample: str
+    #: ``pos``, ``ref``, ``alt``: POS (1-based), REF and ALT of the VCF; ``alt`` may be symbolic (``*``, ``<DEL>``).
     pos: int
     ref: str
     alt: str
+    #: Heteroplasmy level: share of the sample's mtDNA copies that have the allele, 0 to 1.
     level: float
+    #: PASS, ``.``, or the failed filters of record and sample, separated by ``;``.
     filter: str
 
 

@@ -139,7 +139,8 @@ def _gene_alleles(
 ) -> list[tuple[Variant, str]]:
     draws = Draws(0, 51, gene.plan.gene_id)
     if not gene.exons:
-        return _plain_alleles(contig, gene, draws)
+        places = draws.between(gene.plan.start, gene.plan.end, _MITO_PER_GENE).tolist()
+        return [(_base_change(contig, at, draws)[0], "non-coding_transcript_variant") for at in places]
     alleles = [(v, "intron_variant") for v in common[:_COMMON_PER_GENE] if not _is_exonic(v, gene)]
     makers = (_coding_change, _splice_change, _intron_change, _tail_change, _coding_indel, _coding_replacement)
     for shape in draws.choose(_SHAPES, int(draws.between(100, 190, 1)[0])).tolist():
@@ -221,8 +222,3 @@ def _coding_replacement(contig: SimulatedContig, gene: Gene, draws: Draws) -> tu
     ref, alt = ("".join("ACGT"[c] for c in part) for part in (codes, others))
     change = size - len(others)
     return Variant(contig.name, start + 1, ref, alt), "frameshift_variant" if change % 3 else "inframe_indel"
-
-
-def _plain_alleles(contig: SimulatedContig, gene: Gene, draws: Draws) -> list[tuple[Variant, str]]:
-    places = draws.between(gene.plan.start, gene.plan.end, _MITO_PER_GENE).tolist()
-    return [(_base_change(contig, at, draws)[0], "non-coding_transcript_variant") for at in places]

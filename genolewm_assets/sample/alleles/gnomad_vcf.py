@@ -5,7 +5,7 @@ Field names and number formats follow the public files. All values are simulated
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,18 +68,17 @@ GENOMES_V41 = Layout("", "grpmax", "the layout of gnomAD v4.1 genomes", _GENOME_
 GENOMES_V31 = Layout("", "popmax", "the layout of gnomAD v3.1 genomes", _GENOME_FILTERS)
 
 
-def _texts(template: str, values: NDArray[Any]) -> list[str | bool | None]:
+def texts(template: str, values: NDArray[Any]) -> list[str | bool | None]:
     """Format each value of an array; frequencies use ``%.5e``, as in the public files."""
-    render: Callable[[Any], str] = template.__mod__
-    return [render(value) for value in values.tolist()]
+    return [template % value for value in values.tolist()]
 
 
 def _count_fields(tag: str, what: str, ac: I64, an: I64, nhomalt: I64) -> list[Field]:
     return [
-        Field(f"AC{tag}", "A", "Integer", f"Alternate allele count{what}", _texts("%d", ac)),
-        Field(f"AN{tag}", "1", "Integer", f"Total number of alleles{what}", _texts("%d", an)),
-        Field(f"AF{tag}", "A", "Float", f"Alternate allele frequency{what}", _texts("%.5e", ac / an)),
-        Field(f"nhomalt{tag}", "A", "Integer", f"Count of homozygous individuals{what}", _texts("%d", nhomalt)),
+        Field(f"AC{tag}", "A", "Integer", f"Alternate allele count{what}", texts("%d", ac)),
+        Field(f"AN{tag}", "1", "Integer", f"Total number of alleles{what}", texts("%d", an)),
+        Field(f"AF{tag}", "A", "Float", f"Alternate allele frequency{what}", texts("%.5e", ac / an)),
+        Field(f"nhomalt{tag}", "A", "Integer", f"Count of homozygous individuals{what}", texts("%d", nhomalt)),
     ]
 
 
@@ -94,20 +93,18 @@ def _top_fields(counts: Counts, layout: Layout) -> list[Field]:
     top, end = layout.top, layout.suffix
     columns = (
         ("", "String", "Group", [counts.callset.groups[g] for g in best.tolist()]),
-        ("AC_", "Integer", "Allele count in the group", _texts("%d", ac)),
-        ("AN_", "Integer", "Number of alleles in the group", _texts("%d", an)),
-        ("AF_", "Float", "Allele frequency in the group", _texts("%.5e", ac / an)),
+        ("AC_", "Integer", "Allele count in the group", texts("%d", ac)),
+        ("AN_", "Integer", "Number of alleles in the group", texts("%d", an)),
+        ("AF_", "Float", "Allele frequency in the group", texts("%.5e", ac / an)),
     )
     return [
-        Field(
-            f"{prefix}{top}{end}",
-            "A",
-            kind,
-            f"{what} with the highest allele frequency",
-            [v if ok else None for v, ok in zip(values, seen, strict=True)],
-        )
+        Field(f"{prefix}{top}{end}", "A", kind, f"{what} with the highest allele frequency", _where(seen, values))
         for prefix, kind, what, values in columns
     ]
+
+
+def _where(there: Iterable[bool], values: Iterable[str | bool | None]) -> list[str | bool | None]:
+    return [value if known else None for value, known in zip(values, there, strict=True)]
 
 
 def genome_fields(counts: Counts, layout: Layout) -> list[Field]:
@@ -137,19 +134,13 @@ def data_type_fields(counts: Counts, *, key: int) -> list[Field]:
     # No field of exomes is written where they are not called.
     in_exomes = _count_fields("_exomes", " in the exomes", ac - ac_genomes, np.maximum(an_exomes, 1), hom_exomes)
     called = (~counts.outside).tolist()
-    fields = [
-        *(
-            replace(each, values=[v if c else None for v, c in zip(each.values, called, strict=True)])
-            for each in in_exomes
-        ),
-        *_count_fields("_genomes", " in the genomes", ac_genomes, an_genomes, hom_genomes),
-    ]
+    fields = [replace(each, values=_where(called, each.values)) for each in in_exomes]
+    fields += _count_fields("_genomes", " in the genomes", ac_genomes, an_genomes, hom_genomes)
     for number, data in enumerate(("EXOMES", "GENOMES")):
         hit = [f in (f"{data}_FILTERED", "BOTH_FILTERED") for f in counts.filters]
-        texts = [("AS_VQSR", "AC0")[k] if h else "PASS" for k, h in zip(failed[number], hit, strict=True)]
+        own = [("AS_VQSR", "AC0")[k] if h else "PASS" for k, h in zip(failed[number], hit, strict=True)]
         name, shown = f"{data.lower()}_filters", called if data == "EXOMES" else [True] * ac.size
-        values = [text if there else None for text, there in zip(texts, shown, strict=True)]
-        fields.append(Field(name, ".", "String", f"Filters in the {data.lower()}", values))
+        fields.append(Field(name, ".", "String", f"Filters in the {data.lower()}", _where(shown, own)))
     absent = ac_genomes == 0
     fields.append(_flag("not_called_in_genomes", absent))
     fields.append(_flag("not_called_in_exomes", counts.outside | ((ac == ac_genomes) & ~absent)))

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.genome import Variant, normalise
-from genolewm_assets.sample.alleles.gnomad_vcf import Field, Layout, gnomad_text
+from genolewm_assets.sample.alleles.gnomad_vcf import Field, Layout, gnomad_text, texts
+from genolewm_assets.sample.alleles.population import spectrum
 from genolewm_assets.sample.alleles.spelling import Record, pad
 from genolewm_assets.sample.genome import UNKNOWN, Draws, SimulatedContig
 
@@ -65,13 +66,9 @@ def mito_vcf(contig: SimulatedContig, sites: Sequence[Variant]) -> bytes:
     filters = [_FILTERS[k] for k in draws.choose(_FILTER_WEIGHTS, n).tolist()]
     seen = np.array(["npg" not in f for f in filters])
     common = draws.uniform(n) < 0.08
-    copies = np.where(
-        common,
-        564 + draws.choose(10**12 // np.arange(564, 50_000, dtype=np.int64), n),
-        draws.choose(10**12 // np.arange(1, 560, dtype=np.int64), n),
-    )
+    copies = np.where(common, 564 + spectrum(564, 50_000, n, draws), spectrum(1, 560, n, draws))
     ac_hom = np.where(seen, copies, 0)
-    ac_het = np.where(seen, draws.choose(10**12 // np.arange(1, 80, dtype=np.int64), n), 0)
+    ac_het = np.where(seen, spectrum(1, 80, n, draws), 0)
     an = _SAMPLES - draws.choose([50, 25, 12, 6, 3], n)
     level = np.where(ac_hom > 0, 0.95 + 0.05 * draws.uniform(n), 0.1 + 0.85 * draws.uniform(n))
     max_hl = np.where(ac_hom + ac_het > 0, level, 0.0)
@@ -83,9 +80,6 @@ def mito_vcf(contig: SimulatedContig, sites: Sequence[Variant]) -> bytes:
 
 
 def _fields(ac_hom: I64, ac_het: I64, an: I64, max_hl: NDArray[np.float64]) -> list[Field]:
-    def texts(template: str, values: NDArray[np.int64] | NDArray[np.float64]) -> list[str | bool | None]:
-        return [template % value for value in values.tolist()]
-
     return [
         Field("AN", "1", "Integer", "Samples with a call", texts("%d", an)),
         Field("AC_hom", "1", "Integer", "Samples with a heteroplasmy level >= 0.95", texts("%d", ac_hom)),

@@ -113,7 +113,9 @@ def simulate_counts(sites: Sites, head: I64, callset: Callset, *, key: int) -> C
     drawn = draws.choose([weight for _, weight in callset.filters], n)
     drawn[second] = 0
     drawn[head[second]] = 0
-    _ensure_carrier(ac, callset, draws)
+    # An allele with AC 0 has one copy, in a group drawn by its number of individuals.
+    unseen = np.flatnonzero(ac.sum(axis=0) == 0)
+    ac[draws.choose(callset.individuals, unseen.size), unseen] = 1
     ac[:, [names[f].startswith("AC0") for f in drawn.tolist()]] = 0
     borders = _set_borders(ac, an, sites, head, callset)
     drawn[list(borders)] = 0
@@ -142,12 +144,8 @@ def _allele_numbers(outside: NDArray[np.bool_], callset: Callset, draws: Draws) 
 def _group_frequencies(sites: Sites, callset: Callset, draws: Draws) -> F64:
     """Return the frequency of each haplotype in each group, float64, shape (groups, backgrounds)."""
     n_rare = sites.n_backgrounds - sites.n_common
-    copies = np.concatenate(
-        [
-            _COMMON_FROM + _spectrum(_COMMON_FROM, _CHROMOSOMES * 19 // 20, sites.n_common, draws),
-            1 + _spectrum(1, _COMMON_FROM * 3 // 4, n_rare, draws),
-        ]
-    )
+    common = _COMMON_FROM + spectrum(_COMMON_FROM, _CHROMOSOMES * 19 // 20, sites.n_common, draws)
+    copies = np.concatenate([common, 1 + spectrum(1, _COMMON_FROM * 3 // 4, n_rare, draws)])
     ancestral = (copies - draws.uniform(copies.size)) / _CHROMOSOMES
     frequencies = np.empty((len(callset.groups), copies.size))
     for row, group in enumerate(callset.groups):
@@ -158,15 +156,9 @@ def _group_frequencies(sites: Sites, callset: Callset, draws: Draws) -> F64:
     return frequencies
 
 
-def _spectrum(low: int, high: int, n: int, draws: Draws) -> I64:
+def spectrum(low: int, high: int, n: int, draws: Draws) -> I64:
     """Draw ``n`` values of k - low for k in [low, high) with weight 1/k: the neutral spectrum (Watterson 1975)."""
     return draws.choose(10**12 // np.arange(low, high, dtype=np.int64), n)
-
-
-def _ensure_carrier(ac: I64, callset: Callset, draws: Draws) -> None:
-    """Give each allele with AC 0 one copy, in a group drawn by its number of individuals; changes ``ac`` in place."""
-    unseen = np.flatnonzero(ac.sum(axis=0) == 0)
-    ac[draws.choose(callset.individuals, unseen.size), unseen] = 1
 
 
 def _set_borders(ac: I64, an: I64, sites: Sites, head: I64, callset: Callset) -> tuple[int, ...]:

@@ -1,16 +1,19 @@
-"""Traces of simulated injections: alleles with stutter and pull-up, size standard, baseline and noise.
+"""Files of simulated injections: traces of alleles with stutter and pull-up, size standard, baseline and noise.
 
 Peaks are polynomials and noise is drawn without ``exp`` or ``log``, whose last digits differ between processors.
 """
 
 from __future__ import annotations
 
+import hashlib
+import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from genolewm_assets.sample.forensic.abif import Tag, c_string, longs, moment, pascal, shorts, write_abif
 from genolewm_assets.sample.forensic.kit import STANDARD, STANDARD_BP
 from genolewm_assets.sample.genome import Draws
 
@@ -23,6 +26,13 @@ PULL_UP = 0.04
 _STANDARD_RFU, _PRIMER_RFU, _NOISE_RFU = 900.0, 36_000.0, 2.5
 _HALF_WIDTH = 10.0
 _KEY = 42
+_ENTRY = struct.Struct(">4sIHHIIII")
+_HEADER_BYTES, _VERSION, _BLOCK_BYTES, _HANDLE = 128, 300, 8, 0x50000
+_SHORT, _LONG, _PASCAL, _C_STRING, _DATE, _TIME = 4, 5, 18, 19, 10, 11
+_UNIT_BYTES = {_SHORT: 2, _LONG: 4, _PASCAL: 1, _C_STRING: 1, _DATE: 4, _TIME: 4}
+#: Element types of enciphered values by their plain ones.
+_ENCIPHERED = {_SHORT: 28, _LONG: 31, _C_STRING: 33, _PASCAL: 34}
+_HIDDEN = {"DATA", "DyeN", "DyeW", "ScPa", "Satd", "OfSc"}
 _NAMES = ("SIM-B", "SIM-G", "SIM-Y", "SIM-R", "SIM-O")
 
 
@@ -69,11 +79,6 @@ def simulate_traces(
     return _digitised(clean + noise + baseline), _digitised(clean + smooth)
 
 
-def saturated_scans(raw: npt.NDArray[np.int16]) -> npt.NDArray[np.int64]:
-    """Return the scans at which some dye reaches the full scale, in ascending order."""
-    return np.flatnonzero((raw == FULL_SCALE).any(axis=0))
-
-
 def _digitised(trace: npt.NDArray[np.float64]) -> npt.NDArray[np.int16]:
     return np.clip(np.rint(trace), -FULL_SCALE, FULL_SCALE).astype(np.int16)
 
@@ -88,22 +93,86 @@ def _add(trace: npt.NDArray[np.float64], scan: float, rfu: float, half_width: fl
     trace[low:high] += rfu * shape
 
 
+class _Tag(NamedTuple):
+    """One tag: name, number, element type, and its value as big-endian bytes."""
+
+    name: str
+    number: int
+    kind: int
+    value: bytes
+
+
+def _tag(name: str, kind: int, value: npt.ArrayLike, number: int = 1) -> _Tag:
+    """Return a tag of numbers, of a string with its length before it, or of one that ends with a zero."""
+    if kind in {_SHORT, _LONG}:
+        return _Tag(name, number, kind, np.atleast_1d(np.asarray(value)).astype(f">i{_UNIT_BYTES[kind]}").tobytes())
+    text = str(value).encode("ascii")
+    return _Tag(name, number, kind, bytes([len(text)]) + text if kind == _PASCAL else text + b"\0")
+
+
 def injection_bytes(
     raw: npt.NDArray[np.int16], analysed: npt.NDArray[np.int16], *, injection: int, sample: str, kind: str
 ) -> bytes:
     """Return the file of an injection."""
-    off_scale = saturated_scans(raw)
+    off_scale = np.flatnonzero((raw == FULL_SCALE).any(axis=0))
     sizes = ",".join(f"{size:.1f}" for size in STANDARD_BP)
-    tags: list[Tag] = []
+    settings = f"SizeStandardPeaks={sizes};SizeStandardDyeIndex={STANDARD_CHANNEL};"
+    facts: dict[int, dict[str, npt.ArrayLike]] = {
+        _SHORT: {"Dye#": N_DYES, "LANE": injection},
+        _LONG: {"SCAN": N_SCANS, "Satd": off_scale, "OfSc": off_scale, "InSc": 15, "InVt": 1_200, "EPVt": 13_000},
+        _PASCAL: {
+            "MCHN": "Simulator",
+            "SVER": "Simulated collection 1.0",
+            "TUBE": f"A{injection:02}",
+            "StdF": STANDARD,
+            "GTyp": "SIM4",
+        },
+        _C_STRING: {"InjN": "Injection 1", "SpNm": sample, "STYP": kind, "ScPa": settings},
+    }
+    tags = [_tag(name, form, value) for form, named in facts.items() for name, value in named.items()]
     for channel in range(1, N_DYES + 1):
         first, second = (channel, channel + 8) if channel <= 4 else (100 + channel, 200 + channel)
-        tags += [shorts("DATA", first, raw[channel - 1]), shorts("DATA", second, analysed[channel - 1])]
-        tags += [pascal("DyeN", channel, _NAMES[channel - 1]), shorts("DyeW", channel, 500 + 25 * channel)]
-    tags += moment(1, (2024, 1, 7), (9, 30, 0))
-    tags += [shorts("Dye#", 1, N_DYES), shorts("LANE", 1, injection), longs("SCAN", 1, N_SCANS)]
-    tags += [longs("Satd", 1, off_scale), longs("OfSc", 1, off_scale), longs("InSc", 1, 15), longs("InVt", 1, 1_200)]
-    tags += [longs("EPVt", 1, 13_000), pascal("MCHN", 1, "Simulator"), pascal("SVER", 1, "Simulated collection 1.0")]
-    tags += [pascal("TUBE", 1, f"A{injection:02}"), pascal("StdF", 1, STANDARD), pascal("GTyp", 1, "SIM4")]
-    tags += [c_string("InjN", 1, "Injection 1"), c_string("SpNm", 1, sample), c_string("STYP", 1, kind)]
-    tags += [c_string("ScPa", 1, f"SizeStandardPeaks={sizes};SizeStandardDyeIndex={STANDARD_CHANNEL};")]
-    return write_abif(tags)
+        tags += [_tag("DATA", _SHORT, raw[channel - 1], first), _tag("DATA", _SHORT, analysed[channel - 1], second)]
+        tags += [_tag("DyeN", _PASCAL, _NAMES[channel - 1], channel), _tag("DyeW", _SHORT, 500 + 25 * channel, channel)]
+    tags += [
+        _Tag("RUND", 1, _DATE, (2024).to_bytes(2, "big") + bytes([1, 7])),
+        _Tag("RUNT", 1, _TIME, bytes([9, 30, 0, 0])),
+    ]
+    return _write_abif(tags)
+
+
+def _write_abif(tags: Sequence[_Tag]) -> bytes:
+    """Return the bytes of a file whose main directory is scrambled, as the software of the ABI 3500 writes it.
+
+    The plain values and a directory of them come first; nothing points to that directory. Enciphered copies of traces
+    and dyes follow, padded to blocks of eight bytes, and the directory that the header points to (ABIF, 2006).
+    """
+    ordered = sorted(tags, key=lambda tag: (tag.name, tag.number))
+    body = bytearray(_HEADER_BYTES)
+    plain = [_store(body, tag) for tag in ordered]
+    body += bytes(_ENTRY.size) + b"".join(plain) + bytes(_ENTRY.size)
+    entries = [
+        _store(body, _encipher(tag), _HANDLE) if tag.name in _HIDDEN else entry
+        for tag, entry in zip(ordered, plain, strict=True)
+    ]
+    root = _ENTRY.pack(b"tdir", 1, 1023, _ENTRY.size, len(ordered), _ENTRY.size * len(ordered), len(body), 0)
+    body += b"".join(entries)
+    body[: 6 + len(root)] = b"ABIF" + _VERSION.to_bytes(2, "big") + root
+    return bytes(body)
+
+
+def _encipher(tag: _Tag) -> _Tag:
+    """Return a tag with meaningless bytes of the length that the cipher would give."""
+    plain_bytes = len(tag.value) - (tag.kind == _C_STRING)
+    padded = (plain_bytes // _BLOCK_BYTES + 1) * _BLOCK_BYTES
+    seed = f"{tag.name} {tag.number}".encode() + tag.value
+    return _Tag(tag.name, tag.number, _ENCIPHERED[tag.kind], hashlib.shake_128(seed).digest(padded))
+
+
+def _store(body: bytearray, tag: _Tag, handle: int = 0) -> bytes:
+    """Append a value unless it fits its entry, and return the entry."""
+    unit, size = _UNIT_BYTES.get(tag.kind, 1), len(tag.value)
+    place = len(body) if size > 4 else int.from_bytes(tag.value.ljust(4, b"\0"), "big")
+    if size > 4:
+        body += tag.value
+    return _ENTRY.pack(tag.name.encode("ascii"), tag.number, tag.kind, unit, size // unit, size, place, handle)

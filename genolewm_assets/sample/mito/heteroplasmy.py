@@ -38,23 +38,19 @@ AF_LAYOUT = HeteroplasmyLayout("AF", "A", "Mutect2's mitochondrial mode", HETERO
 HL_LAYOUT = HeteroplasmyLayout("HL", "1", "gnomAD's mitochondrial call set", HETEROPLASMIC[_N_AF:])
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """Call of one genome: 0-based index of its column, and level in per mille."""
-
-    member: int
-    per_mille: int
-
-
-#: Calls of each ALT, by 1-based position, REF and ALTs.
-_Records: TypeAlias = dict[tuple[int, str, tuple[str, ...]], list[list[_Call]]]
+#: Levels in per mille of each ALT, by 0-based column, by 1-based position, REF and ALTs.
+_Records: TypeAlias = dict[tuple[int, str, tuple[str, ...]], list[dict[int, int]]]
 
 
 def heteroplasmy_vcf(contig: SimulatedContig, genomes: Sequence[MitoGenome], layout: HeteroplasmyLayout) -> bytes:
     """Return the text of a VCF with one column per genome of the layout, under the genome's name."""
     members = [genomes[index] for index in layout.members]
     free = _free_sites(contig, members)
-    records = {**_called(contig, members), **_planted(contig, free, several=layout.number == "A")}
+    records: _Records = {}
+    for member, genome in enumerate(members):
+        for allele, per_mille in _alleles(contig, genome):
+            records.setdefault((allele.pos, allele.ref, (allele.alt,)), [{}])[0].setdefault(member, per_mille)
+    records |= _planted(contig, free, several=layout.number == "A")
     lines = _header(contig, layout, [genome.name for genome in members])
     draws = Draws(_KEY, 8, len(members))
     for (pos, ref, alts), by_alt in sorted(records.items()):
@@ -65,15 +61,6 @@ def heteroplasmy_vcf(contig: SimulatedContig, genomes: Sequence[MitoGenome], lay
         columns = (contig.name, pos, ".", ref, ",".join(alts), ".", passed, ".", f"GT:DP:{layout.level}", *cells)
         lines.append("\t".join(map(str, columns)))
     return ("\n".join(lines) + "\n").encode("ascii")
-
-
-def _called(contig: SimulatedContig, members: Sequence[MitoGenome]) -> _Records:
-    """Return a record for every allele of any of the genomes."""
-    found: _Records = {}
-    for member, genome in enumerate(members):
-        for allele, per_mille in _alleles(contig, genome):
-            found.setdefault((allele.pos, allele.ref, (allele.alt,)), [[]])[0].append(_Call(member, per_mille))
-    return found
 
 
 def _alleles(contig: SimulatedContig, genome: MitoGenome) -> Iterator[tuple[Variant, int]]:
@@ -112,10 +99,10 @@ def _planted(contig: SimulatedContig, free: dict[int, int], *, several: bool) ->
         pos = free[start]
         ref = text[pos - 1]
         alts = tuple(base for base in "ACGT" if base != ref)[: len(per_mille)]
-        return {(pos, ref, alts): [[_Call(member, level)] for level in per_mille]}
+        return {(pos, ref, alts): [{member: level} for level in per_mille]}
 
     pos = free[_DELETION_FROM]
-    deletion: _Records = {(pos, text[pos - 1 : pos + 1], (text[pos - 1],)): [[_Call(0, _DELETION_PER_MILLE)]]}
+    deletion: _Records = {(pos, text[pos - 1 : pos + 1], (text[pos - 1],)): [{0: _DELETION_PER_MILLE}]}
     return {
         **(substitution(_TWO_ALTS_FROM, 1, *_TWO_ALTS_PER_MILLE) if several else {}),
         **substitution(_FAILED_FROM, 2, _FAILED_PER_MILLE),
@@ -124,9 +111,9 @@ def _planted(contig: SimulatedContig, free: dict[int, int], *, several: bool) ->
     }
 
 
-def _cell(by_alt: list[list[_Call]], member: int, depth: int) -> str:
+def _cell(by_alt: list[dict[int, int]], member: int, depth: int) -> str:
     """Return genotype, depth and levels of one genome; the level is 0 for an ALT that it does not have."""
-    levels = [next((call.per_mille for call in calls if call.member == member), 0) for calls in by_alt]
+    levels = [calls.get(member, 0) for calls in by_alt]
     carried = [number for number, level in enumerate(levels, start=1) if level]
     if sum(levels) >= _HOMOPLASMIC:
         genotype = f"{carried[0]}/{carried[0]}"
