@@ -10,14 +10,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from genolewm_assets.genome import acgt_runs, encode_sequence
+from genolewm_assets.genome import TOKEN_BP, acgt_runs, draw_bits, encode_sequence
 from genolewm_assets.store.tables import number_column, text_column
 from genolewm_assets.windows.corpus.keys import KeySet
-from genolewm_assets.windows.corpus.placed_columns import PLACED, placed_columns
-from genolewm_assets.windows.corpus.placement import CorpusPlacer, Placement, Span, Verdict
+from genolewm_assets.windows.corpus.placement import PLACED, CorpusPlacer, Placement, Span, placed_columns
 from genolewm_assets.windows.corpus.records import CorpusRecord, SkipReason
-from genolewm_assets.windows.corpus.tiling import is_in_slice, tile_record, window_size
-from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, CorpusLedger, CorpusParams
+from genolewm_assets.windows.corpus.windows import (
+    CORPUS_SKIPPED,
+    CORPUS_WINDOWS,
+    SHORTEST_BP,
+    CorpusLedger,
+    CorpusParams,
+)
 
 #: Rows, of both tables together, from which on a batch is yielded.
 _ROWS_PER_TABLE = 512
@@ -73,20 +77,6 @@ def decide_corpus_windows(
     yield builder.take()
 
 
-class RecordNamer:
-    """Makes record ids unique: appends ``~`` and a digest of the sequence if an id repeats with another sequence."""
-
-    def __init__(self) -> None:
-        self._seen = KeySet()
-
-    def name(self, record: CorpusRecord) -> str | None:
-        """Return the unique id of a record; None if an earlier record had the same id and sequence."""
-        full = f"{record.record_id}~{hashlib.sha256(record.sequence).hexdigest()[:8]}"
-        if self._seen.add(full.encode()):
-            return None
-        return full if self._seen.add(record.record_id.encode()) else record.record_id
-
-
 class _Builder:
     """Collects the columns of both tables, and the counts."""
 
@@ -94,7 +84,7 @@ class _Builder:
         self, params: CorpusParams, placer: CorpusPlacer, ledger: CorpusLedger, keep: Callable[[bytes], int]
     ) -> None:
         self._params, self._placer, self._figures, self._keep = params, placer, ledger.figures, keep
-        self._namer = RecordNamer()
+        self._seen = KeySet()
         self._rows: list[tuple[object, ...]] = []
         self._placed: list[Placement] = []
         self._skipped: list[tuple[str, str, int, str]] = []
@@ -125,18 +115,24 @@ class _Builder:
             self._figures[f"skipped.{SkipReason.SLICED_OUT}"] += 1
             return
         self._figures["bases_in"] += len(record.sequence)
-        record_id = self._namer.name(record)
-        if record_id is None:
+        unique_id = f"{record.record_id}~{hashlib.sha256(record.sequence).hexdigest()[:8]}"
+        if self._seen.add(unique_id.encode()):
             self._skip(record, SkipReason.DUPLICATE)
             return
-        self._figures["record_ids_made_unique"] += record_id != record.record_id
+        # An id that repeats with another sequence gets a digest of it.
+        is_repeated = self._seen.add(record.record_id.encode())
+        record_id = unique_id if is_repeated else record.record_id
+        self._figures["record_ids_made_unique"] += is_repeated
         runs = _known_runs(record.sequence)
         windows = tile_record(runs, record_id, params)
         self._count_bases(record, runs, windows)
         if windows:
             self._use(record, record_id, windows)
+        elif not record.sequence:
+            self._skip(record, SkipReason.EMPTY)
         else:
-            self._skip(record, _skip_reason(record, params))
+            has_room = window_size(len(record.sequence), params) > 0
+            self._skip(record, SkipReason.SPLIT_TOO_SHORT if has_room else SkipReason.TOO_SHORT)
 
     def _skip(self, record: CorpusRecord, reason: SkipReason) -> None:
         self._figures[f"skipped.{reason}"] += 1
@@ -159,12 +155,11 @@ class _Builder:
         self._figures["windows"] += len(windows)
         self._figures["maybe_human"] += len(windows) * record.maybe_human
         self._figures["short_windows"] += sum(end - start < full_bp for start, end in windows)
-        placed: Sequence[tuple[Verdict, Placement, int]] = self._placer.place(record, windows)
-        for verdict, placement, _ in placed:
+        same = record.source, record_id, record.taxonomy, record.note, record.maybe_human
+        placed = zip(windows, self._placer.place(record, windows), strict=True)
+        for index, ((start, end), (verdict, placement, question)) in enumerate(placed):
             self._figures[f"coordinates.{verdict}"] += 1
             self._placed.append(placement)
-        same = record.source, record_id, record.taxonomy, record.note, record.maybe_human
-        for index, ((start, end), (*_, question)) in enumerate(zip(windows, placed, strict=True)):
             self._rows.append((*same, index, start, end, end - start, first + start, question))
 
 
@@ -182,8 +177,32 @@ def _known_runs(sequence: bytes) -> list[Span]:
     return list(acgt_runs(encode_sequence(sequence.translate(_FOREIGN_TO_N))))
 
 
-def _skip_reason(record: CorpusRecord, params: CorpusParams) -> SkipReason:
-    if not record.sequence:
-        return SkipReason.EMPTY
-    too_short = window_size(len(record.sequence), params) == 0
-    return SkipReason.TOO_SHORT if too_short else SkipReason.SPLIT_TOO_SHORT
+def is_in_slice(record_id: str, *, fraction: float, seed: int) -> bool:
+    """Return whether a record belongs to the slice, by its id and the seed; a larger slice contains a smaller one."""
+    return draw_bits("slice", seed, record_id) < int(fraction * 2**64)
+
+
+def tile_record(runs: Sequence[Span], record_id: str, params: CorpusParams) -> list[Span]:
+    """Tile the ACGT runs of a record; runs and windows are 0-based half-open, ascending.
+
+    Starts in a run are margin + phase + n x stride. The phase is uniform over 0 to stride - 1, or to the largest value
+    that leaves room for one window. A run too short for a window gives none, or a short one (``params.short_windows``).
+    """
+    margin, stride = params.profile.margin_bp, params.profile.stride_bp
+    bits = draw_bits("phase", params.seed, record_id)
+    windows: list[Span] = []
+    for run_start, run_end in runs:
+        window = window_size(run_end - run_start, params)
+        slack = run_end - run_start - 2 * margin - window
+        if window and slack >= 0:
+            first = run_start + margin + bits % (min(slack, stride - 1) + 1)
+            windows += [(at, at + window) for at in range(first, run_end - margin - window + 1, stride)]
+    return windows
+
+
+def window_size(run_bp: int, params: CorpusParams) -> int:
+    """Return the size of the windows of a run, in bases; 0 if it has no window."""
+    room = run_bp - 2 * params.profile.margin_bp
+    if room >= params.profile.window_bp:
+        return params.profile.window_bp
+    return max(0, room // TOKEN_BP * TOKEN_BP) if params.short_windows and run_bp >= SHORTEST_BP else 0

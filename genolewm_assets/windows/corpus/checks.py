@@ -7,9 +7,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 
+import numpy as np
 import pyarrow as pa
 
 from genolewm_assets.errors import CorruptResourceError
@@ -20,9 +21,8 @@ from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
 from genolewm_assets.variants import RECORDS_ACCOUNTED_FOR
 from genolewm_assets.windows.bases import BASES_RIGHT
 from genolewm_assets.windows.corpus.keys import KeySet
-from genolewm_assets.windows.corpus.placement_checks import PlacementAudit
+from genolewm_assets.windows.corpus.placement_checks import PlacementAudit, Row, count_known
 from genolewm_assets.windows.corpus.records import CorpusRecord
-from genolewm_assets.windows.corpus.row_views import Row, count_gc, count_known, rows_of
 from genolewm_assets.windows.corpus.windows import CORPUS_SKIPPED, CORPUS_WINDOWS, SHORTEST_BP, CorpusParams
 from genolewm_assets.windows.reference import WINDOW_HASHES_RIGHT, WINDOWS_HOLD_ONLY_ACGT
 
@@ -51,6 +51,7 @@ _TABLE_CHECKS = (
 #: Checks of ``corpus/windows``: those of its tables, and of the bases beside them.
 CORPUS_CHECKS = (*_TABLE_CHECKS, BASES_RIGHT)
 
+_BASES = ("sequence", "left_flank", "right_flank")
 _RUN = re.compile(rb"[ACGT]+")
 _WORD = re.compile(r"[a-z]{2,}|[0-9]+")
 _HUMAN = {"homo", "human", "sapiens", "hominidae", "homininae", "9606"}
@@ -120,7 +121,9 @@ class _Audit:
                 for row in differing:
                     self.wrong["schema_as_declared"].add(**row, problem=str(error))
                 continue
-            yield from rows_of(table)
+            names = table.column_names
+            columns = [_bytes_of(table[name]) if name in _BASES else table[name].to_pylist() for name in names]
+            yield from (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))
 
     def sweep(self, windows: Iterator[Row], skipped: Iterator[Row], records: Iterable[CorpusRecord]) -> None:
         """Compare every record with its rows; both tables must be in the order of the records."""
@@ -128,10 +131,13 @@ class _Audit:
         group, skip = next(groups, None), next(skipped, None)
         for record in records:
             self.recount["records_in"] += 1
-            reason = self._fault_of(record)
-            if reason is None and not self._is_in_slice(record.record_id):
+            reason = None if record.fault is None else record.fault.reason
+            # The builder compares integers, this code fractions.
+            if reason is None and self._bits("slice", record.record_id) / 2**64 >= self.params.slice_fraction:
                 self.recount["skipped.sliced_out"] += 1
                 continue
+            if reason is not None:
+                self.recount[f"skipped.{reason}"] += 1
             name, unused = (record.record_id, True) if reason else self._name(record)
             n_known = count_known(record.sequence)
             expected = [] if unused else self._expected(record.sequence, name, n_known)
@@ -177,13 +183,6 @@ class _Audit:
         nothing = "every record was skipped" if listed else "the source has no record"
         return tuple(self._result(name, nothing, listed=listed) for name in _TABLE_CHECKS)
 
-    def _fault_of(self, record: CorpusRecord) -> str | None:
-        """Return the reason of the fault of a record's row, and count it; None: the row has none."""
-        if record.fault is None:
-            return None
-        self.recount[f"skipped.{record.fault.reason}"] += 1
-        return record.fault.reason
-
     def _result(self, name: str, nothing: str, *, listed: bool) -> CheckResult:
         wrong = self.wrong[name]
         figures: dict[str, JsonValue] = {"wrong": len(wrong), "rows": self.recount["windows"]}
@@ -204,10 +203,6 @@ class _Audit:
         names = ("window_index", "start", "end")
         self.wrong[check].add(record=row["record_id"], **{n: row[n] for n in names}, problem=problem, **facts)
 
-    def _is_in_slice(self, record_id: str) -> bool:
-        """Return whether a record is in the slice, comparing hashes as fractions; the builder compares integers."""
-        return self._bits("slice", record_id) / 2**64 < self.params.slice_fraction
-
     def _bits(self, purpose: str, record_id: str) -> int:
         message = b"\0".join(part.encode() for part in (purpose, str(self.params.seed), record_id))
         return int(hashlib.blake2b(message, digest_size=8).hexdigest(), 16)
@@ -221,11 +216,8 @@ class _Audit:
 
     def _expected(self, sequence: bytes, name: str, n_known: int) -> list[tuple[int, int]]:
         """Return the windows ``[start, end)`` of each ACGT run, recomputed by the rules of ``tile_record``."""
-        margin, stride, full = (
-            self.params.profile.margin_bp,
-            self.params.profile.stride_bp,
-            self.params.profile.window_bp,
-        )
+        profile = self.params.profile
+        margin, stride, full = profile.margin_bp, profile.stride_bp, profile.window_bp
         bits, windows = self._bits("phase", name), []
         whole = [(0, len(sequence))] if n_known else []
         for first, end in whole if n_known == len(sequence) else (run.span() for run in _RUN.finditer(sequence)):
@@ -303,7 +295,8 @@ class _Audit:
             sizes = [len(text) for text in texts]
             self._add_row("windows_hold_only_acgt", row, "other symbols, or sizes that do not fit", sizes=sizes)
         fresh = hashlib.sha256(texts[1])
-        gc = count_gc(texts[1]) / max(1, len(texts[1]))
+        letters = np.frombuffer(texts[1], np.uint8)
+        gc = np.count_nonzero((letters == ord("G")) | (letters == ord("C"))) / max(1, len(letters))
         same = (fresh.digest(), fresh.hexdigest()[:32]) == (row["window_hash"], row["window_id"])
         if not (same and abs(gc - row["gc"]) <= 1e-6):
             self._add_row(
@@ -320,3 +313,13 @@ def _names_no_other_organism(taxonomy: str | None) -> bool:
     """Return whether a text states nothing, humans, or no more than an ancestor of theirs."""
     words = set(_WORD.findall((taxonomy or "").lower()))
     return bool(words & _HUMAN) or not words - _NOT_AN_ORGANISM
+
+
+def _bytes_of(column: pa.ChunkedArray) -> list[bytes]:
+    """Return texts without nulls as bytes, cut from the column's buffer by its offsets."""
+    texts: list[bytes] = []
+    for chunk in column.chunks:
+        offsets = np.frombuffer(chunk.buffers()[1], np.int32)[chunk.offset :][: len(chunk) + 1]
+        view = memoryview(chunk.buffers()[2] or b"")
+        texts += [bytes(view[start:end]) for start, end in pairwise(offsets.tolist())]
+    return texts

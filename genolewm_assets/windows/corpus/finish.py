@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.store.tables import number_column, numbers_of
-from genolewm_assets.windows.corpus.placed_columns import placed_columns, placements_of
-from genolewm_assets.windows.corpus.placement import CorpusPlacer, Placement
+from genolewm_assets.windows.corpus.placement import CorpusPlacer, Placement, placed_columns, placements_of
 from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS, CorpusLedger, CorpusParams
 
 #: Returns the letters of stretches of kept bases, given by first base and size, int64, one after another as uint8.
@@ -54,7 +53,9 @@ def finish_windows(
     }
     names = CORPUS_WINDOWS.columns
     table = pa.table([columns[name] if name in columns else decided[name] for name in names], names)
-    _count(table, ledger)
+    for each in pc.value_counts(table["placement_how"]).to_pylist():
+        ledger.figures[f"placed.{each['values']}"] += each["counts"]
+    ledger.figures["placement_exact"] += pc.sum(table["placement_exact"]).as_py() or 0
     return table.cast(CORPUS_WINDOWS.arrow)
 
 
@@ -98,9 +99,3 @@ def _answered(
         sequence = text[starts[row] : starts[row + 1]].tobytes()
         placements[row] = placer.with_answer(placements[row], place, sequence)
     return placed_columns(placements)
-
-
-def _count(table: pa.Table, ledger: CorpusLedger) -> None:
-    for each in pc.value_counts(table["placement_how"]).to_pylist():
-        ledger.figures[f"placed.{each['values']}"] += each["counts"]
-    ledger.figures["placement_exact"] += pc.sum(table["placement_exact"]).as_py() or 0

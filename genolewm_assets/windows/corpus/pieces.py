@@ -60,12 +60,9 @@ def records_of(batch: pa.RecordBatch, source: CorpusSource) -> Iterator[CorpusRe
             source,
             row["record_id"],
             row["sequence"],
-            taxonomy=row["taxonomy"],
-            contig=row["contig"],
             span=span,
-            strand=row["strand"],
             junctions=None if row["junctions"] is None else tuple(row["junctions"]),
-            note=row["note"],
+            **{name: row[name] for name in ("taxonomy", "contig", "strand", "note")},
             fault=None if row["fault"] is None else RecordFault(SkipReason(row["fault"]), row["got"]),
         )
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from genolewm_assets.genome import GRCH38, ContigSet
 from genolewm_assets.windows.corpus.records import CorpusRecord
-from genolewm_assets.windows.corpus.row_views import Row, count_known
+
+#: Row of a table, by column; texts of bases are bytes.
+Row = Mapping[str, Any]
 
 _OTHER_STRAND = bytes.maketrans(b"ACGT", b"TGCA")
 #: Other symbols than ACGT become a number that differs between record and reference.
 _OF_RECORD, _OF_REFERENCE = (bytes(c if chr(c) in "ACGT" else other for c in range(256)) for other in (1, 2))
+
+
+def count_known(bases: bytes) -> int:
+    """Return how many symbols are A, C, G or T."""
+    return len(bases) - len(bases.translate(None, b"ACGT"))
 
 
 @dataclass(frozen=True, slots=True)

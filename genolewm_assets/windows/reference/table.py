@@ -61,7 +61,8 @@ def build_window_table(
     }
     for name in TRACK_COLUMNS:
         track = tracks.get(name)
-        columns[name] = pa.nulls(n, pa.float32()) if track is None else _track_share(windows, track)
+        share = None if track is None else track.overlap_bases(windows) / np.maximum(windows.size, 1)
+        columns[name] = pa.nulls(n, pa.float32()) if share is None else share.astype(np.float32)
     return pa.table(columns, schema=pa.schema([WINDOWS.arrow.field(name) for name in FACTS]))
 
 
@@ -135,9 +136,3 @@ def coverage_counts(table: pa.Table, sequence: Bases, profile: WindowProfile) ->
         "bases_in_windows": in_windows,
         "bases_in_no_window": acgt - in_windows,
     }
-
-
-def _track_share(windows: IntervalArray, track: IntervalArray) -> npt.NDArray[np.float32]:
-    """Return the share of each window that a track covers: float32, shape (n_windows,), 0 to 1."""
-    share = track.overlap_bases(windows) / np.maximum(windows.end - windows.start, 1)
-    return np.asarray(share, dtype=np.float32)

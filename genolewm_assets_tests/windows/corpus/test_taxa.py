@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.windows.corpus.taxa import NON_HUMAN_SPECIES, NON_HUMAN_TAXA, states_non_human
+from genolewm_assets.windows.corpus.records import NON_HUMAN_SPECIES, NON_HUMAN_TAXA, states_non_human
 from genolewm_assets_tests.rows import each_row
 
 #: Lineage of *Homo sapiens* as NCBI Taxonomy has it, without clades that have no rank.

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import PROFILES
+from genolewm_assets.windows.corpus.build import is_in_slice, tile_record
 from genolewm_assets.windows.corpus.placement import CorpusPlacer
 from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.windows.corpus.tiling import is_in_slice, tile_record
 from genolewm_assets.windows.corpus.windows import CorpusParams
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.sources.corpus import CONTIGS, SMALL, build_rows, gene, random_bases, read_bases

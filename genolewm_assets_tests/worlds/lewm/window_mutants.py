@@ -19,8 +19,7 @@ from genolewm_assets.holdouts.similar import WindowKey, corpus_queries, list_sim
 from genolewm_assets.package_build import plan, split
 from genolewm_assets.sources.similarity import held_part, repeats, search, verdicts
 from genolewm_assets.windows.corpus.placement import CorpusPlacer, Verdict
-from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
-from genolewm_assets.windows.corpus.taxa import states_non_human
+from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource, states_non_human
 from genolewm_assets_tests.worlds.lewm.filtered_world import CONTIGS, GENE_A, PROFILE
 from genolewm_assets_tests.worlds.lewm.mutants import BUILD, HOLDOUTS, Mutant, Mutate, all_of, exchange, nothing
 
