@@ -240,13 +240,11 @@ chrM  16569     NC_012920.1  J01415.2   c68f52674c9fb33aef52dcf399755519
 """
 
 
-def _parse_contig(line: str) -> Contig:
-    name, length, refseq, genbank, md5 = line.split()
-    return Contig(name, int(length), name == "chrM", md5, (*standard_aliases(name), refseq, genbank))
-
-
 #: GRCh38: chr1-22, X and Y of the no-alt analysis set, and chrM (rCRS), the only circular contig.
-GRCH38 = ContigSet(_parse_contig(line) for line in _GRCH38.strip().splitlines())
+GRCH38 = ContigSet(
+    Contig(name, int(length), name == "chrM", md5, (*standard_aliases(name), refseq, genbank))
+    for name, length, refseq, genbank, md5 in map(str.split, _GRCH38.strip().splitlines())
+)
 
 
 def known_aliases(name: str, length: int) -> tuple[str, ...]:

@@ -13,19 +13,6 @@ from genolewm_assets.genome.sequence import reverse_complement
 from genolewm_assets.genome.variants import EditType, canonical_alleles
 from genolewm_assets.genome.windows import TOKEN_BP
 
-__all__ = [
-    "INSET_BP",
-    "EditSpec",
-    "EditType",
-    "EditedWindow",
-    "LengthPolicy",
-    "RelEdit",
-    "apply_edit",
-    "apply_edits",
-    "is_inset",
-    "reverse_complement_edit",
-]
-
 #: Bases at each end of a window that no edit may touch.
 INSET_BP = 64
 
@@ -208,7 +195,10 @@ def apply_edits(
     """
     ordered = tuple(sorted(edits))
     _check_edits(window, ordered)
-    body = _splice(window, ordered)
+    body = window
+    # From right to left, so that the positions of the remaining edits stay valid.
+    for edit in reversed(ordered):
+        body = body[: edit.rel_pos] + edit.alt + body[edit.rel_end :]
     change, size = len(body) - len(window), len(window)
     from_left = _absorbs_left(policy, ordered, size)
     if not from_left:
@@ -248,13 +238,6 @@ def reverse_complement_edit(edit: RelEdit, window_bp: int) -> RelEdit:
 def is_inset(edit: RelEdit, window_bp: int, inset_bp: int = INSET_BP) -> bool:
     """Tell whether neither allele of an edit touches the first or last ``inset_bp`` bases of the window."""
     return edit.rel_pos >= inset_bp and edit.rel_pos + max(len(edit.ref), len(edit.alt)) <= window_bp - inset_bp
-
-
-def _splice(body: str, edits: Sequence[RelEdit]) -> str:
-    """Replace each ref by its alt; from right to left, so that the positions of the remaining edits stay valid."""
-    for edit in reversed(edits):
-        body = body[: edit.rel_pos] + edit.alt + body[edit.rel_end :]
-    return body
 
 
 def _absorbs_left(policy: LengthPolicy, edits: Sequence[RelEdit], window_bp: int) -> bool:

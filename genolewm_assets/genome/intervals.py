@@ -71,27 +71,6 @@ class Interval:
     def __str__(self) -> str:
         return f"{self.contig}[{self.start}, {self.end})"
 
-    @classmethod
-    def from_vcf(cls, chrom: str, pos: int, ref: str) -> Interval:
-        """Return the interval of a REF allele at a 1-based position; raises :class:`IntervalError` if it is under 1."""
-        start = start_from_pos(pos)
-        return cls(chrom, start, start + len(ref))
-
-    @property
-    def size(self) -> int:
-        """Length in bases."""
-        return self.end - self.start
-
-    def overlap(self, other: Interval) -> int:
-        """Return the number of bases in both intervals; 0 on different contigs."""
-        if self.contig != other.contig:
-            return 0
-        return max(0, min(self.end, other.end) - max(self.start, other.start))
-
-    def contains(self, other: Interval) -> bool:
-        """Tell whether the other interval is on the same contig and within this interval's bounds."""
-        return self.contig == other.contig and self.start <= other.start and other.end <= self.end
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IntervalArray:

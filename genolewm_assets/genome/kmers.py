@@ -77,11 +77,8 @@ def encode_kmers(
 
 
 def _join(values: NDArray[np.integer[Any]], k: int, *, bits: int) -> NDArray[np.integer[Any]]:
-    """Combine each k consecutive values into one integer of ``k * bits`` bits, the first value in the highest bits.
-
-    With ``bits=0`` the values are combined by bitwise OR. The width doubles at each step (1, 2, 4, ...), so k = 6 takes
-    three steps instead of five. The code multiplies because NumPy shifts more slowly.
-    """
+    """Combine each k values into one of ``k * bits`` bits, the first in the highest; by bitwise OR if these are 0."""
+    # The width doubles (1, 2, 4, ...), so k = 6 takes three steps; NumPy shifts more slowly than it multiplies.
     joined, width = values, 1
     for digit in f"{k:b}"[1:]:
         joined = joined[:-width] * (1 << bits * width) | joined[width:]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatchError
-from genolewm_assets.genome.intervals import Interval, start_from_pos
+from genolewm_assets.genome.intervals import start_from_pos
 from genolewm_assets.genome.sequence import Bases
 
 # An ambiguity code in the reference is read as its alphabetically first base (VCF 4.3 section 1.6.1; GRCh38 chr3 has
@@ -99,11 +99,6 @@ class Variant:
     def is_indel(self) -> bool:
         """Whether ``ref`` and ``alt`` differ in length."""
         return len(self.ref) != len(self.alt)
-
-    @property
-    def interval(self) -> Interval:
-        """Reference interval of ``ref``, 0-based half-open."""
-        return Interval.from_vcf(self.chrom, self.pos, self.ref)
 
 
 def canonical_alleles(where: str, ref: str, alt: str) -> tuple[str, str]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from genolewm_assets.errors import IntervalError, WindowError
 from genolewm_assets.genome.contigs import Contig
@@ -133,20 +132,14 @@ def tile_windows(
             expected=f"an end of at most {contig.length}",
             got=f"{runs.end.max()}",
         )
-    start = _starts_in_runs(runs, window_bp, stride_bp, margin_bp, cover_tails=cover_tails)
-    return IntervalArray(start, start + window_bp)
-
-
-def _starts_in_runs(
-    runs: IntervalArray, window_bp: int, stride_bp: int, margin_bp: int, *, cover_tails: bool
-) -> NDArray[np.int64]:
     first = runs.start + margin_bp
     slack = runs.end - margin_bp - window_bp - first
     first, slack = first[slack >= 0], slack[slack >= 0]
     per_run = slack // stride_bp + 1
     nth = np.arange(per_run.sum()) - np.repeat(np.cumsum(per_run) - per_run, per_run)
-    start: NDArray[np.int64] = np.repeat(first, per_run) + nth * stride_bp
-    return np.union1d(start, first + slack) if cover_tails else start
+    start = np.repeat(first, per_run) + nth * stride_bp
+    start = np.union1d(start, first + slack) if cover_tails else start
+    return IntervalArray(start, start + window_bp)
 
 
 def _check_geometry(window_bp: int, stride_bp: int, margin_bp: int) -> None:

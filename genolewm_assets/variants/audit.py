@@ -90,7 +90,9 @@ def _audit_table(
         for name, rows in _pieces(file, allowed[0]):
             # Rows of a contig that the genome lacks are checked as rows of its first contig, and so all fail.
             contig = contigs[name if name in contigs else contigs.names[0]]
-            checks = check_table(rows, contig, _bases(rows, contig, reference))
+            # Without rows, a contig is not read.
+            bases = None if reference is None else reference(contig) if rows.num_rows else b""
+            checks = check_table(rows, contig, bases)
             parts.append(checks)
             valid = checks[0].passed
             if names[-1:] != [name]:
@@ -121,10 +123,3 @@ def _runs(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         for name, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
             yield str(name), table.slice(start, end - start)
             start = end
-
-
-def _bases(rows: pa.Table, contig: Contig, reference: Callable[[Contig], Bases] | None) -> Bases | None:
-    """Return the bases of the contig; an empty text, without reading the contig, if there are no rows."""
-    if reference is None:
-        return None
-    return reference(contig) if rows.num_rows else b""

@@ -134,19 +134,15 @@ def check_reference(table: pa.Table, reference: Bases) -> CheckResult:
     }
     differing = np.zeros(table.num_rows, bool)
     differing[np.repeat(rows, lengths)[wrong]] = True
-    at_fault = [
-        {**row, "expected": _reference_at(reference, int(str(row["pos"])), len(str(row["ref"])))}
-        for row in rows_at_fault(table, {"differs": differing, "outside_of_the_contig": ~inside}, _shown_columns(table))
-    ]
+    faults, at_fault = {"differs": differing, "outside_of_the_contig": ~inside}, list[dict[str, object]]()
+    for row in rows_at_fault(table, faults, _shown_columns(table)):
+        start, length = int(str(row["pos"])) - 1, len(str(row["ref"]))
+        expected = f"the contig has {len(reference):,} bp"
+        if start >= 0 and start + length <= len(reference):
+            expected = reference[start : start + length].decode("ascii", "replace")
+        at_fault.append({**row, "expected": expected})
     passed = not figures["differing_bases"] and not figures["outside_contig"]
     return CheckResult("ref_agrees_with_genome", passed=passed, figures=figures, rows=at_fault)
-
-
-def _reference_at(reference: Bases, pos: int, length: int) -> str:
-    """Return the bases of a contig from a 1-based position; in words if it does not have them."""
-    if pos < 1 or pos - 1 + length > len(reference):
-        return f"the contig has {len(reference):,} bp"
-    return reference[pos - 1 : pos - 1 + length].decode("ascii", "replace")
 
 
 def _bases_of(
@@ -163,7 +159,9 @@ def _bases_of(
 def check_frequencies(table: pa.Table) -> CheckResult:
     """Check that frequencies are in 0 to 1, AC in 0 to AN, and AF near AC / AN (1e-3 relative, 1e-6 absolute)."""
     shares = ["af", "af_grpmax", "af_het", "max_hl", *(f"af_{group}" for group in ANCESTRY_GROUPS)]
-    outside = [_outside_0_to_1(table[name]) for name in shares]
+    # A missing share is not outside; one that is not a number is.
+    inside = (pc.and_(pc.greater_equal(table[name], 0), pc.less_equal(table[name], 1)) for name in shares)
+    outside = [~as_bools(pc.fill_null(each, True)) for each in inside]
     counted = as_bools(pc.and_(pc.is_valid(table["ac"]), pc.greater(pc.fill_null(table["an"], 0), 0)))
     ac, an, af = (table[name].filter(pa.array(counted)).to_numpy() for name in ("ac", "an", "af"))
     over, differs = np.zeros((2, table.num_rows), bool)
@@ -331,12 +329,6 @@ def _check_alleles(
 
 def _same_slice(left: pa.ChunkedArray, right: pa.ChunkedArray, start: int, stop: int | None) -> Bools:
     return as_bools(pc.equal(*(pc.utf8_slice_codeunits(column, start, stop) for column in (left, right))))
-
-
-def _outside_0_to_1(column: pa.ChunkedArray) -> Bools:
-    """Return whether each value is outside 0 to 1 or not a number; a missing one is not."""
-    inside = pc.and_(pc.greater_equal(column, 0), pc.less_equal(column, 1))
-    return ~as_bools(pc.fill_null(inside, True))
 
 
 def _of_faults(name: str, table: pa.Table, faults: Mapping[str, Bools], *further: str) -> CheckResult:

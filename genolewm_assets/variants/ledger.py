@@ -95,11 +95,6 @@ class AlleleLedger:
         """Add ``number`` to a count that is not part of the sum of alleles."""
         self._notes[name] = self._notes.get(name, 0) + number
 
-    @property
-    def accounted(self) -> bool:
-        """Whether the alleles read equal kept + rejected + filtered."""
-        return self._read == self._kept + self._rejected.total() + self._filtered.total()
-
     def counts(self) -> dict[str, int]:
         """Return ``alleles_in``, ``kept``, ``rejected``, ``filtered``, the counts by reason above 0, and the notes."""
         total = {

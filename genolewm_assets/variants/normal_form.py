@@ -75,7 +75,10 @@ class AlleleNormaliser:
         except ReferenceMismatchError:
             stated = bases[pos - 1 : pos - 1 + len(ref)][:40].decode("ascii", "replace")
             return Rejection(RejectReason.REF_MISMATCH, f"the reference has {stated}")
-        return self._checked(NormalAllele(variant.pos, variant.ref, variant.alt))
+        allele = NormalAllele(variant.pos, variant.ref, variant.alt)
+        if _BASES.issuperset(allele.ref) and _BASES.issuperset(allele.alt):
+            return allele
+        return Rejection(RejectReason.REF_NOT_ACGT, f"the normal form is {allele.pos}:{allele.ref}:{allele.alt}"[:120])
 
     def _problem(self, contig: Contig, pos: int, ref: str, alt: str) -> Rejection | None:
         reason = alt_problem(alt)
@@ -91,13 +94,6 @@ class AlleleNormaliser:
         if not 1 <= pos <= contig.length - len(ref) + 1:
             return Rejection(RejectReason.OUT_OF_RANGE, f"{contig.name} has {contig.length} bp")
         return None
-
-    @staticmethod
-    def _checked(allele: NormalAllele) -> NormalAllele | Rejection:
-        """Reject an allele whose normal form contains a reference base other than ACGT."""
-        if _BASES.issuperset(allele.ref) and _BASES.issuperset(allele.alt):
-            return allele
-        return Rejection(RejectReason.REF_NOT_ACGT, f"the normal form is {allele.pos}:{allele.ref}:{allele.alt}"[:120])
 
 
 def alt_problem(alt: str) -> RejectReason | None:

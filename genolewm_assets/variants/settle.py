@@ -102,24 +102,11 @@ def settle_alleles(
             normal.append(contig.name, settled)
             done += batch.num_rows
             progress.advance(done, None, f"alleles of {contig.name}")
-        yield from _unique_tables(
-            order_alleles(normal.batches(contig.name), marks), contig, ledger, preference, evidence
-        )
-
-
-def _unique_tables(
-    batches: Iterable[pa.RecordBatch],
-    contig: Contig,
-    ledger: AlleleLedger,
-    preference: Preference,
-    evidence: Evidence | None,
-) -> Iterator[pa.Table]:
-    """Yield sorted batches without duplicates, as tables with the column ``chrom``; count the rows kept."""
-    for batch in batches:
-        unique = _drop_duplicates(batch, contig, ledger, preference, evidence)
-        ledger.keep(unique.num_rows)
-        column = repeated_text(contig.name, unique.num_rows)
-        yield pa.Table.from_batches([unique.add_column(unique.num_columns - len(KEY), "chrom", column)])
+        for batch in order_alleles(normal.batches(contig.name), marks):
+            unique = _drop_duplicates(batch, contig, ledger, preference, evidence)
+            ledger.keep(unique.num_rows)
+            column = repeated_text(contig.name, unique.num_rows)
+            yield pa.Table.from_batches([unique.add_column(unique.num_columns - len(KEY), "chrom", column)])
 
 
 def _normalise_batch(
@@ -220,7 +207,9 @@ def _drop_duplicates(
             text = repr([(name, value) for name, value in row.items() if name != "raw_line"])
             rank = (*preference({**row, "chrom": contig.name}), text, row["raw_line"])
             spelt = f"{contig.name}:{row['pos']} as {row['raw_pos']}:{row['raw_ref']}:{row['raw_alt']}"
-            stated = ((), "", "") if evidence is None else (evidence(row), row["label"], name_record(row))
+            # VariationID, class and stars.
+            named = "" if evidence is None else f"{row['clinvar_id']} {row['label']} {row['stars']}*"
+            stated = ((), "", "") if evidence is None else (evidence(row), row["label"], named)
             records.setdefault(group, []).append(_Record(rank, at, spelt, *stated))
     rejected, labels = dict[int, tuple[RejectReason, str]](), dict[int, str]()
     for group_records in records.values():
@@ -282,8 +271,3 @@ def merge_labels(labels: Collection[str]) -> str:
     """Return the class of records of equal evidence: that of all, LP for P with LP, LB for B with LB, else OTHER."""
     one, *others = set(labels)
     return _TOGETHER.get(frozenset(labels), Label.OTHER) if others else one
-
-
-def name_record(record: Mapping[str, object]) -> str:
-    """Return VariationID, class and stars of a record, for people."""
-    return f"{record['clinvar_id']} {record['label']} {record['stars']}*"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import AlleleError, IntervalError, ReferenceMismatchError
-from genolewm_assets.genome import EditType, Interval, Variant, left_align, normalise, trim_alleles
+from genolewm_assets.genome import EditType, Variant, left_align, normalise, trim_alleles
 from genolewm_assets_tests.referees.bcftools import Allele, bcftools_norm, read_alleles, write_fasta
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.strategies import sequences, variants
@@ -65,7 +65,6 @@ def test_kind(ref: str, alt: str, kind: str) -> None:
 def test_footprint_and_case() -> None:
     variant = Variant("chr1", 10, "cag", "c")
     assert (variant.ref, variant.alt) == ("CAG", "C")
-    assert variant.interval == Interval("chr1", 9, 12)
     assert str(variant) == "chr1:10:CAG>C"
 
 

@@ -145,25 +145,6 @@ def test_impossible_interval_is_an_error(start: int, end: int) -> None:
         Interval("chr1", start, end)
 
 
-@each_row(
-    ("other", "overlap"), [((0, 10), 0), ((9, 11), 1), ((10, 20), 10), ((19, 30), 1), ((20, 30), 0), ((15, 15), 0)]
-)
-def test_overlap_at_borders(other: tuple[int, int], overlap: int) -> None:
-    interval = Interval("chr1", 10, 20)
-    assert interval.overlap(Interval("chr1", *other)) == overlap
-    assert interval.overlap(Interval("chr2", *other)) == 0
-
-
-@given(intervals(length=LENGTH), intervals(length=LENGTH))
-def test_interval_arithmetic_equals_sets(a: Interval, b: Interval) -> None:
-    left, right = set(range(a.start, a.end)), set(range(b.start, b.end))
-    assert a.size == len(left)
-    assert a.overlap(b) == b.overlap(a) == len(left & right)
-    if right:
-        assert a.contains(b) is (right <= left)
-    assert not a.contains(Interval("other", b.start, b.end))
-
-
 @given(pair_lists)
 def test_merge_equals_painting(pairs: list[tuple[int, int]]) -> None:
     merged = build(pairs).merge()
