@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from genolewm_assets.edits import AlleleIndex, AlleleMaker, Redraw, SamplingRules, WindowRecord
 from genolewm_assets.genome import DECIDED, EVALUATION, Bases, Holdout, LengthPolicy, Split
 from genolewm_assets.holdouts import HoldoutIndex
+from genolewm_assets.package_build.emitting import indexed_window
 from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.split import RoleRegions, WindowSplit, split_alleles
-from genolewm_assets.packages import REFERENCE_ORIGIN, SCORED, Unscored, most_central_windows
-from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans, as_bools
+from genolewm_assets.packages import SCORED, Unscored, most_central_windows
+from genolewm_assets.variants import ALLELE_KEY, Int64s, allele_spans, as_bools
 
 #: Holdouts whose evaluation scores ClinVar alleles; that of haplotypes is about edits made together.
 BENCH_HOLDOUTS: tuple[str, ...] = tuple(str(name) for name in Holdout if name is not Holdout.HAPLOTYPES)
@@ -65,7 +66,8 @@ def plan_bench(
     for contig, table in sources.clinvar.items():
         if contig not in sources.windows:
             continue
-        qualifies = _qualifies(table, sources.policy.min_stars)
+        labelled = pc.is_in(table["label"], value_set=pa.array(DECIDED))
+        qualifies = as_bools(pc.and_(labelled, pc.greater_equal(table["stars"], sources.policy.min_stars)))
         # The bases are read at the contig's first placed allele, and forgotten with the contig.
         ours = replace(sources, reference=cache(sources.reference))
         masks = split_alleles(table, regions[contig], holdouts)
@@ -82,12 +84,6 @@ def plan_bench(
             if len(shown):
                 windows.setdefault(key, {})[contig] = np.unique(shown)
     return BenchPlan(outcomes, windows, dict(counts))
-
-
-def _qualifies(clinvar: pa.Table, min_stars: int) -> Bools:
-    """Tell which alleles are labelled P, LP, B or LB with at least ``min_stars``: bool, shape (n_rows,)."""
-    labelled = pc.is_in(clinvar["label"], value_set=pa.array(DECIDED))
-    return as_bools(pc.and_(labelled, pc.greater_equal(clinvar["stars"], min_stars)))
 
 
 def _place(table: pa.Table, rows: Int64s, windows: pa.Table, candidates: Int64s) -> Int64s:
@@ -115,7 +111,8 @@ class _EditMaker:
         order = [int(at) for at in np.argsort(placed, kind="stable") if placed[at] >= 0]
         bases: Bases = sources.reference(contig) if order else b""
         for window, group in groupby(order, key=placed.__getitem__):
-            record = _record(sources, contig, int(window), bases)
+            start, end = (sources.windows[contig][name][int(window)].as_py() for name in ("start", "end"))
+            record = indexed_window(contig, start, end, bases, sources.margin_bp)
             for at in group:
                 states[at] = self._outcome(record, alleles[at])
         return states
@@ -127,19 +124,3 @@ class _EditMaker:
         made = (maker.make(record, key) for maker in makers)
         refused = next((each for each in made if isinstance(each, Redraw)), None)
         return SCORED if refused is None else str(Unscored(refused.value))
-
-
-def _record(sources: PackageSources, contig: str, row: int, bases: Bases) -> WindowRecord:
-    """Return one window of the index as the package's reader will."""
-    start, end = (sources.windows[contig][name][row].as_py() for name in ("start", "end"))
-    margin = sources.margin_bp
-    return WindowRecord(
-        window_id=f"{contig}:{start}",
-        origin=REFERENCE_ORIGIN,
-        sequence=bases[start:end].decode("ascii"),
-        left_flank=bases[max(0, start - margin) : start].decode("ascii"),
-        right_flank=bases[end : end + margin].decode("ascii"),
-        contig=contig,
-        start=start,
-        strand="+",
-    )

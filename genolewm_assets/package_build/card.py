@@ -80,7 +80,7 @@ def render_card(info: PackageInfo) -> str:
         f"# Windows and alleles for genomic world models, ClinVar {info.release}",
         "Windows of the reference genome and of a pretraining corpus with their sequences, the normalised alleles that "
         "edits are drawn from, and the holdouts that training never sees.",
-        f"## Splits\n\n{_splits(info)}{_empty_splits(info)}",
+        f"## Splits\n\n{_splits(info)}",
         f"## Holdouts\n\n{_holdouts(info)}\n\n{_shortfalls(info)}{_haplotypes(info)}\n\n{_time(info)}",
         f"## Bench\n\n{_bench(info)}",
         f"## Training windows\n\n{_origins(info)}\n\n{_similar(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n"
@@ -100,16 +100,11 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _splits(info: PackageInfo) -> str:
-    rows = [
-        (f"`{split}`", s.windows, s.variants, s.controls, f"`{s.sha256}`")
-        for split, s in ((split, info.splits[split]) for split in Split)
-    ]
-    return _table(("split", "windows", "alleles", "re-framed windows", "SHA-256 over its files"), rows)
-
-
-def _empty_splits(info: PackageInfo) -> str:
+    splits = ((split, info.splits[split]) for split in Split)
+    rows = [(f"`{split}`", s.windows, s.variants, s.controls, f"`{s.sha256}`") for split, s in splits]
+    text = _table(("split", "windows", "alleles", "re-framed windows", "SHA-256 over its files"), rows)
     empty = [f"`{split}`" for split in Split if not info.splits[split].windows]
-    text = f"\n\nWithout a window, and therefore not loadable by `datasets`: {', '.join(empty)}." if empty else ""
+    text += f"\n\nWithout a window, and therefore not loadable by `datasets`: {', '.join(empty)}." if empty else ""
     if info.pieces:
         shown, total = (sum(getattr(ref, name) for ref in info.pieces) for name in ("training", "rows"))
         text += _PIECES.format(shown=shown, total=total)
@@ -125,7 +120,7 @@ def _holdouts(info: PackageInfo) -> str:
         found = [f"{counts.get(f'validation.{name}.{what}', 0):,}" for what in ("windows", "available")]
         alleles = [
             sum(counts.get(f"{split}.{name}.{source}_alleles", 0) for source in ("gnomad", "clinvar"))
-            for split in (Split.VALIDATION, Split.TEST)
+            for split in EVALUATION
         ]
         test, flagged = (counts.get(f"test.{name}.{what}", 0) for what in ("windows", "flagged_windows"))
         rows.append((f"`{name}`", _DEFINITIONS[name], share, " of ".join(found), test, flagged, *alleles))
@@ -250,11 +245,15 @@ def _use(info: PackageInfo) -> str:
     )
 
 
+def _origins_of(info: PackageInfo) -> list[str]:
+    return sorted({name.split(".")[1] for name in info.counts if name.startswith("windows.")})
+
+
 def _origins(info: PackageInfo) -> str:
-    origins = sorted({name.split(".")[1] for name in info.counts if name.startswith("windows.")})
+    outcomes = ("in", "held_out", "equal_to_held_out", "beside_evaluation", "train")
     rows = [
-        (f"`{origin}`", *(info.counts.get(f"windows.{origin}.{outcome}", 0) for outcome in _OUTCOMES))
-        for origin in origins
+        (f"`{origin}`", *(info.counts.get(f"windows.{origin}.{outcome}", 0) for outcome in outcomes))
+        for origin in _origins_of(info)
     ]
     return _table(
         ("origin", "windows", "held out", "copies of held-out windows", "removed beside them", "in train"), rows
@@ -264,7 +263,7 @@ def _origins(info: PackageInfo) -> str:
 def _similar(info: PackageInfo) -> str:
     """Say what the comparison with held-out sequence cost, by origin."""
     rows = []
-    for origin in sorted({name.split(".")[1] for name in info.counts if name.startswith("windows.")}):
+    for origin in _origins_of(info):
         n = {name: info.counts.get(f"similar.{origin}.{name}", 0) for name in (*SimilarReason, BY_REPEATS)}
         dropped = sum(n.values()) - n[BY_REPEATS]
         share = f"{dropped / max(1, info.counts[f'windows.{origin}.in']):.2%}"
@@ -275,9 +274,6 @@ def _similar(info: PackageInfo) -> str:
         "similar to held-out sequence, by reason; those in the column `repeats` are similar by repeats alone, and "
         "train.\n\n" + _table(("origin", *reasons, "share of the origin held out"), rows)
     )
-
-
-_OUTCOMES = ("in", "held_out", "equal_to_held_out", "beside_evaluation", "train")
 
 
 def _shared(info: PackageInfo) -> str:

@@ -33,7 +33,7 @@ def windows_that_emit(sources: PackageSources, candidates: Mapping[str, Int64s],
         emitting = [
             number
             for number, start, end in zip(numbers.tolist(), starts, ends, strict=True)
-            if sampler.sample(_window(contig, start, end, bases, sources.margin_bp), 1, DrawKey((0, 0, 0, 0)))[0]
+            if sampler.sample(indexed_window(contig, start, end, bases, sources.margin_bp), 1, DrawKey((0, 0, 0, 0)))[0]
         ]
         if emitting:
             found[contig] = np.array(emitting, dtype=np.int64)
@@ -51,9 +51,8 @@ def alleles_inside(alleles: pa.Table, windows: pa.Table, rows: Int64s) -> Bools:
     return inside
 
 
-def _window(contig: str, start: int, end: int, bases: Bases, margin_bp: int) -> WindowRecord:
-    left, sequence, right = (
-        bases[low:high].decode("ascii")
-        for low, high in ((start - margin_bp, start), (start, end), (end, end + margin_bp))
-    )
-    return WindowRecord("", REFERENCE_ORIGIN, sequence, left, right, contig, start, "+")
+def indexed_window(contig: str, start: int, end: int, bases: Bases, margin_bp: int) -> WindowRecord:
+    """Return one window of the index as the package's reader will."""
+    spans = ((start, end), (max(0, start - margin_bp), start), (end, end + margin_bp))
+    sequence, left, right = (bases[low:high].decode("ascii") for low, high in spans)
+    return WindowRecord(f"{contig}:{start}", REFERENCE_ORIGIN, sequence, left, right, contig, start, "+")

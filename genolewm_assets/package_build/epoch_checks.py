@@ -1,4 +1,7 @@
-"""Checks of the plan of an epoch, and the forecast of its visits. Not here: what it emits (``audit``)."""
+"""Figures of the first epoch of a written package, their checks, and the forecast of its visits.
+
+Not here: what it emits (``audit``).
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,29 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.edits import SamplingRules
+from genolewm_assets.errors import CorruptResourceError, GenoLeWMError
 from genolewm_assets.genome import EVALUATION, HARMFUL, Holdout, Split
+from genolewm_assets.memory_mapped import MappedWindows, open_mapped
 from genolewm_assets.package_build.rows import HARMFUL_UNDER_STARS
 from genolewm_assets.package_build.sharing import TRAINING_WINDOWS
 from genolewm_assets.packages import (
     MIX_TOLERANCE,
+    N_EDITS,
     EpochFigures,
     Package,
     PackageInfo,
     PackageMix,
     Shares,
     VariantSource,
+    WindowAlleles,
     epoch_visits,
     figures_of_visits,
+    plan_epoch,
     present_shares,
 )
 from genolewm_assets.store.artefacts import Check, CheckResult
@@ -36,6 +45,27 @@ WINDOWS_SUFFICE = Check(
     "Do one of what the rows say before states are computed: packages/split would fail its check visits_bounded. The "
     "shares are those of packages.mix in the catalogue.",
 )
+
+
+def plan_of_epoch(package: Package) -> EpochFigures:
+    """Return the figures of epoch 0; without a training window that the mix asks for, ``error`` says why."""
+    rules, windows_with = SamplingRules(), dict[str, int]()
+    try:
+        mapped = open_mapped(package, Split.TRAIN)
+        real = {str(source): mapped.real_alleles(source, None) for source in VariantSource}
+        alleles = WindowAlleles.count(MappedWindows(mapped), real, rules.first_bp, rules.inset_bp)
+        windows_with = {name: int(np.count_nonzero(getattr(alleles, name))) for name in real}
+        plan = plan_epoch(alleles, package.info.mix, n_edits=N_EDITS)
+    except GenoLeWMError as err:
+        return EpochFigures(0, Shares({}, {}), {}, windows_with, error=str(err))
+    names, code = alleles.strata()
+    windows = dict(zip(names, np.bincount(code, minlength=len(names)).tolist(), strict=True))
+    return EpochFigures(
+        tuples=max(1, round(sum(plan.visits.values()))) * N_EDITS,
+        planned=Shares(**_shares(plan.shares)),
+        visits=figures_of_visits(plan.visits, windows),
+        windows_with=windows_with,
+    )
 
 
 def check_mix(info: PackageInfo) -> CheckResult:
@@ -148,11 +178,9 @@ def _epoch(info: PackageInfo) -> EpochFigures:
     return info.epoch
 
 
-def _shares(shares: Shares) -> dict[str, JsonValue]:
-    return {
-        "windows": {name: round(share, 6) for name, share in sorted(shares.windows.items())},
-        "edits": {name: round(share, 6) for name, share in sorted(shares.edits.items())},
-    }
+def _shares(shares: Shares) -> dict[str, dict[str, float]]:
+    both = {"windows": shares.windows, "edits": shares.edits}
+    return {name: {key: round(float(share), 6) for key, share in sorted(of.items())} for name, of in both.items()}
 
 
 #: What to write in the catalogue so that a holdout leaves alleles to training.

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -54,9 +54,7 @@ class PackagePlan:
         """Return the number of rows in a split's own window files, which those of ``pieces`` are not in."""
         if split is Split.TRAIN:
             return sum(len(rows) for name, rows in [*self.train.items(), *self.corpus.items()] if name not in pieces)
-        return sum(
-            len(rows) for (_, s), by_contig in self.evaluation.items() if s is split for rows in by_contig.values()
-        )
+        return sum(_total(by_contig) for (_, s), by_contig in self.evaluation.items() if s is split)
 
 
 def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan:
@@ -76,10 +74,10 @@ def plan_package(sources: PackageSources, holdouts: HoldoutIndex) -> PackagePlan
             counts[f"{split}.{holdout}.scoring_windows"] = _total(rows) - _total(frozen[holdout, split])
     counts.update(bench.counts)
     bases = EvaluationBases(sources.windows, evaluation, sources.intervals, sources.margin_bp)
-    removing: _Removing = {"held": held, "bases": bases, "counts": counts}
-    found = {contig: _training_rows(sources, contig, split, **removing) for contig, split in splits.items()}
+    removing = _Removing(held, bases, counts)
+    found = {contig: _training_rows(sources, contig, split, removing) for contig, split in splits.items()}
     train, beside = ({contig: rows[at] for contig, rows in found.items()} for at in range(2))
-    corpus = {piece: _corpus_rows(sources, piece, holdouts, **removing) for piece in sources.corpus}
+    corpus = {piece: _corpus_rows(sources, piece, holdouts, removing) for piece in sources.corpus}
     counts.update(_count_removed(sources, regions))
     counts.update(bases.counts)
     return PackagePlan(
@@ -100,46 +98,34 @@ def held_out_hashes(sources: PackageSources, splits: Mapping[str, WindowSplit]) 
     return frozenset(found)
 
 
-class _Removing(TypedDict):  # hashes of held-out windows, and the counts of windows by outcome
+class _Removing(NamedTuple):
+    """What removes training windows: hashes of held-out ones, and evaluation; and the counts of windows by outcome."""
+
     held: frozenset[bytes]
     bases: EvaluationBases
     counts: Counter[str]
 
 
 def _training_rows(
-    sources: PackageSources,
-    contig: str,
-    split: WindowSplit,
-    *,
-    held: frozenset[bytes],
-    bases: EvaluationBases,
-    counts: Counter[str],
+    sources: PackageSources, contig: str, split: WindowSplit, removing: _Removing
 ) -> tuple[Int64s, Int64s]:
     windows = sources.windows[contig]
-    copies = _is_in(windows["window_hash"], held)
+    copies = _is_in(windows["window_hash"], removing.held)
     placed = np.arange(windows.num_rows), Placed.of_reference(contig, windows)
-    beside = _buffered(sources, bases, [placed], len(copies))
-    kept = _count_outcomes(REFERENCE_ORIGIN, split.held_out, copies, beside, counts)
-    bases.measure(Placed.of_reference(contig, windows, kept))
+    beside = _buffered(sources, removing.bases, [placed], len(copies))
+    kept = _count_outcomes(REFERENCE_ORIGIN, split.held_out, copies, beside, removing.counts)
+    removing.bases.measure(Placed.of_reference(contig, windows, kept))
     return kept, np.flatnonzero(beside & ~copies & ~split.held_out).astype(np.int64)
 
 
-def _corpus_rows(
-    sources: PackageSources,
-    piece: str,
-    holdouts: HoldoutIndex,
-    *,
-    held: frozenset[bytes],
-    bases: EvaluationBases,
-    counts: Counter[str],
-) -> Int64s:
+def _corpus_rows(sources: PackageSources, piece: str, holdouts: HoldoutIndex, removing: _Removing) -> Int64s:
     kept, (source, _) = [np.zeros(0, np.int64)], parse_piece(piece)
     for first, batch in sources.corpus_batches(piece, _CORPUS_COLUMNS):
-        copies = _is_in(batch["window_hash"], held)
-        beside = _buffered(sources, bases, placed_corpus(batch), len(copies))
-        rows = _count_outcomes(source, holdouts.corpus_is_held_out(batch), copies, beside, counts)
+        copies = _is_in(batch["window_hash"], removing.held)
+        beside = _buffered(sources, removing.bases, placed_corpus(batch), len(copies))
+        rows = _count_outcomes(source, holdouts.corpus_is_held_out(batch), copies, beside, removing.counts)
         for _, placed in placed_corpus(batch.take(pa.array(rows))):
-            bases.measure(placed)
+            removing.bases.measure(placed)
         kept.append(first + rows)
     return np.concatenate(kept)
 
@@ -194,15 +180,13 @@ def _choose_evaluation(
             key = (holdout, split)
             candidates = {c: s.evaluation[key] for c, s in splits.items() if len(s.evaluation.get(key, ()))}
             if holdout == Holdout.HAPLOTYPES:
-                met = sum(map(len, candidates.values()))
-                candidates = windows_that_emit(sources, candidates, split)
-                silent = met - sum(map(len, candidates.values()))
-                counts[f"{split}.{holdout}.windows_without_haplotype"] = silent
+                met, candidates = _total(candidates), windows_that_emit(sources, candidates, split)
+                counts[f"{split}.{holdout}.windows_without_haplotype"] = met - _total(candidates)
             chosen = choose_windows(candidates, starts, holdout=holdout, limit=limit, seed=seed)
             evaluation[key] = candidates if split is Split.TEST else chosen
             controls[key] = chosen
-            n = sum(map(len, evaluation[key].values()))
-            counts[f"{split}.{holdout}.available"] = sum(map(len, candidates.values()))
+            n = _total(evaluation[key])
+            counts[f"{split}.{holdout}.available"] = _total(candidates)
             counts[f"{split}.{holdout}.windows"] = n
             counts[f"{split}.{holdout}.flagged_windows"] = sum(
                 int(np.count_nonzero(flagged[contig][rows])) for contig, rows in evaluation[key].items()

@@ -20,7 +20,6 @@ from genolewm_assets.packages import (
     VariantSource,
     package_rows,
 )
-from genolewm_assets.store.tables import TableSchema
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
 from genolewm_assets.windows.reference import WINDOWS, with_bases
 
@@ -90,7 +89,11 @@ def variant_rows(
         columns["gene_ids"] = pa.array([[]] * n, pa.list_(pa.int64()))
     columns["scoring"] = pa.nulls(n, pa.string()) if scoring is None else scoring
     columns |= {name: table[name] for name in SHARD_COLUMNS[source]}
-    return _table(columns, table, PACKAGE_VARIANTS)
+    arrays = {
+        field.name: columns[field.name] if field.name in columns else table[field.name]
+        for field in PACKAGE_VARIANTS.arrow
+    }
+    return pa.table(arrays).cast(PACKAGE_VARIANTS.arrow)
 
 
 def sort_variants(tables: Sequence[pa.Table]) -> pa.Table:
@@ -98,16 +101,6 @@ def sort_variants(tables: Sequence[pa.Table]) -> pa.Table:
     order = ("holdout", "pos", "ref", "alt", "source")
     joined = pa.concat_tables([PACKAGE_VARIANTS.empty(), *tables])
     return joined.take(pc.sort_indices(joined, [(name, "ascending") for name in order]))
-
-
-def _table(columns: Mapping[str, object], rest: pa.Table, schema: TableSchema) -> pa.Table:
-    """Build a table of a schema; a column that is not in ``columns`` is taken from ``rest``."""
-    arrays = [columns.get(name, rest[name] if name in rest.schema.names else None) for name in schema.columns]
-    typed = {
-        field.name: values if isinstance(values, pa.ChunkedArray | pa.Array) else pa.array(values, field.type)
-        for field, values in zip(schema.arrow, arrays, strict=True)
-    }
-    return pa.table(typed).cast(schema.arrow)
 
 
 #: Alleles per table.

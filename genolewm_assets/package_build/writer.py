@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +27,7 @@ from genolewm_assets.memory_mapped import INDEX, SplitWriter
 from genolewm_assets.package_build.card import render_card
 from genolewm_assets.package_build.checks import check_package
 from genolewm_assets.package_build.emitting import alleles_inside
-from genolewm_assets.package_build.epoch_figures import plan_of_epoch
-from genolewm_assets.package_build.pieces import link_pieces
+from genolewm_assets.package_build.epoch_checks import plan_of_epoch
 from genolewm_assets.package_build.plan import PackagePlan, plan_package
 from genolewm_assets.package_build.rows import (
     HARMFUL_UNDER_STARS,
@@ -49,8 +49,11 @@ from genolewm_assets.packages import (
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
     PACKAGE_VARIANTS,
+    PIECE_BASES,
+    PIECE_TRAINS,
     PIECE_WINDOWS,
     POSSIBLE,
+    REFERENCE_ORIGIN,
     Membership,
     Package,
     PackageInfo,
@@ -73,7 +76,7 @@ from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import BuildReport, FileEntry, list_files
 from genolewm_assets.store.files import FileDigests, write_atomic
 from genolewm_assets.store.tables import give_memory_back, memory_given_back, read_batches
-from genolewm_assets.variants import Bools, Int64s, allele_spans, as_bools
+from genolewm_assets.variants import Bools, allele_spans, as_bools
 from genolewm_assets.windows.corpus import parse_piece
 
 #: Counts of the holdouts that the package repeats, for its card.
@@ -135,13 +138,18 @@ def _write_tables(work_dir: Path, sources: PackageSources, digests: FileDigests,
     plan = plan_package(sources, holdouts)
     contexts = context_tables(sources.alleles, sources.reference)
     rows = {CONTEXTS_PATH: write_package_table(work_dir / CONTEXTS_PATH, contexts, PACKAGE_CONTEXTS)}
-    pieces, copied = link_pieces(work_dir, sources, plan, digests)
+    pieces, copied = _link_pieces(work_dir, sources, plan, digests)
     rows |= {piece_path(ref.source, PIECE_WINDOWS): ref.rows for ref in pieces}
     with ExitStack() as stack:
         stars = sources.policy.min_stars
         arrays = {
             split: stack.enter_context(
-                SplitWriter(work_dir / arrays_path(split), split, min_stars=stars, contexts=_context_batches(work_dir))
+                SplitWriter(
+                    work_dir / arrays_path(split),
+                    split,
+                    min_stars=stars,
+                    contexts=read_batches(work_dir / CONTEXTS_PATH, GROUP_ROWS),
+                )
             )
             for split in Split
         }
@@ -164,8 +172,26 @@ def _write_tables(work_dir: Path, sources: PackageSources, digests: FileDigests,
     return _Written(rows, {**plan.counts, **variant_counts, **chosen}, pieces, copied)
 
 
-def _context_batches(work_dir: Path) -> Iterator[pa.RecordBatch]:
-    yield from read_batches(work_dir / CONTEXTS_PATH, GROUP_ROWS)
+def _link_pieces(
+    work_dir: Path, sources: PackageSources, plan: PackagePlan, digests: FileDigests
+) -> tuple[tuple[PieceRef, ...], int]:
+    """Link pieces with training windows and write which of their rows train; return them, and how many are copies."""
+    found, copied = list[PieceRef](), 0
+    for source, piece in sources.pieces.items():
+        kept = plan.train[source] if source in plan.train else plan.corpus[source]
+        if not len(kept):
+            continue
+        linked = [
+            digests.link(piece.directory, name, piece_path(source, name)) for name in (PIECE_WINDOWS, PIECE_BASES)
+        ]
+        copied += not all(linked)
+        (rows,) = (entry.rows or 0 for entry in piece.manifest.files if entry.path == PIECE_WINDOWS)
+        trains = np.zeros(rows, dtype=np.bool_)
+        trains[kept] = True
+        np.save(work_dir / piece_path(source, PIECE_TRAINS), trains)
+        origin = REFERENCE_ORIGIN if source in plan.train else str(parse_piece(source)[0])
+        found.append(PieceRef(source, origin, rows, len(kept), piece.manifest.sha256))
+    return tuple(found), copied
 
 
 def _describe(sources: PackageSources, written: _Written, files: tuple[FileEntry, ...]) -> PackageInfo:
@@ -222,16 +248,10 @@ def _write_windows(
             for split, n in own.items()
             if n or split is not Split.TRAIN or not sources.pieces
         }
-        for member, table in _reference_tables(sources, plan, controls):
+        for member, table in chain(_reference_tables(sources, plan, controls), _corpus_tables(sources, plan)):
             writers[member.split].write(table)
             arrays[member.split].add_windows(table)
             progress.advance(done := done + table.num_rows, total, "windows")
-        copied = {source: kept for source, kept in plan.corpus.items() if source not in sources.pieces}
-        for source, kept in copied.items():
-            for table in _corpus_tables(sources, source, kept):
-                writers[Split.TRAIN].write(table)
-                arrays[Split.TRAIN].add_windows(table)
-                progress.advance(done := done + table.num_rows, total, "windows")
     rows = {path: n for writer in writers.values() for path, n in writer.rows.items()}
     return rows | {controls_path(split): writer.rows for split, writer in controls.items()}
 
@@ -269,14 +289,16 @@ def _reference_tables(
                 yield member, table
 
 
-def _corpus_tables(sources: PackageSources, source: str, kept: Int64s) -> Iterator[pa.Table]:
-    cache, origin = sources.cache_of(source), str(parse_piece(source)[0])
-    for first, batch in sources.corpus_batches(source):
-        rows = kept[slice(*np.searchsorted(kept, (first, first + batch.num_rows)))]
-        picked = batch.take(pa.array(rows - first))
-        yield package_rows(picked, rows, origin, member=Membership(Split.TRAIN), cache=cache)
-        # The C library keeps what is freed between pieces in use: 100 MB more without this.
-        give_memory_back()
+def _corpus_tables(sources: PackageSources, plan: PackagePlan) -> Iterator[tuple[Membership, pa.Table]]:
+    member = Membership(Split.TRAIN)
+    for source, kept in ((source, kept) for source, kept in plan.corpus.items() if source not in sources.pieces):
+        cache, origin = sources.cache_of(source), str(parse_piece(source)[0])
+        for first, batch in sources.corpus_batches(source):
+            rows = kept[slice(*np.searchsorted(kept, (first, first + batch.num_rows)))]
+            picked = batch.take(pa.array(rows - first))
+            yield member, package_rows(picked, rows, origin, member=member, cache=cache)
+            # The C library keeps what is freed between pieces in use: 100 MB more without this.
+            give_memory_back()
 
 
 def _write_variants(
@@ -315,7 +337,8 @@ def _variants_of(
             if source is VariantSource.CLINVAR:
                 masks[None][Split.TRAIN] &= ~_under_stars(table, masks[None][Split.TRAIN], sources.mix, counts)
             rows = plan.train[contig], np.union1d(plan.train[contig], plan.beside[contig])
-            covered = [_union(sources.windows[contig], each) for each in rows]
+            bounds = [sources.windows[contig][name].to_numpy() for name in ("start", "end")]
+            covered = [IntervalArray(*(bound[each] for bound in bounds)).merge() for each in rows]
             counts.update(_count_alleles(source, table, masks[None][Split.TRAIN], *covered))
         for holdout, by_split in masks.items():
             for split in by_split.keys() & splits:
@@ -371,7 +394,3 @@ def _under_stars(clinvar: pa.Table, train: Bools, mix: PackageMix, counts: Count
     for name, found in ((UNDER_STARS, under), (HARMFUL_UNDER_STARS, under & harmful)):
         counts[f"alleles.{VariantSource.CLINVAR}.{name}"] += int(np.count_nonzero(train & found))
     return under
-
-
-def _union(windows: pa.Table, rows: Int64s) -> IntervalArray:
-    return IntervalArray(windows["start"].to_numpy()[rows], windows["end"].to_numpy()[rows]).merge()

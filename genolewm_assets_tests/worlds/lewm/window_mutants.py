@@ -98,7 +98,7 @@ def _records() -> Iterator[Mutant]:
     yield mutant("prokaryotes' file counts as not human", exempt, "prokaryote_evo2 no_taxon:0")
     # The function without the answers that it remembers.
     undoubted = all_of(
-        exchange(f"{_CORPUS}.taxa._DOUBT", re.compile("(?!)")),
+        exchange(f"{_CORPUS}.records._DOUBT", re.compile("(?!)")),
         exchange(f"{_CORPUS}.records.states_non_human", states_non_human.__wrapped__),
     )
     yield mutant("human beside bacteria not doubted", undoubted, f"{records} transgenic:0")
@@ -106,8 +106,8 @@ def _records() -> Iterator[Mutant]:
     yield mutant("coordinates trusted without bases", trusted, f"{records} false_place:0")
 
 
-def _without_hashes(*given: Any, **more: Any) -> Any:
-    return _TRAINING_ROWS(*given, **(more | {"held": frozenset()}))
+def _without_hashes(*given: Any) -> Any:
+    return _TRAINING_ROWS(*given[:-1], given[-1]._replace(held=frozenset()))
 
 
 def _copies() -> Iterator[Mutant]:
