@@ -2,9 +2,9 @@ from .alleles import CLINVAR_COLUMNS as CLINVAR_COLUMNS
 from .build import HoldoutInputs as HoldoutInputs
 from .build import SequenceInputs as SequenceInputs
 from .build import build_holdouts as build_holdouts
+from .checks import HOLDOUT_CHECKS as HOLDOUT_CHECKS
 from .checks import check_holdouts as check_holdouts
 from .corpus import CORPUS_COLUMNS as CORPUS_COLUMNS
-from .declared_checks import HOLDOUT_CHECKS as HOLDOUT_CHECKS
 from .held_intervals import merge_intervals as merge_intervals
 from .index import HoldoutIndex as HoldoutIndex
 from .phased import PhasedGenotypes as PhasedGenotypes
@@ -16,12 +16,12 @@ from .schema import HOLDOUT_CORPUS as HOLDOUT_CORPUS
 from .schema import HOLDOUT_HAPLOTYPES as HOLDOUT_HAPLOTYPES
 from .schema import HOLDOUT_INTERVALS as HOLDOUT_INTERVALS
 from .schema import HOLDOUT_SIMILAR as HOLDOUT_SIMILAR
+from .schema import ORIGINS as ORIGINS
 from .schema import CorpusReason as CorpusReason
 from .schema import SimilarReason as SimilarReason
 from .sides import EARLIER_COLUMNS as EARLIER_COLUMNS
 from .sides import EarlierSides as EarlierSides
 from .similar import BY_REPEATS as BY_REPEATS
-from .similar import ORIGINS as ORIGINS
 from .similar import QUERIES as QUERIES
 from .similar import SEQUENCE_COLUMNS as SEQUENCE_COLUMNS
 from .similar import Compared as Compared

@@ -38,10 +38,7 @@ def list_in_intervals(
 def list_in_genes(
     clinvar: pa.Table, contig: str, intervals: HeldIntervals, components: GeneComponents, *, min_stars: int
 ) -> pa.Table:
-    """List the ClinVar alleles of a contig, in their order, that name a held-out gene or overlap the interval of one.
-
-    An allele that names a held-out gene takes the role of its own component.
-    """
+    """List the ClinVar alleles of a contig that name a held-out gene, whose role they take, or overlap its interval."""
     held = intervals.of(Holdout.CLINVAR, contig)
     index = {interval.unit: i for i, interval in enumerate(held)}
     own_interval = np.array([*(index.get(component.id, -1) for component in components), -1], dtype=np.int64)
@@ -73,12 +70,7 @@ def list_newly_labelled(
     *,
     kept: Mapping[str, Split] = MappingProxyType({}),
 ) -> pa.Table:
-    """List the newly labelled alleles with at least ``policy.min_stars`` review stars.
-
-    An allele takes the role of a held-out interval that it overlaps, else the one by hash of its gene component or,
-    without a gene, its contig. Units of all alleles outside the intervals are divided, so that a new label alone moves
-    no unit.
-    """
+    """List the newly labelled alleles with enough stars: roles of intervals that they overlap, else of their units."""
     chosen: list[tuple[pa.Table, _Decisions]] = []
     for contig, table in later.items():
         newly, is_new = find_newly_labelled(table, earlier.get(contig, table.slice(0, 0)))
@@ -92,6 +84,7 @@ def list_newly_labelled(
         unit = pc.coalesce(pa.array([None if each is None else each.unit for each in met], pa.string()), own)
         reason = pc.if_else(pa.array(is_new[rows]), str(AlleleReason.NEW), str(AlleleReason.BECAME_LABELLED))
         chosen.append((ours, (role, unit, reason)))
+    # Units of all alleles outside the intervals are divided, so that a new label alone moves no unit.
     free = policy.divide(unit for tables in (later, earlier) for unit in _free_units(tables, intervals, components))
     free |= {unit: kept[unit] for unit in free.keys() & kept.keys()}
     of_unit = pa.array(list(free), pa.string()), pa.array([str(role) for role in free.values()], pa.string())

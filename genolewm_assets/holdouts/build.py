@@ -50,6 +50,7 @@ from genolewm_assets.holdouts.schema import (
     HOLDOUT_ALLELES,
     HOLDOUT_COMPARED,
     HOLDOUT_CORPUS,
+    ORIGINS,
     AlleleReason,
     CorpusReason,
     VariantOrigin,
@@ -57,7 +58,6 @@ from genolewm_assets.holdouts.schema import (
 from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles
 from genolewm_assets.holdouts.similar import (
     BY_REPEATS,
-    ORIGINS,
     Compared,
     Held,
     Kept,
@@ -129,11 +129,6 @@ class HoldoutInputs:
     sequences: SequenceInputs | None = None
     before: EarlierSides = NOTHING_BEFORE
 
-    @property
-    def footprint_bp(self) -> int:
-        """Length of a window's footprint in bases: ``window_bp + margin_bp``."""
-        return self.profile.window_bp + self.profile.margin_bp
-
     def footprints(self) -> dict[str, tuple[Int64s, Int64s]]:
         """Return starts and ends of all footprints by contig, each int64, shape (n_windows,), 0-based half-open."""
         return {
@@ -195,7 +190,8 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     policy = policy.canonical(inputs.contigs)
     clinvar = inputs.on_windows(inputs.clinvar)
     earlier = None if policy.temporal is None else inputs.on_windows(inputs.clinvar_earlier or {})
-    components = find_gene_components(chain(clinvar.values(), (earlier or {}).values()), reach_bp=inputs.footprint_bp)
+    footprint_bp = inputs.profile.window_bp + inputs.profile.margin_bp
+    components = find_gene_components(chain(clinvar.values(), (earlier or {}).values()), reach_bp=footprint_bp)
     counts = Counter({"gene_components": len(components), f"temporal.{policy.temporal_rule}": 1})
     blocks = _choose_blocks(inputs, policy, counts)
     held_intervals = _hold_intervals(inputs, policy, components, blocks)

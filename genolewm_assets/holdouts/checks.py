@@ -13,14 +13,72 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import EVALUATION, Holdout
 from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables
-from genolewm_assets.holdouts.declared_checks import HOLDOUT_CHECKS
 from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.holdouts.schema import TABLES, AlleleReason, IntervalReason
 from genolewm_assets.holdouts.window_checks import Problems, bounds_of, check_corpus, check_similar, meets_any, spans_of
-from genolewm_assets.store.artefacts import NOT_RUN, CheckResult, stating_compared
+from genolewm_assets.store.artefacts import NOT_RUN, Check, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
 from genolewm_assets.variants import ALLELE_KEY, join_columns
+
+#: The checks, in the order of :func:`check_holdouts`.
+HOLDOUT_CHECKS = (
+    SCHEMA_AS_DECLARED,
+    Check("rows_sorted_and_unique", "The rows of each table are sorted by key, and no key occurs twice."),
+    Check(
+        "units_have_one_role",
+        "No contig, gene component or haplotype block is in both validation and test, and two of one holdout that "
+        "share bases are in the same one.",
+        "The policy gives a unit of the rows to validation and to test. See that no contig is in both lists of the "
+        "section holdouts, and no gene in both; otherwise report the rows.",
+    ),
+    Check(
+        "contigs_held_out_whole",
+        "Every contig that the policy holds out is held out from its first base to its last.",
+        "See that the contigs in holdouts.contigs_validation and holdouts.contigs_test are names of the catalogue's "
+        "genome, and materialise again; otherwise report the rows.",
+    ),
+    Check(
+        "alleles_in_stretches_named",
+        "For every holdout, source and contig, the table lists as many alleles as overlap the held-out intervals.",
+    ),
+    Check(
+        "similar_windows_excluded",
+        "Every corpus window that is similar to held-out sequence, other than by repeats, is excluded; every place "
+        "that a window is similar to is held out.",
+    ),
+    Check(
+        "corpus_windows_in_doubt_named",
+        "The corpus windows listed by place or in doubt are those that a second pass over all corpus windows finds: "
+        "they overlap a held-out interval as placed or as stated or, while a held-out contig is inconclusive, may be "
+        "human and have no confirmed coordinates.",
+    ),
+    Check(
+        "haplotype_share_in_bounds",
+        "Haplotype blocks remove the share of windows that the policy requests, within 0.3 percentage points, or less "
+        "if no admissible block is left.",
+        "The blocks do not add up to the share that is asked for. Choose another holdouts.haplotype_fraction, or a "
+        "smaller holdouts.max_block_bp, in the catalogue.",
+    ),
+    Check(
+        "haplotypes_as_carried",
+        "The haplotypes of every phased block, and the number of haplotypes that carry each, are those of a second "
+        "count of the genotypes; every held-out block has its haplotypes.",
+        "The phased VCF changed since it was read, or the code is wrong. Materialise again; report rows that come "
+        "back.",
+    ),
+    Check(
+        "evaluated_stays_held_out",
+        "Every interval and allele that the earlier package of the root held out is held out; what was test is test.",
+    ),
+    Check(
+        "moves_in_bounds",
+        "Of the alleles of this release and of that of the earlier package, at most 2 % (holdouts.max_moved_fraction) "
+        "would change their side by this release alone, and at most as many changed their genes.",
+        "See genes_changed in clinvar/changes: a damaged GENEINFO names other genes. Wait for a corrected release, or "
+        "raise holdouts.max_moved_fraction in the catalogue if the changes are meant.",
+    ),
+)
 
 _FIRST = "no earlier package of the root was made under this policy"
 
@@ -304,13 +362,8 @@ _FIND: tuple[Callable[[HoldoutTables, HoldoutInputs, HoldoutPolicy], Problems], 
 
 
 def _tables(held: HoldoutTables) -> list[tuple[pa.Table, TableSchema]]:
-    return list(
-        zip(
-            (held.intervals, held.alleles, held.corpus, held.similar, held.compared, held.haplotypes),
-            TABLES,
-            strict=True,
-        )
-    )
+    tables = held.intervals, held.alleles, held.corpus, held.similar, held.compared, held.haplotypes
+    return list(zip(tables, TABLES, strict=True))
 
 
 def _result(name: str, problems: Problems) -> CheckResult:

@@ -85,10 +85,7 @@ class GeneComponents:
 
 
 def find_gene_components(clinvar: Iterable[pa.Table], *, reach_bp: int) -> GeneComponents:
-    """Group by single linkage the genes with fewer than ``reach_bp`` bases between them or with a common allele.
-
-    So a LOC element has the role of its gene. ClinVar does not say which genes code for proteins: all are used.
-    """
+    """Group by single linkage the genes with fewer than ``reach_bp`` bases between them or with a common allele."""
     spans, symbols, together = _read_genes(clinvar)
     root = connect([*_neighbours(spans, reach_bp), *together])
     members: defaultdict[str, list[tuple[str, int, int, str]]] = defaultdict(list)

@@ -61,15 +61,16 @@ class Blocks:
 def find_blocks(table: pa.Table, *, link_bp: int, max_block_bp: int, carried: PhasedGenotypes | None = None) -> Blocks:
     """Group the alleles of a contig, at most ``link_bp`` apart, by single linkage into blocks sorted by first allele.
 
-    Of alleles with a phased genotype (``carried``) those are linked that one haplotype carries; the others are linked
-    among themselves. An allele that would make a block longer than ``max_block_bp`` begins the next; a block has two or
-    more positions.
+    Alleles with a phased genotype (``carried``) are linked where one haplotype carries them, others among themselves.
     """
     start, end = allele_spans(table)
     _check_alleles(table, start, carried)
     known = np.zeros(len(start), dtype=bool) if carried is None else carried.known
     cut = partial(_cut, start=start, end=end, max_block_bp=max_block_bp)
-    groups = list(_groups_by_distance(np.flatnonzero(~known), start, link_bp, cut))
+    rows = np.flatnonzero(~known)
+    # Neighbours of a chain are linked, so every piece of it is linked without the others.
+    chains = np.split(rows, np.flatnonzero(np.diff(start[rows]) > link_bp) + 1)
+    groups = [group for chain in chains for group in cut(chain)]
     if carried is not None:
         groups += _groups_by_haplotype(np.flatnonzero(known), start, link_bp, cut, carried)
     spread = sorted((rows for rows in groups if start[rows[0]] != start[rows[-1]]), key=lambda rows: int(rows[0]))
@@ -93,11 +94,9 @@ def choose_blocks(
     max_blocks: float,
     first: Collection[str] = (),
 ) -> tuple[list[HaplotypeBlock], bool]:
-    """Choose blocks by hash until they exclude a given share of the windows; tell also whether too few are left.
+    """Choose blocks by hash until they exclude a share of the windows; tell also whether too few are left.
 
-    A block that would raise the share above ``fraction + tolerance`` is skipped. Where the share ``max_blocks`` of all
-    blocks is not enough, as many are chosen by the windows that each excludes, phased blocks first, if that comes
-    nearer.
+    Where the share ``max_blocks`` of all is not enough, as many are chosen by the windows that each excludes.
     """
     ranked = _Ranked([each for each in blocks if each.contig in footprints], draw, first)
     limit, windows = int(max_blocks * len(ranked)), _RemovedWindows(footprints, fraction, tolerance)
@@ -231,13 +230,6 @@ def _check_alleles(table: pa.Table, start: Int64s, carried: PhasedGenotypes | No
         raise InputError("phased genotypes", "shape does not match the alleles", expected=expected, got=got)
 
 
-def _groups_by_distance(rows: Int64s, start: Int64s, link_bp: int, cut: _Cut) -> Iterator[Int64s]:
-    """Yield the rows of each group; one begins where the previous allele is more than ``link_bp`` away, or at a cut."""
-    for chain in np.split(rows, np.flatnonzero(np.diff(start[rows]) > link_bp) + 1):
-        # Neighbours of a chain are linked, so every piece of it is linked without the others.
-        yield from cut(chain)
-
-
 def _groups_by_haplotype(
     rows: Int64s, start: Int64s, link_bp: int, cut: _Cut, carried: PhasedGenotypes
 ) -> Iterator[Int64s]:
@@ -299,7 +291,8 @@ def list_haplotypes(
             table = tables[contig]
         held = np.array(block.alleles, dtype=np.int64)
         sets = _carried_sets(phased[contig], held) if block.phased else iter([(held, None)])
-        found = [(_alleles(table, members), n) for members, n in sets]
+        listed = table.select(ALLELE_KEY[1:])
+        found = [(listed.take(pa.array(members)).to_pylist(), n) for members, n in sets]
         found.sort(key=lambda each: (-(each[1] or 0), [tuple(allele.values()) for allele in each[0]]))
         shared = {"role": str(roles[block.id]), "contig": contig, "unit": block.id, "phased": block.phased}
         rows += [
@@ -316,8 +309,3 @@ def _carried_sets(genotypes: PhasedGenotypes, rows: Int64s) -> Iterator[tuple[In
     for pattern, n in zip(patterns.T, n_carriers.tolist(), strict=True):
         if np.count_nonzero(pattern) > 1:
             yield rows[pattern], n
-
-
-def _alleles(table: pa.Table, rows: Int64s) -> list[dict[str, object]]:
-    alleles: list[dict[str, object]] = table.select(ALLELE_KEY[1:]).take(pa.array(rows)).to_pylist()
-    return alleles

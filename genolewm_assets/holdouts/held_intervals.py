@@ -109,9 +109,8 @@ def hold_genes(
 ) -> list[HeldInterval]:
     """Return the intervals of held-out gene components: those with named genes or, by hash, a share of all.
 
-    Every span is extended by ``window_bp`` at both ends, because a gene extends beyond its outermost alleles. If the
-    share is above 0 and the hash selects no component, the one with the smallest hash is held out. ``kept``: ids of
-    components that must be held out; ``known``: roles from before, by id.
+    A gene extends beyond its outermost alleles: by ``window_bp`` here. ``kept``: ids of components that must be held
+    out; ``known``: roles from before, by id.
     """
     chosen = _choose_components(policy, components, kept)
     by_contig = policy.contig_roles()
@@ -148,10 +147,7 @@ def kept_components(components: GeneComponents, before: EarlierSides) -> dict[st
 
 
 def settle_roles(intervals: Sequence[HeldInterval], kept: Mapping[str, Split]) -> list[HeldInterval]:
-    """Give intervals of one holdout that overlap one role: of those with a role before the strictest, else of all.
-
-    Components that are further apart than a window's footprint overlap once their spans are extended.
-    """
+    """Give intervals of one holdout that overlap one role: of those with a role before the strictest, else of all."""
     at, links = sorted(intervals, key=lambda row: (row.contig, row.start)), list[tuple[str, str]]()
     last = at[0] if at else None
     for row in at[1:]:
@@ -188,18 +184,10 @@ def hold_blocks(
     for first, role in policy.divide(free).items():
         before = [kept[name] for name in free[first] if name in kept]
         roles |= dict.fromkeys(free[first], strictest(*before) if before else role)
+    reasons = {True: IntervalReason.PHASED_BLOCK, False: IntervalReason.PROXIMITY_BLOCK}
     return [
-        HeldInterval(
-            Holdout.HAPLOTYPES,
-            roles[block.id],
-            block.span.contig,
-            block.span.start,
-            block.span.end,
-            block.id,
-            block.id,
-            IntervalReason.PHASED_BLOCK if block.phased else IntervalReason.PROXIMITY_BLOCK,
-        )
-        for block in blocks
+        HeldInterval(Holdout.HAPLOTYPES, roles[b.id], unit=b.id, name=b.id, reason=reasons[b.phased], **asdict(b.span))
+        for b in blocks
     ]
 
 
@@ -222,16 +210,7 @@ def keep_intervals(own: Sequence[HeldInterval], earlier: pa.Table, holdout: Hold
     for each in own:
         covering[each.contig].append(each)
     return [
-        HeldInterval(
-            holdout,
-            Split(row["role"]),
-            row["contig"],
-            row["start"],
-            row["end"],
-            row["unit"],
-            row["name"],
-            IntervalReason.KEPT,
-        )
+        HeldInterval(**row | {"holdout": holdout, "role": Split(row["role"]), "reason": IntervalReason.KEPT})
         for row in earlier.filter(pc.equal(earlier["holdout"], str(holdout))).to_pylist()
         if not any(each.start <= row["start"] and row["end"] <= each.end for each in covering[row["contig"]])
     ]
@@ -243,6 +222,7 @@ def _choose_components(policy: HoldoutPolicy, components: GeneComponents, kept: 
         return [component for i, component in enumerate(components) if i in named or component.id in kept]
     draws = {component.id: policy.draw("gene", component.id) for component in components}
     limit = policy.clinvar_gene_fraction * 2**64
+    # A share above 0 holds out at least one.
     if draws and limit:
         limit = max(limit, min(draws.values()) + 1)
     return [component for component in components if draws[component.id] < limit or component.id in kept]

@@ -10,8 +10,14 @@ from genolewm_assets.errors import AlleleError
 from genolewm_assets.genome import GRCH38, NO_INTERVALS, ContigSet, IntervalArray, meets
 from genolewm_assets.holdouts.held_intervals import merge_intervals
 from genolewm_assets.holdouts.policy import canonical_name
-from genolewm_assets.holdouts.schema import HOLDOUT_ALLELES, HOLDOUT_CORPUS, HOLDOUT_INTERVALS, HOLDOUT_SIMILAR
-from genolewm_assets.holdouts.similar import REFERENCE, corpus_keys
+from genolewm_assets.holdouts.schema import (
+    HOLDOUT_ALLELES,
+    HOLDOUT_CORPUS,
+    HOLDOUT_INTERVALS,
+    HOLDOUT_SIMILAR,
+    REFERENCE,
+)
+from genolewm_assets.holdouts.similar import corpus_keys
 from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
 
 
@@ -115,14 +121,11 @@ def _check_normal_form(table: pa.Table) -> None:
     wrong = pc.or_(movable, pc.and_(both_long, same_start))
     rows = np.flatnonzero(as_bools(wrong))
     if rows.size:
-        raise _not_normal(*(table[name][int(rows[0])].as_py() for name in ALLELE_KEY))
-
-
-def _not_normal(chrom: str, pos: int, ref: str, alt: str) -> AlleleError:
-    return AlleleError(
-        f"{chrom}:{pos} {ref}>{alt}",
-        "allele is not in normal form, so it cannot be looked up among the held-out alleles",
-        expected="trimmed and left-aligned",
-        got=f"{ref!r} to {alt!r}",
-        remedy="Normalise it against the reference first",
-    )
+        chrom, pos, *alleles = (table[name][int(rows[0])].as_py() for name in ALLELE_KEY)
+        raise AlleleError(
+            f"{chrom}:{pos} {'>'.join(alleles)}",
+            "allele is not in normal form, so it cannot be looked up among the held-out alleles",
+            expected="trimmed and left-aligned",
+            got=" to ".join(map(repr, alleles)),
+            remedy="Normalise it against the reference first",
+        )

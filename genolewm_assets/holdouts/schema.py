@@ -74,7 +74,6 @@ class VariantOrigin(StrEnum):
     CLINVAR = "clinvar"
 
 
-_ALLELE_TYPES = {"pos": pa.int64(), "ref": pa.string(), "alt": pa.string()}
 _HOLDOUT = column("holdout", pa.string(), "one of the closed set Holdout")
 _ROLE = column("role", pa.string(), one_of(EVALUATION))
 _CLOSED: Mapping[str, tuple[str, ...]] = {"holdout": tuple(Holdout), "role": EVALUATION}
@@ -153,19 +152,16 @@ _PLACE = (
     column("shared_kmers", pa.int32(), "21-mers outside repeats shared with the interval in the densest 1,000 bp"),
 )
 _WINDOW_KEY = tuple(field.name for field in _WINDOW)
-_ORIGINS = ("reference", *CorpusSource)
+#: Origin of a window of the reference; a corpus window has its source. And all origins.
+REFERENCE = "reference"
+ORIGINS = (REFERENCE, *CorpusSource)
 
 HOLDOUT_SIMILAR = TableSchema(
     "holdout_similar",
     "window that is similar to held-out sequence and excluded from training, once per holdout",
     pa.schema([*_WINDOW, _HOLDOUT, *_PLACE, column("reason", pa.string(), "one of the closed set SimilarReason")]),
     (*_WINDOW_KEY, "holdout"),
-    closed={
-        "origin": _ORIGINS,
-        "holdout": tuple(Holdout),
-        "strand": STRANDS,
-        "reason": tuple(SimilarReason),
-    },
+    closed={"origin": ORIGINS, "holdout": tuple(Holdout), "strand": STRANDS, "reason": tuple(SimilarReason)},
 )
 
 HOLDOUT_COMPARED = TableSchema(
@@ -189,9 +185,10 @@ HOLDOUT_COMPARED = TableSchema(
         ]
     ),
     (*_WINDOW_KEY, "held_contig", "unit_start", "number"),
-    closed={"origin": _ORIGINS, "strand": STRANDS},
+    closed={"origin": ORIGINS, "strand": STRANDS},
 )
 
+_ALLELE_TYPES = {"pos": pa.int64(), "ref": pa.string(), "alt": pa.string()}
 _ALLELE = pa.struct([pa.field(name, kind, nullable=False) for name, kind in _ALLELE_TYPES.items()])
 
 HOLDOUT_HAPLOTYPES = TableSchema(

@@ -57,9 +57,8 @@ class EarlierSides:
 
     def of_units(self) -> dict[str, Split]:
         """Return the role of each unit (contig, gene component or block), by its id; test before validation."""
-        return _roles(
-            pair for table in (self.intervals, self.alleles) for pair in _different(table.select(["unit", "role"]))
-        )
+        tables = (table.select(["unit", "role"]) for table in (self.intervals, self.alleles))
+        return _roles(pair for table in tables for pair in _different(table))
 
 
 #: Without an earlier release.
@@ -137,8 +136,7 @@ def _with_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
 
 def _row_keys(alleles: pa.Table) -> pa.Array:
     """Return one text per row: holdout, source and allele."""
-    joined = join_columns(alleles["holdout"], alleles["source"], allele_keys(alleles))
-    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+    return join_columns(alleles["holdout"], alleles["source"], allele_keys(alleles))
 
 
 def count_moves(own: pa.Table, clinvar: Mapping[str, pa.Table], earlier: EarlierSides) -> dict[str, int]:

@@ -17,16 +17,14 @@ from genolewm_assets.holdouts.schema import (
     HOLDOUT_COMPARED,
     HOLDOUT_CORPUS,
     HOLDOUT_SIMILAR,
+    ORIGINS,
+    REFERENCE,
     CorpusReason,
     SimilarReason,
 )
 from genolewm_assets.variants import Bools, as_bools, join_columns
 from genolewm_assets.windows.corpus import CorpusSource
 
-#: Origin of a window of the reference in the table of similar windows; a corpus window has its source.
-REFERENCE = "reference"
-#: All origins.
-ORIGINS = (REFERENCE, *CorpusSource)
 #: Name under which windows are counted that are similar to held-out sequence by repeats alone.
 BY_REPEATS = "repeats"
 
@@ -168,10 +166,7 @@ def corpus_queries(
 
 
 def list_similar(found: pa.Table, held: Mapping[Holdout, Held]) -> tuple[pa.Table, Counter[str]]:
-    """List the similar windows, each with its best place in each holdout; count them by origin and first reason.
-
-    ``found``: see :class:`Compared`. The best place is that of the strongest reason, then of most shared 21-mers.
-    """
+    """List the windows of ``Compared.similar``, with the best place in each holdout; count them by first reason."""
     parts = [found.slice(0, 0).append_column(HOLDOUT_SIMILAR.arrow.field("holdout"), pa.array([], pa.string()))]
     start, end = (found[name].to_numpy() for name in ("held_start", "held_end"))
     for holdout, intervals in held.items():

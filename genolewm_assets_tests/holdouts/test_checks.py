@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
-from genolewm_assets.holdouts.checks import check_holdouts
-from genolewm_assets.holdouts.declared_checks import HOLDOUT_CHECKS
+from genolewm_assets.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets_tests.holdouts.genotypes import genotypes_of
 from genolewm_assets_tests.rows import each_row

@@ -97,7 +97,7 @@ def plain_blocks(
 def test_equal_to_a_referee_of_loops(alleles: list[Allele], link_bp: int, max_bp: int) -> None:
     found = find_blocks(gnomad(alleles), link_bp=link_bp, max_block_bp=max_bp)
     assert sorted(list(block.alleles) for block in found) == plain_blocks(alleles, link_bp, max_bp, None)
-    assert all(block.span.size <= max_bp and not block.phased for block in found)
+    assert all(block.span.end - block.span.start <= max_bp and not block.phased for block in found)
 
 
 #: The first two alleles occur together with the third only, which a cut puts into another block.

@@ -17,9 +17,15 @@ from numpy.typing import NDArray
 
 from genolewm_assets.genome import GRCH38, reverse_complement
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity.held_part import LETTERS, HeldPart, HeldSpan, count_bases, encode
+from genolewm_assets.sources.similarity.held_part import (
+    LETTERS,
+    HeldPart,
+    HeldSpan,
+    PresenceFilter,
+    count_bases,
+    encode,
+)
 from genolewm_assets.sources.similarity.kmer_kernels import NO_HASH, find_pairs, hash_kmers, mark_sampled
-from genolewm_assets.sources.similarity.presence import PresenceFilter
 from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays, as_column
 from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent
 from genolewm_assets.sources.similarity.verdicts import STRETCH, TO_ALIGN, least_repeated

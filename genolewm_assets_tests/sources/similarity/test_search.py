@@ -20,7 +20,7 @@ from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
 from genolewm_assets.holdouts import Compared, Held, Kept, SimilarReason, WindowKey
-from genolewm_assets.holdouts.similar import REFERENCE
+from genolewm_assets.holdouts.schema import REFERENCE
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 from genolewm_assets.sources.similarity.held_part import divide, pack
