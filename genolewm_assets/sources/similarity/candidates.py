@@ -61,10 +61,7 @@ class CandidateWriter:
 
 
 class Candidates:
-    """Windows of a file that a :class:`CandidateWriter` has written.
-
-    ``sizes``: int64: bases. ``transcribed``, ``repeated``: bool. Shape (n_candidates,) each.
-    """
+    """Windows of a :class:`CandidateWriter`; ``sizes``: int64: bases; ``transcribed``, ``repeated``: bool; (n,)."""
 
     def __init__(self, path: Path) -> None:
         self._reader = pa.ipc.open_file(pa.memory_map(str(path)))

@@ -1,9 +1,10 @@
-"""Held-out sequence that is compared at once: its bases, and a table of its 21-mers."""
+"""Held-out sequence that is compared at once, with a table of its 21-mers, and a filter over those of all of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.sources.similarity.query_batch import QueryBatch
 
 #: Bases that are compared at once. Their table takes 8 bytes a base, and one of minimap2's indexes up to 15.
 PART_BP = 1 << 24
@@ -18,6 +20,8 @@ PART_BP = 1 << 24
 OVERLAP_BP = 2_000_000
 #: Slots of the table by 21-mer.
 _SLOTS = 1.5
+#: Bits of the filter by base of held-out sequence.
+_BITS = 16
 
 Codes = NDArray[np.uint8]
 
@@ -112,3 +116,32 @@ class HeldPart:
         """Return the codes of one span."""
         first, span = int(self.firsts[number]), self.spans[number]
         return self.codes[first : first + span.end - span.start]
+
+
+class PresenceFilter:
+    """Bloom filter over 21-mers and their kinds, in a mapped file of two bytes by held-out base."""
+
+    def __init__(self, path: Path, n_bases: int) -> None:
+        from genolewm_assets.sources.similarity.presence_kernels import LINE
+
+        n_lines = 1 + n_bases * _BITS // (64 * LINE)
+        words = np.memmap(path, dtype=np.uint64, mode="w+", shape=(n_lines * LINE,))
+        self.words: NDArray[np.uint64] = np.asarray(words)
+
+    def add(self, part: HeldPart) -> None:
+        """Add the 21-mers of a part of held-out sequence."""
+        from genolewm_assets.sources.similarity.presence_kernels import add_to_filter
+
+        add_to_filter(part.codes, part.kinds, self.words)
+
+    def screen(
+        self, queries: QueryBatch, stretch: int, least: int
+    ) -> tuple[NDArray[np.int32], Codes, NDArray[np.int64]]:
+        """Return what each window may share, bits of bases, and where those begin; see ``presence_kernels.screen``."""
+        from genolewm_assets.sources.similarity.presence_kernels import screen
+
+        firsts = np.zeros(len(queries) + 1, dtype=np.int64)
+        np.cumsum((queries.sizes + 7) // 8, out=firsts[1:])
+        hits, most = np.zeros(firsts[-1], dtype=np.uint8), np.empty((len(queries), 3), dtype=np.int32)
+        screen(queries.data, queries.offsets, LETTERS, self.words, stretch, least, hits, firsts, most)
+        return most, hits, firsts

@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class QueryBatch:
-    """Windows of a table with schema ``QUERIES``, which is ``table``.
-
-    ``data``: uint8: ASCII bases of all windows. ``offsets``: int64, shape (n_windows + 1,): where each begins.
-    """
+    """Windows of a ``table`` of ``QUERIES``; ``data``: their ASCII bases; ``offsets``, (n_windows + 1,): of each."""
 
     table: pa.Table
     data: NDArray[np.uint8]

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity.held_part import Codes, HeldPart, HeldSpan, count_bases, encode
-from genolewm_assets.sources.similarity.presence import PresenceFilter
+from genolewm_assets.sources.similarity.held_part import Codes, HeldPart, HeldSpan, PresenceFilter, count_bases, encode
 
 #: Without a soft-masked FASTA, a 21-mer that the genome holds more often is in a repeat, and so are the bases so near
 #: it, in which its copies differ.

@@ -72,11 +72,7 @@ def list_similar_pairs(compared: pa.Table) -> pa.Table:
 
 
 def _least_counted(compared: pa.Table) -> Floats:
-    """Return, by row, the fewest 21-mers that a window shares with an interval to which shared 31-mers make it similar.
-
-    Infinite for windows of which the audit counts too few 31-mers, and intervals without any; else no more than the
-    most that the window shares with one interval.
-    """
+    """Return, by row, the fewest shared 21-mers with which shared 31-mers make a window similar; else infinity."""
     from genolewm_assets.sources.similarity.kmer_kernels import find_counted
 
     runs, sizes = compared["runs"].combine_chunks(), compared["window_bp"].to_numpy().astype(np.int64)
