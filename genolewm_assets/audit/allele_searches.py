@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,9 +20,8 @@ from genolewm_assets.audit.alleles.normal_alleles import (
     known_forms,
     normalise_alleles,
 )
-from genolewm_assets.audit.drawn_windows import DrawnWindows
 from genolewm_assets.audit.emitted import Batch, EmittedCounts, EmittedEdits, draw_batches, name_of, read_edits
-from genolewm_assets.audit.held_kmers import SievedTable
+from genolewm_assets.audit.held_kmers import Keys, SievedTable
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference
@@ -37,6 +38,9 @@ MIX_TOLERANCE, TUPLES_OF_VISIT = 0.02, 8
 
 #: Bytes of emitted alleles that wait: one that joins edits far apart has thousands of bases.
 _WAITING_BYTES = 1 << 23
+
+_ID_BYTES = 32
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 #: Batches between two looks at whether enough is found, and further ones: a quarter of those drawn.
 _LOOK_BATCHES = 8
@@ -72,7 +76,7 @@ def search_training_alleles(
 
 def _is_held(
     alleles: pa.Table, held: HeldSpans, held_alleles: HeldAlleles
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Tell which alleles are on held-out intervals, and which are there or are held out themselves."""
     start = alleles["pos"].to_numpy() - 1
     end = start + pc.binary_length(alleles["ref"]).to_numpy()
@@ -134,6 +138,60 @@ class _Stream:
             self.found.add(name, window=name, shared_31mers=int(shared[:, row].max()))
 
 
+def id_keys(ids: Any) -> Keys:
+    """Return 64 bits of the first 32 bytes of window ids: uint64, shape (n,)."""
+    words = np.ascontiguousarray(np.asarray(ids).astype(f"S{_ID_BYTES}")).view(np.uint64).reshape(-1, 4)
+    keys = np.zeros(len(words), dtype=np.uint64)
+    for column in range(words.shape[1]):
+        keys = (keys ^ (keys >> np.uint64(31)) ^ words[:, column]) * _FACTOR
+    return keys ^ (keys >> np.uint64(29))
+
+
+class DrawnWindows:
+    """The windows that may be drawn, by keys of each piece or file, and which were; those with one id count as one."""
+
+    def __init__(self, keys: Iterable[Keys]) -> None:
+        pieces = [np.empty(0, np.uint64), *keys]
+        of = np.repeat(np.arange(len(pieces), dtype=np.int32), [len(piece) for piece in pieces])
+        self._keys, firsts = np.unique(np.concatenate(pieces), return_index=True)
+        self._piece = of[firsts]
+        self._drawn = np.zeros(len(self._keys), np.bool_)
+        self._undrawn = set(np.unique(self._piece).tolist())
+        self._strangers = np.empty(0, np.uint64)
+
+    @classmethod
+    def of_package(cls, files: PackageFiles) -> Self:
+        """Read the windows of training."""
+        pieces, none = files.train_pieces(("window_id",)), np.empty(0, np.uint64)
+        return cls(np.concatenate([none, *(id_keys(batch["window_id"]) for batch in piece)]) for piece in pieces)
+
+    def note(self, window_ids: Any) -> None:
+        """Note windows that were drawn."""
+        keys = np.unique(id_keys(window_ids))
+        at = np.searchsorted(self._keys, keys)
+        is_known = np.isin(keys, self._keys[at[at < len(self._keys)]])
+        self._drawn[at[is_known]] = True
+        if self._undrawn:
+            self._undrawn -= set(self._piece[at[is_known]].tolist())
+        if not is_known.all():
+            self._strangers = np.union1d(self._strangers, keys[~is_known])
+
+    @property
+    def n_windows(self) -> int:
+        """Number of windows that were drawn."""
+        return int(np.count_nonzero(self._drawn))
+
+    @property
+    def pieces_left(self) -> int:
+        """Number of pieces of which no window was drawn."""
+        return len(self._undrawn)
+
+    @property
+    def strangers(self) -> int:
+        """Number of windows that were drawn and are in no file of training windows."""
+        return len(self._strangers)
+
+
 def search_stream(
     files: PackageFiles,
     reference: Reference,
@@ -146,25 +204,10 @@ def search_stream(
     draw: Callable[[Path, int], Iterable[Batch]] = draw_batches,
     enough: int = 0,
 ) -> tuple[SearchResult, SearchResult, SearchResult]:
-    """Draw the training stream, until each piece of windows was drawn at least.
+    """Draw the training stream, each piece of windows too; return ``recreated_allele``, ``false_edit``, ``wrong_mix``.
 
-    Look for held-out alleles and edits that were not made, and count its mix.
-
-    Parameters
-    ----------
-    least_tuples
-        Tuples to draw at least; 0: none, and the result is inconclusive.
-    altered
-        31-mers that held-out alleles make; None: those of ``held_alleles``.
-    draw
-        Gives batches of a package, by its folder and the number of tuples to draw at least.
-    enough
-        Findings with which drawing ends; 0: it ends with tuples and pieces only.
-
-    Returns
-    -------
-    tuple
-        Results for ``recreated_allele``, ``false_edit`` and ``wrong_mix``.
+    ``least_tuples``: 0: none is drawn, and the results are inconclusive. ``altered``: 31-mers that held-out alleles
+    make; None: those of ``held_alleles``. ``enough``: findings with which drawing ends; 0: whatever their number.
     """
     if files.without_stream or not least_tuples:
         gaps = [files.without_stream or "the stream was not drawn"]

@@ -178,10 +178,7 @@ def _search_missing(
 
 
 def _decided(files: PackageFiles, clinvar: Path, least: int) -> pa.Table:
-    """Return the different alleles of the VCF on contigs of the package, and whether all records of each are decided.
-
-    Of several records of an allele the shard takes one, or none.
-    """
+    """Return the different alleles of the VCF on contigs of the package, and whether all its records are decided."""
     windows = (batch["contig"] for split in (TRAIN, *EVALUATION) for batch in files.windows(split, ("contig",)))
     names = {canonical_name(name) for batch in windows for name in batch.unique().drop_null().to_pylist()}
     known = pa.array(sorted(names), pa.string())

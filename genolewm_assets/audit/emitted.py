@@ -60,11 +60,9 @@ class Batch(Protocol):
 class EmittedEdits:
     """The differences of the edited windows of a batch from the unedited bases.
 
-    ``alleles``: columns :data:`KEY` and ``row``, the tuple: differences, less than a token apart taken as one, and what
-    neighbouring ones make together; none where the window has no place on the reference. ``edited``: bases of the
-    edited windows, and ``unedited``, one after the other. ``bare``: int64: tuples without an allele that differ;
-    ``changed``, ``unchanged``: for each the bases of ``edited`` and of ``unedited`` from 30 before the first difference
-    to 30 behind the last: shape (n, 2).
+    ``alleles``: columns :data:`KEY` and ``row``, the tuple; none where the window has no place on the reference.
+    ``edited``, ``unedited``: bases of the windows, one after the other. ``bare``: int64: tuples without an allele that
+    differ; ``changed``, ``unchanged``: their bases from 30 before the first difference to 30 behind the last: (n, 2).
     """
 
     alleles: pa.Table
@@ -98,9 +96,8 @@ class EmittedCounts:
 def draw_batches(package: Path, least_tuples: int, contents: Contents = "once") -> Iterator[Batch]:
     """Yield batches of training: of epochs until there are ``least_tuples`` tuples, then of rare windows.
 
-    Epochs with an even number have default options. Every second one has several edits in each tuple instead. No epoch
-    gives more than half of the tuples. Then follow an epoch with as many tuples of each origin, and one of every window
-    in file order; both have odd numbers. If the first two have no tuple, these follow.
+    Epochs with an even number have default options; others have several edits in each tuple, as many tuples of each
+    origin, or every window in file order. No epoch gives more than half of the tuples.
     """
     from genolewm_assets.lewm import GenoLeWMDataset
 
@@ -210,10 +207,7 @@ def _count(batch: Batch, window: Integers, is_placed: NDArray[np.bool_], n_found
 def _expected(
     windows: Any, unedited: Sequence[Codes], reference: Reference, counts: EmittedCounts
 ) -> tuple[list[Codes], NDArray[np.bool_]]:
-    """Return the reference along each window's own strand from its first base on; the window itself where it differs.
-
-    And whether the windows have a place, and the bases of the reference there.
-    """
+    """Return the reference along each window's strand, else the window; and which have a place with their bases."""
     expected, is_placed = list(unedited), np.zeros(len(unedited), np.bool_)
     contigs = list(map(canonical_name, windows.contigs))
     for row, own in enumerate(unedited):

@@ -71,15 +71,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """Planted leaks that a search was tried on.
-
-    Attributes
-    ----------
-    plant
-        Name of the kind of plant.
-    least_share
-        Share, 0 to 1, that the search is to find.
-    """
+    """Planted leaks of one kind of plant that a search was tried on, and the share, 0 to 1, that it is to find."""
 
     plant: str
     planted: int

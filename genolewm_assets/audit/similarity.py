@@ -67,11 +67,7 @@ def search_similarity(
     along: Sequence[Callable[[pa.RecordBatch], None]] = (),
     columns: Sequence[str] = WINDOW_COLUMNS,
 ) -> SearchResult:
-    """Compare every training window, with the flank behind it, with all held-out sequence.
-
-    ``along``: further searches, each of which is given ``columns`` of every training window once, so that all are read
-    once.
-    """
+    """Compare every training window, with the flank behind it, with held-out sequence; ``along`` are given all too."""
     found, n_windows, n_unknown, table = Found(), 0, 0, sequence.table
     with ThreadPoolExecutor(_THREADS) as pool:
         for batch in files.windows(TRAIN, columns):
@@ -107,10 +103,7 @@ def compare_all(windows: pa.RecordBatch, table: SievedTable, pool: ThreadPoolExe
 
 
 def compare_rows(sequences: Bases, flanks: Bases, rows: Integers, table: SievedTable) -> Integers:
-    """Return what some windows share with held-out sequence, in 31-mers, and whether each counts as searched.
-
-    int64, shape (n, 7): the columns that ``kmer_kernels.compare_windows`` writes; other windows are left empty.
-    """
+    """Return what some windows share: int64, (n, 7): the columns of ``kmer_kernels.compare_windows``; others empty."""
     from genolewm_assets.audit.kmer_kernels import compare_windows
 
     found = np.empty((len(sequences.at) - 1, 7), dtype=np.int64)

@@ -54,14 +54,6 @@ class Pair(NamedTuple):
         """Block of the first token that differs."""
         return self.token // self.block_tokens
 
-    def untouched_difference(self) -> float:
-        """Return the largest difference of the blocks before the edit."""
-        return float(np.abs(self.source[: self.touched] - self.target[: self.touched]).max(initial=0.0))
-
-    def is_edited(self) -> bool:
-        """Tell whether the block of the edit has another state at all."""
-        return self.token >= 0 and not np.array_equal(self.source[self.touched], self.target[self.touched])
-
     def pooled(self, start: int, stop: int) -> npt.NDArray[np.float64]:
         """Return the mean state of the unedited window over the tokens of the blocks ``[start, stop)``."""
         sizes = np.minimum(self.block_tokens, self.n_tokens - self.block_tokens * np.arange(start, stop))
@@ -115,13 +107,15 @@ def _compare(found: Found, n: Counter[str], batch: Batch, row: int, encoder: Enc
     place = "" if one.contig is None else f"{one.contig}:{one.window_start} "
     key = f"{one.origin} {place}{one.window_id[: 8 if place else None]}"
     pair = _encode(batch, row, encoder)
+    source, target, touched = pair.source, pair.target, pair.touched
     n["tuples"] += 1
-    if not pair.is_edited():
+    if pair.token < 0 or np.array_equal(source[touched], target[touched]):
         found.add(f"{key}: the edit changes no state", token=pair.token)
         return
     if is_causal:
-        n["untouched blocks"] += pair.touched
-        if (difference := pair.untouched_difference()) > TOLERANCE * pair.largest:
+        n["untouched blocks"] += touched
+        difference = float(np.abs(source[:touched] - target[:touched]).max(initial=0.0))
+        if difference > TOLERANCE * pair.largest:
             found.add(f"{key}: states before the edit differ", token=pair.token, difference=f"{difference:.2g}")
     cached = batch.source_states
     if cached is not None:

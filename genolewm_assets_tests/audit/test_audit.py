@@ -13,7 +13,7 @@ import pytest
 
 from genolewm_assets.audit import AuditReport, LeakKind, allele_searches, audit_package
 from genolewm_assets.audit.planting import field as planting_field
-from genolewm_assets.audit.planting.lot import draw_lot
+from genolewm_assets.audit.planting.field import draw_lot
 from genolewm_assets.audit.planting.plant import plant_leaks
 from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
 from genolewm_assets.audit.planting.power import SAMPLER, count_found

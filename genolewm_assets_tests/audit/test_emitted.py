@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from genolewm_assets import lewm
+from genolewm_assets.audit.allele_searches import DrawnWindows, id_keys
 from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
-from genolewm_assets.audit.drawn_windows import DrawnWindows, id_keys
 from genolewm_assets.audit.emitted import EmittedCounts, draw_batches, read_edits
 from genolewm_assets.audit.reading.package_files import open_files
 from genolewm_assets.audit.reading.reference import Reference, mapped

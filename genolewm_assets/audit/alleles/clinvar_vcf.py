@@ -31,14 +31,11 @@ _STARS = {
     "criteria_provided,_multiple_submitters,_no_conflicts": 2,
     "criteria_provided,_multiple_submitters": 2,
 }
-_NO_ALLELE_ID = "-1"
 
 
 def class_of(clnsig: str) -> str:
     """Return P, LP, VUS, LB, B or OTHER for a value of CLNSIG.
 
-    Examples
-    --------
     >>> [class_of(text) for text in ("Pathogenic/Likely_pathogenic", "Benign|drug_response", "not_provided")]
     ['LP', 'B', 'OTHER']
     """
@@ -55,11 +52,7 @@ def stars_of(clnrevstat: str) -> int:
 
 
 def read_records(vcf: Path) -> Iterator[pa.Table]:
-    """Yield the records of a ClinVar VCF, many at once; the first table is empty.
-
-    Columns: the allele as it is written, its contig by the canonical name; ``label``, ``stars``: class and review
-    stars; ``VariationID``, ``AlleleID``: int64, the latter -1 where there is none.
-    """
+    """Yield the records of a ClinVar VCF as written, contigs canonical, many at once; the first table is empty."""
     try:
         with gzip.open(vcf, "rb") if vcf.suffix in {".gz", ".bgz"} else vcf.open("rb") as file:
             yield from map(_records, read_vcf(file))
@@ -71,7 +64,7 @@ def _records(batch: pa.RecordBatch) -> pa.Table:
     labels = map_values(_value(batch["INFO"], "CLNSIG"), class_of)
     stars = map_values(_value(batch["INFO"], "CLNREVSTAT"), lambda text: str(stars_of(text))).cast(pa.int64())
     identities = _value(batch["INFO"], "ALLELEID")
-    identities = pc.if_else(pc.equal(identities, ""), _NO_ALLELE_ID, identities).cast(pa.int64())
+    identities = pc.if_else(pc.equal(identities, ""), "-1", identities).cast(pa.int64())
     columns = (canonical_names(batch["CHROM"]), batch["POS"], batch["REF"], batch["ALT"], labels, stars, batch["ID"])
     return pa.table([*columns, identities], names=[*KEY, "label", "stars", "VariationID", "AlleleID"])
 

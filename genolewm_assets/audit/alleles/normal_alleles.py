@@ -69,10 +69,7 @@ def keys_of(alleles: pa.Table) -> pa.Array:
 
 
 def normalise_alleles(alleles: pa.Table, reference: Reference) -> pa.Table:
-    """Return the normal form of every allele, row by row, left-aligned and trimmed by bcftools; an SNV is its own.
-
-    Null where there is none: the contig is not in the reference, REF differs from it, or a base is not A, C, G or T.
-    """
+    """Return the normal form of every allele, by bcftools; an SNV is its own; null if it does not fit the reference."""
     known = [pc.match_substring_regex(alleles[name], _KNOWN) for name in ("ref", "alt")]
     in_reference = pc.is_in(alleles["chrom"], value_set=pa.array(list(reference), pa.string()))
     is_usable = pc.and_(pc.and_(*known), pc.and_(in_reference, pc.not_equal(alleles["ref"], alleles["alt"])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,12 +13,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.audit.alleles.normal_alleles import canonical_names
-from genolewm_assets.audit.planting.lot import Lot, draw_lot
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span, stated_spans
-from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, Row
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, Row, table_of
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, unmasked
 from genolewm_assets.audit.reading.window_bases import Bools
 from genolewm_assets.errors import MissingResourceError
+
+Choose = Callable[[pa.RecordBatch], Bools]
 
 TOKEN_BP = 6
 #: Windows, and rows of another table, that leaks are made from at most.
@@ -31,11 +33,55 @@ def window_schema(files: OwnFiles) -> pa.Schema:
     return pq.read_schema(next(files.directory.glob("data/*.parquet")))
 
 
+class Lot:
+    """Of all rows given, or of those that ``is_ours`` tells, ``most`` that are chosen by lot, in the order given."""
+
+    def __init__(self, most: int, rng: np.random.Generator, is_ours: Choose | None = None) -> None:
+        self._most, self._rng, self._is_ours = most, rng, is_ours
+        self._parts, self._drawn = list[pa.RecordBatch](), np.empty(0)
+
+    def note(self, batch: pa.RecordBatch) -> None:
+        """Take part of a batch; a row stays while fewer than ``most`` have a lower number."""
+        drawn = self._rng.random(batch.num_rows)
+        if self._is_ours is not None:
+            drawn[~self._is_ours(batch)] = 1
+        least_lost = self._drawn.max() if len(self._drawn) >= self._most else 1
+        rows = np.flatnonzero(drawn < least_lost)
+        if len(rows):
+            self._parts.append(batch.take(pa.array(rows)))
+            self._drawn = np.append(self._drawn, drawn[rows])
+        if len(self._drawn) >= 2 * self._most:
+            self._settle()
+
+    def _settle(self) -> None:
+        rows = np.sort(np.argsort(self._drawn, kind="stable")[: self._most])
+        kept = pa.Table.from_batches(self._parts).take(pa.array(rows)) if len(rows) else None
+        self._parts, self._drawn = kept.to_batches() if kept is not None else [], self._drawn[rows]
+
+    def rows(self, columns: Sequence[str]) -> pa.Table:
+        """Return the rows that are chosen."""
+        self._settle()
+        return table_of(self._parts, columns)
+
+
+def draw_lot(
+    batches: Iterable[pa.RecordBatch],
+    columns: Sequence[str],
+    most: int,
+    rng: np.random.Generator,
+    is_ours: Choose | None = None,
+) -> pa.Table:
+    """Return rows of batches that are chosen by lot."""
+    lot = Lot(most, rng, is_ours)
+    for batch in batches:
+        lot.note(batch)
+    return lot.rows(columns)
+
+
 class Field:
     """What plants are made from: rows of a package that are chosen by lot, its reference and a random generator.
 
-    Windows of training are those that :meth:`note` is given, with :attr:`columns`. ``variants``: the alleles of
-    training among which leaks are planted: some of all. ``loose``: held-out alleles outside of held-out intervals.
+    ``variants``: the alleles of training among which leaks are planted. ``loose``: held-out ones outside of intervals.
     """
 
     def __init__(self, files: OwnFiles, reference: Reference, rng: np.random.Generator) -> None:

@@ -1,29 +1,34 @@
-"""Power of an audit: the share of planted leaks of each kind that it finds."""
+"""Power of an audit: the share of planted leaks of each kind that it finds in small parts of a package."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
-from genolewm_assets.audit.alleles.normal_alleles import alleles_of
+from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of
 from genolewm_assets.audit.duplicates import DuplicateSearch, Evaluated
 from genolewm_assets.audit.emitted import draw_batches
 from genolewm_assets.audit.held_kmers import SievedTable
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import PlaceSearch
-from genolewm_assets.audit.planting.field import Field
-from genolewm_assets.audit.planting.part import Part, plant_part, plant_sampler
-from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Planted
-from genolewm_assets.audit.reading.intervals import HeldSpans
-from genolewm_assets.audit.reading.package_files import TRAIN, OwnFiles
+from genolewm_assets.audit.planting.field import Field, window_schema
+from genolewm_assets.audit.planting.plant import changed_variants, write_arrays, write_record
+from genolewm_assets.audit.planting.planted import EMITTED_PLANTS, PLANTS, Harvest, Planted, plant_all, variant_of
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span
+from genolewm_assets.audit.reading.package_files import TRAIN, OwnFiles, Row
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport, LeakKind, Power, SearchResult
 from genolewm_assets.audit.similarity import HeldSequence, search_similarity
@@ -31,6 +36,14 @@ from genolewm_assets.progress import Progress
 
 #: Plant that shows in what the stream emits.
 SAMPLER = "unfiltered_sampler"
+
+
+class Part(NamedTuple):
+    """A part of a package as files, what is planted in it, and why a kind could not be planted, by its name."""
+
+    files: OwnFiles
+    harvest: Harvest
+    failed: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +71,7 @@ def measure_power(
 ) -> dict[LeakKind, tuple[Power, ...]]:
     """Plant ``number`` leaks of each kind in parts of a package, search these as the package, and count what is found.
 
-    ``field``: it was given the windows of training. ``before``: audit of the package itself; what it found is not
-    counted as a planted leak. ``folder``: where the parts lie meanwhile. What could not be planted has 0 planted.
+    What ``before``, the audit of the package, found is no planted leak. What could not be planted has 0 planted.
     """
     power: defaultdict[LeakKind, list[Power]] = defaultdict(list)
     shown = [name for name in PLANTS if name not in EMITTED_PLANTS]
@@ -78,6 +90,55 @@ def measure_power(
     return {kind: tuple(each) for kind, each in power.items()}
 
 
+def plant_part(files: OwnFiles, field: Field, folder: Path, kinds: list[str], number: int) -> Part:
+    """Plant leaks in a part of a package, written to a folder: planted windows only, and some alleles of training."""
+    harvest, failed = plant_all(field, kinds, number)
+    part = _write_tables(files, folder, harvest.windows, changed_variants(field.variants, harvest))
+    return Part(part, harvest, failed)
+
+
+def plant_sampler(files: OwnFiles, field: Field, folder: Path) -> tuple[OwnFiles, int]:
+    """Write a part whose held-out alleles are among those of training; return it, and how many trainers can draw."""
+    spans = HeldSpans(Span(row["contig"], row["start"], row["end"]) for row in field.near)
+    loose = {tuple(row[name] for name in KEY): variant_of(field, row) for row in field.loose if _is_in(spans, row)}
+    variants = changed_variants(_alleles_in(spans, files, field.variants.schema), Harvest(variants=[*loose.values()]))
+    part = _write_tables(files, folder, field.near, variants)
+    # Copies: a link would change the identity of the package's files, by which they are known.
+    shutil.copytree(files.directory / "holdouts", folder / "holdouts")
+    for path in (folder / "holdouts/alleles.parquet", folder / "holdouts/contexts.parquet"):
+        pq.write_table(pq.read_schema(path).empty_table(), path)
+    write_record(folder, part.record)
+    write_arrays(folder)
+    write_record(folder, part.record)
+    return part, len(loose)
+
+
+def _write_tables(files: OwnFiles, folder: Path, windows: list[Row], variants: pa.Table) -> OwnFiles:
+    for name, table in (
+        (f"data/{TRAIN}-00000-of-00001", pa.Table.from_pylist(windows, schema=window_schema(files))),
+        (f"variants/{TRAIN}", variants),
+    ):
+        path = folder / f"{name}.parquet"
+        path.parent.mkdir(parents=True)
+        pq.write_table(table, path)
+    return OwnFiles(folder, files.holdouts, files.record | {"pieces": []})
+
+
+def _is_in(spans: HeldSpans, allele: Row) -> bool:
+    start, contig = np.array([allele["pos"] - 1]), pa.array([allele["chrom"]])
+    return bool(spans.shared_bp(contig, start, start + 1)[0])
+
+
+def _alleles_in(spans: HeldSpans, files: OwnFiles, schema: pa.Schema) -> pa.Table:
+    """Return the alleles of training in some places."""
+    parts = list[pa.RecordBatch]()
+    for batch in files.variants(TRAIN, schema.names):
+        start = batch["pos"].to_numpy() - 1
+        shared = spans.shared_bp(batch["chrom"], start, start + pc.binary_length(batch["ref"]).to_numpy())
+        parts.append(batch.filter(pa.array(shared > 0)))
+    return pa.Table.from_batches(parts, parts[0].schema if parts else schema)
+
+
 def _search_tables(part: Part, of: Evidence, progress: Progress) -> list[SearchResult]:
     """Search for what shows without the stream."""
     held_alleles, added = _with_planted(part, of)
@@ -92,10 +153,7 @@ def _search_tables(part: Part, of: Evidence, progress: Progress) -> list[SearchR
 
 
 def _draw(sampler: OwnFiles, of: Evidence, before: AuditReport, planted: int, progress: Progress) -> int:
-    """Return how many held-out alleles are found, ``planted`` at most, if its windows are drawn as the package's are.
-
-    A single allele may be drawn in none of so many tuples. What goes wrong is that none is refused.
-    """
+    """Return how many held-out alleles are found, ``planted`` at most, if windows are drawn as the package's are."""
     n_windows = sum(batch.num_rows for batch in sampler.windows(TRAIN, ("window_id",)))
     result, *_ = search_stream(
         sampler,

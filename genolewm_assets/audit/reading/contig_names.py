@@ -28,8 +28,6 @@ _BASES_OF_LENGTH = dict(zip(map(int, _LENGTHS.split()), map(int, _ASSEMBLED.spli
 def canonical_name(spelling: str) -> str:
     """Return ``chr21`` for ``21``, ``Chr21`` or ``NC_000021.9``; a name that is none of these as it is.
 
-    Examples
-    --------
     >>> [canonical_name(name) for name in ("21", "chr21", "NC_000021.9", "MT", "NC_000023.11", "HLA-A")]
     ['chr21', 'chr21', 'chr21', 'chrM', 'chrX', 'HLA-A']
     """

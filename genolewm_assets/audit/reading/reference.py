@@ -131,10 +131,7 @@ class Reference:
         return padded
 
     def codes(self, contig: str) -> Codes:
-        """Return the codes of a contig, which are not to be changed; none of a contig that is missing.
-
-        They are mapped from a temporary file that is written when this is first asked for.
-        """
+        """Return the codes of a contig, mapped from a temporary file, not to be changed; none of a missing contig."""
         if contig not in self._codes:
             self._codes[contig] = self._mapped(contig) if contig in self._names else np.empty(0, dtype=np.uint8)
         return self._codes[contig]
