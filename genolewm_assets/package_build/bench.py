@@ -54,11 +54,7 @@ def plan_bench(
     splits: Mapping[str, WindowSplit],
     holdouts: HoldoutIndex,
 ) -> BenchPlan:
-    """Place every bench allele in the window in which it is most central, and make its edit.
-
-    A window is used only for the holdout and split that it is a candidate of, so no window of validation overlaps a
-    test interval.
-    """
+    """Place every bench allele in the candidate of its holdout and split in which it is most central; make its edit."""
     makers = {split: _EditMaker(sources.alleles, split) for split in EVALUATION}
     outcomes: dict[str, dict[_Key, pa.Array]] = {}
     windows: dict[_Key, dict[str, Int64s]] = {}

@@ -17,10 +17,7 @@ from genolewm_assets.variants import Bools, as_bools
 
 
 def check_caches(package: Package, sources: PackageSources) -> CheckResult:
-    """Check that every window's cache key and row lead to a row of the input window table with the same hash.
-
-    A row of a piece is that of its cache if both are of one table.
-    """
+    """Check that every window's cache key and row lead to its hash in the inputs; of a piece, that the table is one."""
     caches = {ref.source: ref for ref in package.info.caches}
     hashes = {name: table["window_hash"] for name, table in sources.windows.items() if name in caches}
     for name in caches.keys() & sources.corpus.keys():

@@ -17,16 +17,14 @@ from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
 
 
 def windows_that_emit(sources: PackageSources, candidates: Mapping[str, Int64s], split: Split) -> dict[str, Int64s]:
-    """Return the rows, by contig, of the windows for which the stream of a split finds a haplotype by default options.
-
-    A window of at most twice the default minimum of left context is judged without that minimum.
-    """
+    """Return the rows, by contig, of windows for which the stream of a split, by default options, finds a haplotype."""
     rows = sources.haplotypes.filter(pc.equal(sources.haplotypes["role"], str(split)))
     held_out = AlleleIndex.of(closed_alleles(sources.alleles, split).select(ALLELE_KEY))
     found: dict[str, Int64s] = {}
     for contig, numbers in candidates.items():
         table, bases = sources.windows[contig].take(pa.array(numbers)), sources.reference(contig)
         starts, ends = table["start"].to_pylist(), table["end"].to_pylist()
+        # A window of at most twice the default minimum of left context is judged without it.
         context = EVALUATION_CONTEXT_BP if ends[0] - starts[0] > 2 * EVALUATION_CONTEXT_BP else 0
         ours = rows.filter(pc.equal(rows["contig"], contig))
         sampler = HaplotypeSampler(ours, held_out, SamplingRules(min_left_context_bp=context))

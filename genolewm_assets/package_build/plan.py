@@ -166,10 +166,7 @@ def _total(rows: Mapping[str, Int64s]) -> int:
 def _choose_evaluation(
     sources: PackageSources, splits: Mapping[str, WindowSplit], counts: Counter[str]
 ) -> tuple[dict[tuple[str, Split], Mapping[str, Int64s]], dict[tuple[str, Split], Mapping[str, Int64s]]]:
-    """Choose the windows of the streams of validation and test, and those for which control windows are written.
-
-    Validation gets at most ``validation_windows`` per holdout, chosen by hash, test all; those chosen have controls.
-    """
+    """Choose the windows of the streams, in validation at most so many per holdout, and those with control windows."""
     limit, seed = sources.policy.validation_windows, sources.policy.seed
     starts = {contig: table["start"].to_numpy() for contig, table in sources.windows.items()}
     flagged = {contig: _is_flagged(table) for contig, table in sources.windows.items()}

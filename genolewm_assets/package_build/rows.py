@@ -46,10 +46,7 @@ def reference_rows(
     cache: CacheRef | None,
     frozen: Bools | None = None,
 ) -> pa.Table:
-    """Make package rows (``PACKAGE_WINDOWS``) from rows of a contig's window table and the contig's bases.
-
-    ``frozen``: bool, shape (n_rows,), the rows in the stream of windows; None: all.
-    """
+    """Make rows (``PACKAGE_WINDOWS``) of a contig; ``frozen``: bool, (n_rows,): those in the stream; None: all."""
     picked = with_bases(windows.take(pa.array(rows)), sequence, margin_bp=margin_bp)
     texts = pa.concat_tables([WINDOWS.empty(), *picked])
     return package_rows(texts, rows, REFERENCE_ORIGIN, member=member, cache=cache, frozen=frozen)

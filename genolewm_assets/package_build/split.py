@@ -83,10 +83,7 @@ def split_windows(
 def split_alleles(
     table: pa.Table, regions: RoleRegions, holdouts: HoldoutIndex
 ) -> dict[str | None, dict[Split, Bools]]:
-    """Return masks, bool of shape (n_rows,), of a contig's alleles by holdout and split; train's is under None.
-
-    An allele in ``test`` of any holdout is not used for validation; a held-out allele is never in train.
-    """
+    """Return masks, bool of shape (n_rows,), of a contig's alleles by holdout and split; train's is under None."""
     keys, (start, end) = allele_keys(table), allele_spans(table)
     met: dict[tuple[str, Split], Bools] = {}
     for key in {**regions.intervals, **regions.keys}:
@@ -106,10 +103,7 @@ def split_alleles(
 def choose_windows(
     candidates: Mapping[str, Int64s], starts: Mapping[str, Int64s], *, holdout: str, limit: int, seed: int
 ) -> dict[str, Int64s]:
-    """Choose the rows, by contig, of at most ``limit`` windows by hash of seed, holdout and 0-based start.
-
-    The order of the candidates does not matter; a smaller ``limit`` gives a subset of the windows of a larger one.
-    """
+    """Choose the rows, by contig, of at most ``limit`` windows by hash; a smaller one gives a subset of a larger."""
     ranked = sorted(
         (hashlib.sha256(f"{seed}\t{holdout}\t{contig}\t{starts[contig][row]}".encode()).digest(), contig, int(row))
         for contig, rows in candidates.items()

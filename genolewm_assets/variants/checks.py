@@ -58,10 +58,7 @@ def check_clinvar_table(table: pa.Table, contig: Contig, reference: Bases | None
 
 
 def merge_checks(results: Iterable[tuple[CheckResult, ...]]) -> tuple[CheckResult, ...]:
-    """Merge results of the same check: it passed if all did, and its rows at fault are the first ones of all.
-
-    Whole-number figures are summed; of others, the first non-empty one is kept.
-    """
+    """Merge results of the same check: whole-number figures are summed, of others the first non-empty one is kept."""
     merged: dict[str, CheckResult] = {}
     for result in (each for group in results for each in group):
         before = merged.get(result.name)
@@ -115,10 +112,7 @@ def check_normal_form(table: pa.Table, *, left_aligned: bool) -> CheckResult:
 
 
 def check_reference(table: pa.Table, reference: Bases) -> CheckResult:
-    """Compare every base of every REF with the contig.
-
-    An ambiguity code of the assembly agrees with any base: GRCh38 has some on chr3, for which a VCF gives one base.
-    """
+    """Compare every base of every REF with the contig; an ambiguity code, as on GRCh38's chr3, agrees with any base."""
     lengths = pc.binary_length(table["ref"]).to_numpy().astype(np.int64)
     starts = table["pos"].to_numpy() - 1
     inside = (starts >= 0) & (starts + lengths <= len(reference))
@@ -221,10 +215,7 @@ def check_labels(table: pa.Table) -> CheckResult:
 
 
 def check_ref_mismatches(counts: Mapping[str, int], rejects: pa.Table, *, max_fraction: float) -> CheckResult:
-    """Check that few alleles do not fit the genome; a large share means that the source is on another assembly.
-
-    An allele does not fit if its REF differs from the genome or exceeds the contig. The share is of kept + rejected.
-    """
+    """Check that of kept + rejected alleles few do not fit the genome: REF differs from it or exceeds the contig."""
     mismatches, outside = (counts.get(f"rejected.{reason}", 0) for reason in ("ref_mismatch", "out_of_range"))
     examined = counts["kept"] + counts["rejected"]
     fraction = (mismatches + outside) / examined if examined else 0.0

@@ -65,11 +65,7 @@ class _Run(NamedTuple):
 
 
 def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks) -> Iterator[pa.RecordBatch]:
-    """Yield the rows sorted by ``KEY``; all rows of one position are in one batch.
-
-    A row is final once its position is below the lower bound of all later rows. Held rows are merged only when at least
-    half of them are final, so that the total work is at most that of sorting all rows a few times.
-    """
+    """Yield the rows sorted by ``KEY``; all rows of one position are in one batch."""
     held: list[_Run] = []
     seen = 0
     for batch in batches:
@@ -79,6 +75,7 @@ def order_alleles(batches: Iterable[pa.RecordBatch], marks: LowMarks) -> Iterato
         held.append(_sorted_run(batch))
         bound = marks.after(seen)
         free = [run.below(bound) for run in held]
+        # Merged once half of the rows are final, so that the work is that of sorting all rows a few times.
         if 2 * sum(free) >= sum(len(run.pos) for run in held):
             yield from _merge_runs([run.part(0, end) for run, end in zip(held, free, strict=True) if end])
             held = [run.part(end, len(run.pos)) for run, end in zip(held, free, strict=True) if end < len(run.pos)]

@@ -185,8 +185,7 @@ def is_in_slice(record_id: str, *, fraction: float, seed: int) -> bool:
 def tile_record(runs: Sequence[Span], record_id: str, params: CorpusParams) -> list[Span]:
     """Tile the ACGT runs of a record; runs and windows are 0-based half-open, ascending.
 
-    Starts in a run are margin + phase + n x stride. The phase is uniform over 0 to stride - 1, or to the largest value
-    that leaves room for one window. A run too short for a window gives none, or a short one (``params.short_windows``).
+    Starts in a run are margin + phase + n x stride; the phase is uniform over 0 to stride - 1, as far as there is room.
     """
     margin, stride = params.profile.margin_bp, params.profile.stride_bp
     bits = draw_bits("phase", params.seed, record_id)

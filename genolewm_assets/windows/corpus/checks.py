@@ -263,10 +263,7 @@ class _Audit:
                 self._add_row("placements_hold", row, "the placement does not hold", **{n: row[n] for n in names})
 
     def _check_content(self, row: Row, record: CorpusRecord, *, is_known: bool) -> None:
-        """Compare a row with the bases, flanks, hash, GC share and annotations recomputed from its record.
-
-        Of a record whose symbols are all known (``is_known``), texts that equal its own are not looked at again.
-        """
+        """Compare a row with the bases, flanks, hash, GC share and annotations recomputed from its record."""
         margin, start, end = self.params.profile.margin_bp, row["start"], row["end"]
         cut = record.sequence[start - margin : start], record.sequence[start:end], record.sequence[end : end + margin]
         texts = row["left_flank"], row["sequence"], row["right_flank"]

@@ -44,13 +44,11 @@ class PlacementAudit:
         return cls(contigs, read)
 
     def holds(self, row: Row, record: CorpusRecord) -> bool:
-        """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated.
-
-        The kind must be ``coordinates`` if, and only if, the bases of the reference agree with stated coordinates.
-        """
+        """Return whether a placement has the columns of its kind, is inside its contig, and is exact as stated."""
         how, contig = row["placement_how"], row["placed_contig"]
         if not _has_its_columns(row) or (how != "none" and not record.maybe_human):
             return False
+        # It is ``coordinates`` if, and only if, the bases of the reference agree with stated coordinates.
         if record.maybe_human and (how == "coordinates") != self._bases_agree(row, record):
             return False
         if how not in ("mappy", "none") and contig != self._contig_of(record):
