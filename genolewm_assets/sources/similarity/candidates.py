@@ -1,8 +1,9 @@
-"""Windows that may share 21-mers outside repeats with some held-out sequence, in a mapped file."""
+"""Windows of one Arrow batch, as arrays, and those that may share 21-mers with held-out sequence, in a mapped file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,7 +14,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.holdouts import QUERIES
-from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_column
 
 #: Bits of bases at which a 21-mer may be held out; see ``kmer_kernels.find_pairs``.
 _HITS = pa.field("hits", pa.large_binary(), nullable=False)
@@ -22,6 +22,46 @@ _REPEATED = pa.field("repeated", pa.bool_(), nullable=False)
 _SCHEMA = QUERIES.append(_HITS).append(_REPEATED)
 #: Fewest windows that are written at once.
 _ROWS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class QueryBatch:
+    """Windows of a ``table`` of ``QUERIES``; ``data``: their ASCII bases; ``offsets``, (n_windows + 1,): of each."""
+
+    table: pa.Table
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> QueryBatch:
+        """Return the windows of a table."""
+        return cls(table, *as_arrays(table["bases"]))
+
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        return self.offsets.size - 1
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Bases of each window: int64, shape (n_windows,)."""
+        return np.diff(self.offsets)
+
+
+def as_arrays(column: pa.ChunkedArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the bytes of a column ``large_binary`` without nulls, and where each row begins, its end included."""
+    joined = column.combine_chunks()
+    _, offsets, data = joined.buffers()
+    if not len(joined):
+        return np.empty(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    begins = np.frombuffer(offsets, dtype=np.int64)[joined.offset : joined.offset + len(joined) + 1]
+    return np.frombuffer(data, dtype=np.uint8) if data is not None else np.empty(0, dtype=np.uint8), begins
+
+
+def as_column(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> pa.LargeBinaryArray:
+    """Return bytes as a column; the inverse of :func:`as_arrays`."""
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), offsets.size - 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
 
 
 class CandidateWriter:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.genome import IntervalArray
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity.query_batch import QueryBatch
+from genolewm_assets.sources.similarity.candidates import QueryBatch
 
 #: Bases that are compared at once. Their table takes 8 bytes a base, and one of minimap2's indexes up to 15.
 PART_BP = 1 << 24
@@ -45,11 +45,8 @@ class HeldSpan(NamedTuple):
     end: int
 
 
-class Repeats(Protocol):
-    """Rule that tells which bases are in a repeat."""
-
-    def mark(self, codes: Codes) -> Codes:
-        """Return codes of ``kmer_kernels``, as the FASTA has them, with repeats marked."""
+#: Rule that tells which bases are in a repeat: returns codes, as the FASTA has them, with repeats marked.
+Repeats = Callable[[Codes], Codes]
 
 
 def divide(held: Mapping[str, IntervalArray], part_bp: int, overlap_bp: int) -> Iterator[HeldSpan]:
@@ -97,7 +94,7 @@ class HeldPart:
         from genolewm_assets.sources.similarity.kmer_kernels import find_kinds
 
         known = tuple(span for span in spans if span.contig in reader.contigs)
-        pieces = [repeats.mark(encode(reader.read_as_written(*span) + b"N")) for span in known]
+        pieces = [repeats(encode(reader.read_as_written(*span) + b"N")) for span in known]
         firsts = np.cumsum([0, *map(len, pieces)], dtype=np.int64)[:-1]
         codes = np.concatenate([encode(b""), *pieces])
         kinds = np.empty(codes.size, dtype=np.uint8)

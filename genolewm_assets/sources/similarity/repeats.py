@@ -7,13 +7,22 @@ if it does not, twice to count 21-mers, first roughly and then exactly those tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity.held_part import Codes, HeldPart, HeldSpan, PresenceFilter, count_bases, encode
+from genolewm_assets.sources.similarity.held_part import (
+    Codes,
+    HeldPart,
+    HeldSpan,
+    PresenceFilter,
+    Repeats,
+    count_bases,
+    encode,
+)
 
 #: Without a soft-masked FASTA, a 21-mer that the genome holds more often is in a repeat, and so are the bases so near
 #: it, in which its copies differ.
@@ -26,27 +35,18 @@ _READ_BP = 1 << 22
 _K = 21
 
 
-class SoftMask:
-    """Lower case marks repeats."""
-
-    def mark(self, codes: Codes) -> Codes:
-        """Return the codes as they are."""
-        return codes
+def soft_mask(codes: Codes) -> Codes:
+    """Return the codes as they are: lower case marks repeats."""
+    return codes
 
 
-class FrequentKmers:
-    """Frequent 21-mers mark repeats; ``keys``, uint64: a hash table of ``presence_kernels``."""
+def _mark_frequent(keys: NDArray[np.uint64], codes: Codes) -> Codes:
+    """Return codes with the bases of the 21-mers of a hash table, and those near, marked; lower case marks none."""
+    from genolewm_assets.sources.similarity.presence_kernels import mark_repeats
 
-    def __init__(self, keys: NDArray[np.uint64]) -> None:
-        self._keys = keys
-
-    def mark(self, codes: Codes) -> Codes:
-        """Return the codes with the bases of frequent 21-mers, and those near them, marked; lower case marks none."""
-        from genolewm_assets.sources.similarity.presence_kernels import mark_repeats
-
-        codes = codes & np.uint8(7)
-        mark_repeats(codes, self._keys, REPEAT_BP)
-        return codes
+    codes = codes & np.uint8(7)
+    mark_repeats(codes, keys, REPEAT_BP)
+    return codes
 
 
 def is_soft_masked(reader: FastaReader) -> bool:
@@ -59,12 +59,12 @@ def is_soft_masked(reader: FastaReader) -> bool:
     return MASKED_SHARES[0] * known <= lower <= MASKED_SHARES[1] * known and lower > 0
 
 
-def find_frequent(reader: FastaReader, parts: Sequence[Sequence[HeldSpan]], folder: Path) -> FrequentKmers:
-    """Find the 21-mers of held-out sequence that the genome holds more than :data:`MOST_COPIES` times."""
+def find_frequent(reader: FastaReader, parts: Sequence[Sequence[HeldSpan]], folder: Path) -> Repeats:
+    """Return the rule by which 21-mers that the genome holds more than :data:`MOST_COPIES` times mark repeats."""
     from genolewm_assets.sources.similarity import presence_kernels as kernels
 
     n_bases = count_bases(parts)
-    unmarked = FrequentKmers(_table(np.empty(0, dtype=np.uint64)))
+    unmarked = partial(_mark_frequent, _table(np.empty(0, dtype=np.uint64)))
     held = PresenceFilter(folder / "all", n_bases)
     for spans in parts:
         held.add(HeldPart.read(reader, spans, unmarked))
@@ -80,7 +80,7 @@ def find_frequent(reader: FastaReader, parts: Sequence[Sequence[HeldSpan]], fold
     counts = np.zeros(keys.size, dtype=np.uint8)
     for piece in _pieces(reader, _K - 1):
         kernels.count_keys(encode(piece), keys, counts)
-    return FrequentKmers(_table(keys[counts > MOST_COPIES]))
+    return partial(_mark_frequent, _table(keys[counts > MOST_COPIES]))
 
 
 def _table(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import mappy
 import numpy as np
@@ -25,7 +25,7 @@ from genolewm_assets.errors import FastaError
 from genolewm_assets.holdouts import HOLDOUT_COMPARED, Compared, Held, HeldPlace, Kept, WindowKey
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity.candidates import Candidates, CandidateWriter
+from genolewm_assets.sources.similarity.candidates import Candidates, CandidateWriter, QueryBatch, as_arrays
 from genolewm_assets.sources.similarity.held_part import (
     LETTERS,
     OVERLAP_BP,
@@ -39,8 +39,7 @@ from genolewm_assets.sources.similarity.held_part import (
     divide,
     pack,
 )
-from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays
-from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent, is_soft_masked
+from genolewm_assets.sources.similarity.repeats import find_frequent, is_soft_masked, soft_mask
 from genolewm_assets.sources.similarity.verdicts import (
     STRETCH,
     TO_ALIGN,
@@ -72,17 +71,6 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-
-class _Pairs(NamedTuple):
-    """What candidates share with the spans of a part.
-
-    ``rows``: int64, shape (n_pairs, 5), sorted by span and window: the columns of ``kmer_kernels.find_pairs`` but the
-    last. ``runs``: those of each pair, as ``HOLDOUT_COMPARED`` has them.
-    """
-
-    rows: Int64s
-    runs: list[list[int]]
 
 
 class SequenceSearch:
@@ -119,7 +107,7 @@ class SequenceSearch:
         with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(_THREADS) as pool:
             folder = Path(name)
             masked = is_soft_masked(self._reader)
-            repeats = SoftMask() if masked else find_frequent(self._reader, parts, folder)
+            repeats = soft_mask if masked else find_frequent(self._reader, parts, folder)
             candidates, by_repeats = self._choose(parts, repeats, queries, folder, pool)
             is_known = _is_known(candidates, kept)
             found = [HOLDOUT_COMPARED.empty()]
@@ -178,13 +166,15 @@ class SequenceSearch:
         self, part: HeldPart, candidates: Candidates, rows: Int64s, folder: Path, pool: ThreadPoolExecutor
     ) -> pa.Table:
         """Return what candidates with numbers ``rows`` share with the spans of a part, schema ``HOLDOUT_COMPARED``."""
-        pairs = _find_pairs(part, candidates, rows, pool)
-        aligned = self._align(part, candidates, pairs.rows[pairs.rows[:, 4] >= TO_ALIGN], folder)
+        pairs, runs_of = _find_pairs(part, candidates, rows, pool)
+        aligned = self._align(part, candidates, pairs[pairs[:, 4] >= TO_ALIGN], folder)
         found: list[tuple[int, int, HeldPlace, float, int, int, list[int]]] = []
-        for (row, number, shared, at, _), runs in zip(pairs.rows.tolist(), pairs.runs, strict=True):
+        for (row, number, shared, at, _), runs in zip(pairs.tolist(), runs_of, strict=True):
             places, share = aligned.get((row, number), ((), 0.0))
             if runs:
-                places = (*places, _around(part, number, at))
+                # The place of a shared 21-mer, which is not aligned.
+                start = part.spans[number].start + at - int(part.firsts[number])
+                places = (*places, HeldPlace(part.spans[number].contig, start, start + _K, "+", None, 0))
             elif not aligns_as_similar(places, share, int(candidates.sizes[row])):
                 continue
             for rank, place in enumerate(places):
@@ -273,8 +263,13 @@ def _rows_in(table: pa.Table, keys: pa.Table, on: list[str]) -> pa.Table:
     return table.take(rows.combine_chunks().sort())
 
 
-def _find_pairs(part: HeldPart, candidates: Candidates, rows: Int64s, pool: ThreadPoolExecutor) -> _Pairs:
-    """Find what candidates with numbers ``rows`` share with each span of a part."""
+def _find_pairs(
+    part: HeldPart, candidates: Candidates, rows: Int64s, pool: ThreadPoolExecutor
+) -> tuple[Int64s, list[list[int]]]:
+    """Find what candidates with numbers ``rows`` share with each span of a part: pairs by span and window, and runs.
+
+    Pairs: int64, shape (n_pairs, 5): the columns of ``kmer_kernels.find_pairs`` but the last.
+    """
     from genolewm_assets.sources.similarity import kmer_kernels as kernels
 
     slots = part.make_table()
@@ -289,7 +284,7 @@ def _find_pairs(part: HeldPart, candidates: Candidates, rows: Int64s, pool: Thre
     found = [of for _, of in _ahead(pool, find, candidates.tables(rows))]
     pairs, runs = np.concatenate([each for each, _ in found]), [one for _, each in found for one in each]
     order = np.lexsort((pairs[:, 0], pairs[:, 1]))
-    return _Pairs(pairs[order], [runs[at] for at in order.tolist()])
+    return pairs[order], [runs[at] for at in order.tolist()]
 
 
 def _as_table(
@@ -319,10 +314,3 @@ def _ahead(
     left = iter(items)
     while group := list(islice(left, _BATCHES)):
         yield from zip(group, pool.map(function, group), strict=True)
-
-
-def _around(part: HeldPart, number: int, at: int) -> HeldPlace:
-    """Return the place of a shared 21-mer, which is not aligned."""
-    span = part.spans[number]
-    start = span.start + at - int(part.firsts[number])
-    return HeldPlace(span.contig, start, start + _K, "+", None, 0)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.genome import GRCH38, reverse_complement
 from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.sources.similarity.candidates import QueryBatch, as_arrays, as_column
 from genolewm_assets.sources.similarity.held_part import (
     LETTERS,
     HeldPart,
@@ -26,8 +27,7 @@ from genolewm_assets.sources.similarity.held_part import (
     encode,
 )
 from genolewm_assets.sources.similarity.kmer_kernels import NO_HASH, find_pairs, hash_kmers, mark_sampled
-from genolewm_assets.sources.similarity.query_batch import QueryBatch, as_arrays, as_column
-from genolewm_assets.sources.similarity.repeats import SoftMask, find_frequent
+from genolewm_assets.sources.similarity.repeats import find_frequent, soft_mask
 from genolewm_assets.sources.similarity.verdicts import STRETCH, TO_ALIGN, least_repeated
 from genolewm_assets_tests.sources.similarity.genomes import query, random_bases, write_fasta
 from genolewm_assets_tests.worlds.sources.queries import as_table
@@ -49,7 +49,7 @@ def plain_kmers(bases: str) -> list[str | None]:
 
 def read_part(fasta: Path, size: int) -> HeldPart:
     with FastaReader(fasta, GRCH38) as reader:
-        return HeldPart.read(reader, [HeldSpan("chr17", 0, size)], SoftMask())
+        return HeldPart.read(reader, [HeldSpan("chr17", 0, size)], soft_mask)
 
 
 def presence(part: HeldPart, folder: Path) -> PresenceFilter:
@@ -165,6 +165,6 @@ def test_bases_near_frequent_kmers_count_as_the_repeat(seed: int) -> None:
         parts = [[HeldSpan("chr17", 0, 2_030)], [HeldSpan("chr17", 2_030, len(spaced))]]
         with FastaReader(path, GRCH38) as reader:
             repeats = find_frequent(reader, parts, Path(name))
-            marked = repeats.mark(encode(spaced.encode())) & 8 > 0
+            marked = repeats(encode(spaced.encode())) & 8 > 0
     assert wanted.any()
     assert (marked == wanted).all()
