@@ -121,10 +121,7 @@ class Evaluated:
 
 
 class DuplicateSearch:
-    """Compares the sequences of training with those of evaluation; also counts overlaps.
-
-    A holdout without intervals holds out alleles only: its windows train by design and are not compared.
-    """
+    """Compares the sequences of training with those of evaluation, but of holdouts of alleles; counts overlaps."""
 
     def __init__(self, evaluated: Evaluated) -> None:
         self._evaluated, self._known = evaluated, evaluated.windows["digest"].combine_chunks()

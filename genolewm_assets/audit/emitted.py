@@ -75,12 +75,10 @@ class EmittedEdits:
 
 @dataclass(slots=True)
 class EmittedCounts:
-    """What was drawn so far.
+    """What was drawn so far: tuples, and different windows once drawing has ended.
 
-    ``windows``: different windows, once drawing has ended. ``entangled``: tuples with more differences than are told
-    apart; only their bases are searched. ``elsewhere``: windows whose unedited bases are not those of the reference at
-    their place. ``origins``, ``sources``: tuples of epochs with default options, by origin of the window and by source
-    of the edit.
+    ``entangled``: tuples with more differences than are told apart. ``elsewhere``: windows with other bases than the
+    reference at their place. ``origins``, ``sources``: tuples of epochs with default options.
     """
 
     tuples: int = 0

@@ -157,7 +157,9 @@ class ContigSet:
 
     def _unknown(self, name: str, known: tuple[str, ...], where: str = "") -> UnknownContigError:
         near = difflib.get_close_matches(name, known, n=3)
-        meant = self._resembled(name)
+        bare = {_bare(spelling): contig.name for spelling, contig in self._spellings.items()}
+        alike = difflib.get_close_matches(name, self._spellings, n=1, cutoff=_RESEMBLES)
+        meant = bare.get(_bare(name)) or (self._spellings[alike[0]].name if alike else None)
         remedy = "Add the contig or an alias to the catalogue, or correct the name"
         if meant is not None:
             remedy = f"It resembles {meant!r}: if that is meant, add it under the contig's aliases in the catalogue"
@@ -169,12 +171,6 @@ class ContigSet:
             got=repr(name),
             remedy=remedy,
         )
-
-    def _resembled(self, name: str) -> str | None:
-        """Return the canonical name of the contig that an unknown name resembles, or None."""
-        bare = {_bare(spelling): contig.name for spelling, contig in self._spellings.items()}
-        near = difflib.get_close_matches(name, self._spellings, n=1, cutoff=_RESEMBLES)
-        return bare.get(_bare(name)) or (self._spellings[near[0]].name if near else None)
 
 
 def _bare(name: str) -> str:

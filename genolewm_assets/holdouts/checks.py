@@ -262,7 +262,6 @@ def _haplotypes(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy
 
 def _carriers(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
     """Count again which alleles of each phased block occur together, and compare; another block has one row."""
-    problems: Problems = []
     units = {
         row["unit"]: (row["contig"], row["role"], row["start"], row["end"], row["reason"] == "phased_block")
         for row in held.intervals.to_pylist()
@@ -271,13 +270,12 @@ def _carriers(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy)
     listed: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in held.haplotypes.to_pylist():
         listed[row["unit"]].append(row)
-    problems += [
+    problems: Problems = [
         {"unit": unit, "problem": f"{unit}: held out without a haplotype, or listed without being held out"}
         for unit in sorted(units.keys() ^ listed.keys())
     ]
     for unit in sorted(units.keys() & listed.keys()):
-        contig, role, start, end, phased = units[unit]
-        rows = listed[unit]
+        (contig, role, start, end, phased), rows = units[unit], listed[unit]
         sets = [frozenset((one["pos"], one["ref"], one["alt"]) for one in row["alleles"]) for row in rows]
         inside = all(start < pos and pos - 1 + len(ref) <= end for alleles in sets for pos, ref, _ in alleles)
         if not inside or any((row["contig"], row["role"], row["phased"]) != (contig, role, phased) for row in rows):

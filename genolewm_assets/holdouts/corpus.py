@@ -56,13 +56,9 @@ def assembled_shares(genome: pa.Table, contigs: Iterable[str]) -> dict[str, floa
 class CorpusRule:
     """Which corpus windows are excluded from training by their place, in doubt too; flanks have ``margin_bp`` bases.
 
-    Coordinates that a record states count although the reference could not confirm them and the window aligns
-    elsewhere. A window of which only the contig is known, or that aligns to another contig than its record states, is
-    excluded if any part of the stated contig is held out.
-
-    While a contig with held-out intervals is ``inconclusive``, every window that may be human is excluded, unless
-    confirmed coordinates place it elsewhere: what a record states is not enough, nor an alignment, which may be to a
-    copy.
+    Stated coordinates count although they are not confirmed and the window aligns elsewhere; a stated contig alone
+    counts if any part of it is held out. While a contig with held-out intervals is ``inconclusive``, every window that
+    may be human is excluded, unless confirmed coordinates place it elsewhere: an alignment may be to a copy.
     """
 
     held: Mapping[Holdout, Mapping[str, IntervalArray]]

@@ -290,7 +290,11 @@ def list_haplotypes(
             contig = block.span.contig
             table = tables[contig]
         held = np.array(block.alleles, dtype=np.int64)
-        sets = _carried_sets(phased[contig], held) if block.phased else iter([(held, None)])
+        sets: list[tuple[Int64s, int | None]] = [(held, None)]
+        if block.phased:
+            patterns, carriers = np.unique(phased[contig].carried(held), axis=1, return_counts=True)
+            counted = zip(patterns.T, carriers.tolist(), strict=True)
+            sets = [(held[pattern], n) for pattern, n in counted if np.count_nonzero(pattern) > 1]
         listed = table.select(ALLELE_KEY[1:])
         found = [(listed.take(pa.array(members)).to_pylist(), n) for members, n in sets]
         found.sort(key=lambda each: (-(each[1] or 0), [tuple(allele.values()) for allele in each[0]]))
@@ -301,11 +305,3 @@ def list_haplotypes(
         ]
     keys = [(name, "ascending") for name in HOLDOUT_HAPLOTYPES.key]
     return pa.Table.from_pylist(rows, schema=HOLDOUT_HAPLOTYPES.arrow).sort_by(keys).combine_chunks()
-
-
-def _carried_sets(genotypes: PhasedGenotypes, rows: Int64s) -> Iterator[tuple[Int64s, int]]:
-    """Yield the distinct sets of two or more alleles that one haplotype carries, each with its number of haplotypes."""
-    patterns, n_carriers = np.unique(genotypes.carried(rows), axis=1, return_counts=True)
-    for pattern, n in zip(patterns.T, n_carriers.tolist(), strict=True):
-        if np.count_nonzero(pattern) > 1:
-            yield rows[pattern], n

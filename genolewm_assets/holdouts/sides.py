@@ -140,11 +140,7 @@ def _row_keys(alleles: pa.Table) -> pa.Array:
 
 
 def count_moves(own: pa.Table, clinvar: Mapping[str, pa.Table], earlier: EarlierSides) -> dict[str, int]:
-    """Count the alleles of both releases whose side or genes differ, the later side being that of ``own`` alone.
-
-    ``own`` are the alleles that the release holds out without keeping any. The temporal holdout, which takes new labels
-    out of training by design, does not count.
-    """
+    """Count the alleles of both releases whose genes, or side without what is kept (``own``), differ."""
     counts = dict.fromkeys(("persisting", "to_training", "from_training", "genes_changed"), 0)
     sides = [_of_clinvar(table) for table in (earlier.alleles, own)]
     for contig, table in clinvar.items():
@@ -164,7 +160,7 @@ def count_moves(own: pa.Table, clinvar: Mapping[str, pa.Table], earlier: Earlier
 
 
 def _of_clinvar(alleles: pa.Table) -> pa.Table:
-    """Return the keys of ClinVar alleles that a holdout other than the temporal one lists."""
+    """Return the keys of ClinVar alleles of holdouts but the temporal one, which takes new labels out by design."""
     ours = pc.and_(
         pc.not_equal(alleles["holdout"], str(Holdout.TEMPORAL)), pc.equal(alleles["source"], str(VariantOrigin.CLINVAR))
     )

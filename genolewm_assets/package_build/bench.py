@@ -70,7 +70,10 @@ def plan_bench(
         for key in ((name, split) for name in BENCH_HOLDOUTS for split in EVALUATION):
             rows = np.flatnonzero(masks.get(key[0], {}).get(key[1], np.zeros(len(qualifies), bool)) & qualifies)
             candidates = splits[contig].evaluation.get(key, np.zeros(0, np.int64))
-            placed = _place(table, rows, sources.windows[contig], candidates)
+            starts, ends = (sources.windows[contig][name].to_numpy()[candidates] for name in ("start", "end"))
+            first, last = allele_spans(table)
+            # -1 if no candidate contains the allele.
+            placed = np.append(candidates, -1)[most_central_windows(starts, ends, first[rows], last[rows])]
             states = makers[key[1]].make(ours, contig, table, rows, placed)
             counts.update(f"scoring.{key[0]}.{key[1]}.{state}" for state in states)
             filled = np.full(len(qualifies), None, dtype=object)
@@ -80,15 +83,6 @@ def plan_bench(
             if len(shown):
                 windows.setdefault(key, {})[contig] = np.unique(shown)
     return BenchPlan(outcomes, windows, dict(counts))
-
-
-def _place(table: pa.Table, rows: Int64s, windows: pa.Table, candidates: Int64s) -> Int64s:
-    """Return the window row for each allele row, int64, shape (n_rows,); -1 if no candidate contains the allele."""
-    starts, ends = (windows[name].to_numpy()[candidates] for name in ("start", "end"))
-    first, last = allele_spans(table)
-    found = most_central_windows(starts, ends, first[rows], last[rows])
-    placed: Int64s = np.append(candidates, -1)[found]
-    return placed
 
 
 class _EditMaker:

@@ -103,9 +103,10 @@ def check_mix(info: PackageInfo) -> CheckResult:
 
 def check_visits(info: PackageInfo) -> CheckResult:
     """Check that no window is visited too often in an epoch, and that every window is visited in some epoch."""
-    visits, most = _epoch(info).visits, info.mix.max_visits
+    visits, most, wanted = _epoch(info).visits, info.mix.max_visits, info.mix.wanted.windows
     too_often = sorted(name for name, one in visits.items() if one.most > most)
-    absent = sorted(name for name in visits if not _in_mix(name, info))
+    # The strata of the reference begin with its name.
+    absent = sorted(name for name in visits if wanted.get(name.split(",", maxsplit=1)[0], 0) <= 0)
     never = sorted(name for name, one in visits.items() if not one.later and name not in absent)
     figures: dict[str, JsonValue] = {
         "max_visits": most,
@@ -165,11 +166,6 @@ def check_windows_suffice(counts: Mapping[str, int], mix: PackageMix) -> CheckRe
         "visits_per_window": shown,
     }
     return CheckResult(WINDOWS_SUFFICE, passed=not rows, figures=figures, rows=rows)
-
-
-def _in_mix(stratum: str, info: PackageInfo) -> bool:
-    """Tell whether the mix wants windows of a stratum; the strata of the reference begin with its name."""
-    return info.mix.wanted.windows.get(stratum.split(",", maxsplit=1)[0], 0) > 0
 
 
 def _epoch(info: PackageInfo) -> EpochFigures:

@@ -54,24 +54,22 @@ def reference_rows(
 
 def control_rows(windows: pa.Table) -> pa.Table:
     """Make the control windows: each window shifted by 1 to 5 bp into its right flank, without an edit."""
-    columns: dict[str, list[object]] = {name: [] for name in PACKAGE_CONTROLS.columns}
+    rows = []
     kept = ("contig", "holdout", "role", "cache_key", "cache_row")
     for row in windows.to_pylist():
         bases = row["sequence"] + row["right_flank"]
         for shift in CONTROL_SHIFTS:
             moved = bases[shift : shift + row["window_bp"]]
-            values = {
+            made = {
                 "window_id": hashlib.sha256(moved.encode("ascii")).hexdigest()[:32],
                 "source_window_id": row["window_id"],
                 "start": row["start"] + shift,
                 "end": row["end"] + shift,
                 "shift_bp": shift,
                 "sequence": moved,
-                **{name: row[name] for name in kept},
             }
-            for name, value in values.items():
-                columns[name].append(value)
-    return pa.table(columns, schema=PACKAGE_CONTROLS.arrow)
+            rows.append(made | {name: row[name] for name in kept})
+    return pa.Table.from_pylist(rows, schema=PACKAGE_CONTROLS.arrow)
 
 
 def variant_rows(

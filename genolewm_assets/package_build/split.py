@@ -43,14 +43,12 @@ def find_regions(contig: str, intervals: pa.Table, alleles: pa.Table) -> RoleReg
     """Collect the held-out intervals and alleles of one contig from the holdout tables."""
     with_intervals = set(pc.unique(intervals["holdout"]).to_pylist())
     ours = intervals.filter(pc.equal(intervals["contig"], contig))
-    listed = alleles.filter(pc.equal(alleles["chrom"], contig))
-    regions = {
-        key: IntervalArray.from_unsorted(rows["start"].to_numpy(), rows["end"].to_numpy()).merge()
-        for key, rows in _by_role(ours)
-    }
-    by_role = dict(_by_role(listed))
+    by_role = dict(_by_role(alleles.filter(pc.equal(alleles["chrom"], contig))))
     return RoleRegions(
-        intervals=regions,
+        intervals={
+            key: IntervalArray.from_unsorted(rows["start"].to_numpy(), rows["end"].to_numpy()).merge()
+            for key, rows in _by_role(ours)
+        },
         alleles={
             key: IntervalArray.from_unsorted(*allele_spans(rows))
             for key, rows in by_role.items()

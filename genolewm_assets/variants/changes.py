@@ -35,15 +35,11 @@ _MISSING_ROW = -1
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Row numbers of one contig's alleles, int64."""
+    """Rows, int64, in both tables of the alleles in both releases, in one order; of removed ones, and of added ones."""
 
-    #: ``earlier``, ``later``: shape (n_persisting,): rows in the earlier and in the later table of the alleles in both
-    #: releases; element i of both is the same allele.
     earlier: Int64s
     later: Int64s
-    #: Shape (n_removed,): rows in the earlier table of alleles that the later release lacks.
     removed: Int64s
-    #: Shape (n_added,): rows in the later table of alleles that the earlier release lacks.
     added: Int64s
 
 

@@ -158,11 +158,8 @@ class _Audit:
         if group is not None:
             self._add_finding("windows_follow_tiling", group[0], "rows without a record, or out of order")
         if skip is not None:
-            self._add_finding(
-                "every_record_accounted_for",
-                skip["record_id"],
-                "listed as skipped, but no such record, or out of order",
-            )
+            problem = "listed as skipped, but no such record, or out of order"
+            self._add_finding("every_record_accounted_for", skip["record_id"], problem)
 
     def results(self, counts: Mapping[str, int]) -> tuple[CheckResult, ...]:
         """Compare the builder's ``counts`` with those of this pass, and return all results."""

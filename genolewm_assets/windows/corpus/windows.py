@@ -135,10 +135,8 @@ class CorpusParams:
 
     def __post_init__(self) -> None:
         if not 0 < self.slice_fraction <= 1:
-            got = f"{self.slice_fraction}"
-            raise ConfigurationError(
-                "corpus.slice_fraction", "share out of range", expected="above 0, up to 1", got=got
-            )
+            expected, got = "above 0, up to 1", f"{self.slice_fraction}"
+            raise ConfigurationError("corpus.slice_fraction", "share out of range", expected=expected, got=got)
 
     def as_recipe(self) -> dict[str, JsonValue]:
         """Return all parameters as JSON values."""

@@ -48,6 +48,9 @@ def build_window_table(
     windows = profile.tile(contig, runs)
     n = len(windows)
     digests, gc_bases = _read_windows(sequence, windows, progress)
+    run = np.searchsorted(runs.start, windows.start, side="right") - 1
+    # From each footprint ``[start, end + margin_bp)`` to the nearer end of its run.
+    gaps = np.minimum(windows.start - runs.start[run], runs.end[run] - (windows.end + profile.margin_bp))
     columns: dict[str, object] = {
         "contig": [contig.name] * n,
         "start": windows.start,
@@ -57,7 +60,7 @@ def build_window_table(
         "gc": (gc_bases / np.maximum(windows.size, 1)).astype(np.float32),
         "frame": (windows.start % TOKEN_BP).astype(np.int8),
         "strand": ["+"] * n,
-        "gap_distance_bp": gap_distance(windows, runs, margin_bp=profile.margin_bp),
+        "gap_distance_bp": gaps,
     }
     for name in TRACK_COLUMNS:
         track = tracks.get(name)
@@ -112,27 +115,17 @@ def _read_windows(
     return digests, gc_bases
 
 
-def gap_distance(windows: IntervalArray, runs: IntervalArray, *, margin_bp: int) -> npt.NDArray[np.int64]:
-    """Return the bases from each footprint ``[start, end + margin_bp)`` to the nearer end of its run: int64, (n,)."""
-    run_of_window = np.searchsorted(runs.start, windows.start, side="right") - 1
-    distance = np.minimum(
-        windows.start - runs.start[run_of_window], runs.end[run_of_window] - (windows.end + margin_bp)
-    )
-    return np.asarray(distance, dtype=np.int64)
-
-
 def coverage_counts(table: pa.Table, sequence: Bases, profile: WindowProfile) -> dict[str, int]:
     """Count windows, ACGT runs and bases of a contig; ``bases_in_no_window`` counts ACGT bases outside all windows."""
     runs = acgt_runs(sequence)
     covered = IntervalArray(table["start"].to_numpy(), table["end"].to_numpy()).merge()
-    acgt = int((runs.end - runs.start).sum())
-    in_windows = int((covered.end - covered.start).sum())
+    acgt, in_windows = int(runs.size.sum()), int(covered.size.sum())
     shortest = profile.window_bp + 2 * profile.margin_bp
     return {
         "windows": table.num_rows,
         "acgt_bases": acgt,
         "acgt_runs": len(runs.start),
-        "runs_too_short": int(np.count_nonzero(runs.end - runs.start < shortest)),
+        "runs_too_short": int(np.count_nonzero(runs.size < shortest)),
         "bases_in_windows": in_windows,
         "bases_in_no_window": acgt - in_windows,
     }
