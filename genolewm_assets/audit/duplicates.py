@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,6 +28,12 @@ from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 _COMPLEMENT = str.maketrans("ACGTRYKMBDHV", "TGCAYRMKVHDB")
 _ALLELE = ("holdout", "role", *KEY)
 _DIGEST = pa.binary(16)
+#: Bases at both ends by which sequences are compared first.
+_END_BP = 16
+#: Codes of letters as in :func:`either_strand`: A 0 to T 3, others 4, which are their own complement here.
+_CODES = np.full(256, 4, np.uint64)
+for _letters in (b"ACGT", b"acgt", b"ACGU", b"acgu"):
+    _CODES[list(_letters)] = np.arange(4)
 
 
 def either_strand(sequence: str) -> bytes:
@@ -40,6 +47,20 @@ def _digests(windows: pa.RecordBatch) -> pa.Array:
     return pa.array([either_strand(text.as_py()) for text in windows["sequence"]], _DIGEST)
 
 
+def end_keys(windows: pa.RecordBatch) -> npt.NDArray[np.uint64]:
+    """Return a number for each window, uint64, that windows with its sequence, or the reverse complement, have too."""
+    _, offsets, data = windows["sequence"].buffers()
+    at = np.frombuffer(offsets, np.int32)[windows["sequence"].offset :][: windows.num_rows + 1].astype(np.int64)
+    letters = np.frombuffer(data or b"N", np.uint8)
+    steps = np.minimum(np.arange(_END_BP), np.maximum(0, np.diff(at) - 1)[:, None])
+    head, tail = at[:-1, None] + steps, np.maximum(0, at[1:, None] - 1 - steps)
+    forward, behind = (_CODES[letters[np.minimum(each, len(letters) - 1)]] for each in (head, tail))
+    powers = np.uint64(5) ** np.arange(_END_BP, dtype=np.uint64)
+    ends = forward @ powers, np.where(behind < 4, 3 - behind, behind) @ powers
+    keys: npt.NDArray[np.uint64] = np.where(np.diff(at), np.minimum(*ends) * powers[-1] ^ np.maximum(*ends), 0)
+    return keys
+
+
 class Evaluated:
     """What is evaluated: windows by digest, split and holdout, places of those of holdouts of intervals, alleles."""
 
@@ -49,7 +70,7 @@ class Evaluated:
         """Read what is evaluated; ``along`` is given all of its windows too, so that they are read once."""
         compared, self.n = pa.array(sorted(files.compared_holdouts()), pa.string()), dict[str, int]()
         places, digests, splits, holdouts = list[Span](), list[pa.Array](), list[pa.Array](), list[pa.Array]()
-        self._on_test = list[tuple[str, int]]()
+        self._on_test, ends = list[tuple[str, int]](), [np.empty(0, np.uint64)]
         self._intervals = spans_by_role(files)
         tested = HeldSpans(span for (_, role), of_role in self._intervals.items() if role == TEST for span in of_role)
         for split in EVALUATION:
@@ -64,11 +85,12 @@ class Evaluated:
                 is_ours = pc.is_in(batch["holdout"], value_set=compared)
                 ours, placed = batch.filter(is_ours), pc.and_(is_ours, pc.is_valid(batch["start"]))
                 digests.append(_digests(ours))
+                ends.append(end_keys(ours))
                 splits.append(pa.array([split] * ours.num_rows, pa.string()))
                 holdouts.append(ours["holdout"])
                 spans = (each.filter(placed).to_pylist() for each in (contigs, pa.array(start), pa.array(end)))
                 places += map(Span, *spans)
-        self.spans = HeldSpans(places)
+        self.spans, self.ends = HeldSpans(places), np.unique(np.concatenate(ends))
         columns = [
             pa.chunked_array(digests, _DIGEST),
             *(pa.chunked_array(each, pa.string()) for each in (splits, holdouts)),
@@ -130,9 +152,11 @@ class DuplicateSearch:
     def search(self, windows: pa.RecordBatch) -> None:
         """Search windows of training."""
         self._n += windows.num_rows
-        digests = _digests(windows)
+        # Few windows begin or end as one of evaluation does; only they are hashed.
+        alike = windows.take(pa.array(np.flatnonzero(np.isin(end_keys(windows), self._evaluated.ends))))
+        digests = _digests(alike)
         rows = np.flatnonzero(pc.is_in(digests, value_set=self._known).to_numpy(zero_copy_only=False))
-        for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):
+        for row, key in zip(rows.tolist(), window_keys(alike, rows), strict=True):
             for split, holdouts in _holdouts_of(self._evaluated.windows, digests[row]):
                 self._found.add(key, split=split, holdouts=", ".join(holdouts))
         contigs, (start, end) = canonical_names(windows["contig"]), emitted_spans(windows)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genolewm_assets.audit.alleles.clinvar_vcf import class_of, read_records, stars_of
 from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
+from genolewm_assets.audit.duplicates import either_strand, end_keys
 from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.console import out
@@ -20,6 +23,7 @@ from genolewm_assets.sources.clinvar.terms import _STARS, label_of
 from genolewm_assets_tests.command_line import Command
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
+from genolewm_assets_tests.strategies import sequences
 from genolewm_assets_tests.worlds.lewm.audited_world import AuditedWorld
 
 
@@ -29,6 +33,20 @@ def test_contig_names_and_sizes() -> None:
     known = {contig.name: assembled_bases(contig.length) for contig in GRCH38 if contig.name != "chrM"}
     assert known == {name: bases for name, bases in GRCH38_BASES.items() if name != "chrM"}
     assert assembled_bases(12_345) is None
+
+
+@given(
+    texts=st.lists(sequences(0, 40, "ACGTNRYU"), max_size=6),
+    ends=st.tuples(sequences(0, 18), sequences(0, 18)),
+    skipped=st.integers(0, 3),
+)
+def test_sequences_with_one_digest_have_one_end_key(texts: list[str], ends: tuple[str, str], skipped: int) -> None:
+    texts += [f"{ends[0]}{text}{ends[1]}" for text in texts]
+    texts += [text.translate(str.maketrans("ACGTRYU", "UGCAYRA"))[::-1].lower() for text in texts]
+    keys = end_keys(pa.record_batch({"sequence": pa.array(["", *texts], pa.string())}).slice(min(skipped, len(texts))))
+    digests = [either_strand(text) for text in ["", *texts][min(skipped, len(texts)) :]]
+    found = dict(zip(digests, keys.tolist(), strict=True))
+    assert [found[digest] for digest in digests] == keys.tolist()
 
 
 def test_partial_contigs_are_measured(sliced_fasta: Path) -> None:
@@ -133,13 +151,13 @@ def test_leak_and_uncertain(audited: AuditedWorld, tmp_path: Path, command: Comm
     assert "planted.copy_95" in leaky.out
     assert command("audit", audited.package, "--reference", audited.fasta, "--tuples", 0).code == 6
     unknown = ("audit", "plant", audited.package, tmp_path / "x", "--kind", "no", *words[4:])
-    for given, code, problem in (
+    for options, code, problem in (
         (words, 2, "exists already"),
         (unknown, 2, "--kind no: is unknown: expected one of alias_contig"),
         (("audit", audited.package), 4, "has no reference FASTA beside it"),
         (("audit", tmp_path), 4, "Name the folder of a package"),
     ):
-        refused = command(*given)
+        refused = command(*options)
         assert refused.code == code
         assert problem in refused.err
 
