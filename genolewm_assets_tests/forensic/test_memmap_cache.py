@@ -22,7 +22,7 @@ from genolewm_assets.store.arrays.keys import (
 )
 from genolewm_assets.store.arrays.layout import IndexEntry
 from genolewm_assets.store.arrays.report import inspect_cache
-from genolewm_assets.store.arrays.stamps import SourceChangedError, stamp_files
+from genolewm_assets.store.arrays.stamps import SourceChangedError, stamp_file
 from genolewm_assets_tests.worlds.store.array_caches import published_bytes
 from genolewm_assets_tests.worlds.store.profiles import (
     CONFIG,
@@ -41,7 +41,7 @@ def test_the_figures_of_the_specification(tmp_path: Path) -> None:
     panels = [[{"name": f"marker{n}", "offset": key, "bins": [0.1] * 40} for n in range(24)] for key in range(26)]
     # One to all rows: what is compared is sizes, and drawing is what would take the time.
     plain = make_profile(files, 0, (6, 4096))
-    stamps = stamp_files(files)
+    stamps = {name: stamp_file(path) for name, path in files.items()}
     with open_writer(tmp_path / "caches", files, shape=(6, 4096), commit_rows=64) as writer:
         for row in range(325):
             path = f"run/{row:03}.hid"

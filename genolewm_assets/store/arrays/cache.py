@@ -22,7 +22,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError, Mis
 from genolewm_assets.store.arrays.keys import CACHE_VERSION, cache_key_dir, compute_fingerprint, compute_key
 from genolewm_assets.store.arrays.layout import INDEX, ArrayLayout, ArraySpec, is_complete
 from genolewm_assets.store.arrays.reader import ArrayStoreReader
-from genolewm_assets.store.arrays.stamps import RowStamp, SourceChangedError, changed_files, stamp_files, write_stamps
+from genolewm_assets.store.arrays.stamps import RowStamp, SourceChangedError, changed_files, stamp_file, write_stamps
 from genolewm_assets.store.arrays.writer import ArrayStoreWriter
 from genolewm_assets.store.artefacts import (
     WORK,
@@ -105,7 +105,7 @@ class ArrayCacheWriter:
         compute_fingerprint({}, dict.fromkeys(files, "0" * 64))
         named = tuple((columns or {}).items())
         layout = ArrayLayout(key, tuple(arrays), batch_rows, key_column, named, tuple(sidecars))
-        self.stamps = stamp_files(files)
+        self.stamps = {name: stamp_file(path) for name, path in files.items()}
         self._fingerprint = compute_fingerprint(config, self.stamps)
         self._store: ArrayStoreWriter | None = None
         self._held = ExitStack()

@@ -21,9 +21,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
+from genolewm_assets.errors import MissingResourceError, ResourceError
 from genolewm_assets.progress import ByteCount, Progress
-from genolewm_assets.store.arrays.keys import CACHE_VERSION
+from genolewm_assets.store.arrays.keys import BUILD_AGAIN, CACHE_VERSION, damaged
 from genolewm_assets.store.arrays.layout import (
     CHECKSUMS,
     COMPLETE,
@@ -42,8 +42,6 @@ from genolewm_assets.store.arrays.memory import check_fits_memory
 from genolewm_assets.store.files import open_plain, read_plain
 from genolewm_assets.store.tables import open_parquet
 
-#: Remedy in error messages about damaged stores.
-BUILD_AGAIN = "Build the array store again"
 _CRC = re.compile(r"[0-9a-f]{8}")
 _MARKER = re.compile(rb"([0-9a-f]{8}) ([0-9a-f]{8})\n")
 # Bytes per read and number of threads; with several threads, reading and checksumming overlap.
@@ -78,13 +76,7 @@ class StoreChecksums:
         path, wanted = self.directory / name, self.files[name]
         found = crc32c_file(path)
         if found != wanted:
-            raise CorruptResourceError(
-                str(path),
-                "content differs",
-                expected=f"crc32c {wanted:08x}",
-                got=f"crc32c {found:08x}",
-                remedy=BUILD_AGAIN,
-            )
+            raise damaged(path, "content differs", f"crc32c {wanted:08x}", f"crc32c {found:08x}")
 
     def open_array(self, name: str) -> BinaryIO:
         """Open the file of an array and compare its size with the number of rows."""
@@ -96,13 +88,7 @@ class StoreChecksums:
             return handle
         handle.close()
         cut = f"; rows from {found // spec.row_bytes} on are missing" if found < wanted else ""
-        raise CorruptResourceError(
-            str(path),
-            f"size differs{cut}",
-            expected=f"{wanted} bytes ({self.n_rows} rows)",
-            got=f"{found} bytes",
-            remedy=BUILD_AGAIN,
-        )
+        raise damaged(path, f"size differs{cut}", f"{wanted} bytes ({self.n_rows} rows)", f"{found} bytes")
 
     @contextmanager
     def open_index(self) -> Iterator[pq.ParquetFile]:
@@ -114,10 +100,10 @@ class StoreChecksums:
             with open_parquet(path) as file:
                 same = file.schema_arrow.equals(self.layout.index_schema)
                 if not same or file.metadata.num_rows != self.n_rows:
-                    raise CorruptResourceError(str(path), "is the index of another store", remedy=BUILD_AGAIN)
+                    raise damaged(path, "is the index of another store")
                 yield file
         except pa.ArrowException as err:
-            raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy=BUILD_AGAIN) from err
+            raise damaged(path, f"cannot be read ({err})") from err
 
     def read_index(self) -> pa.Table:
         """Read ``index.parquet`` if it takes at most half of the usable memory."""
@@ -136,19 +122,13 @@ def read_checksums(directory: Path) -> StoreChecksums:
     text = read_plain(directory / COMPLETE)
     match = _MARKER.fullmatch(text)
     if match is None or int(match[1], 16) ^ int(match[2], 16) != 0xFFFFFFFF:
-        raise CorruptResourceError(
-            str(directory / COMPLETE),
-            "content differs",
-            expected="a checksum and its complement",
-            got=repr(text),
-            remedy=BUILD_AGAIN,
-        )
+        raise damaged(directory / COMPLETE, "content differs", "a checksum and its complement", repr(text))
+    where, shapes_where = str(directory / CHECKSUMS), str(directory / SHAPES)
     document = read_json(directory / CHECKSUMS, int(match[1], 16))
-    files = file_checksums_from_json(document, str(directory / CHECKSUMS))
+    files = file_checksums_from_json(document, where)
     shapes = read_json(directory / SHAPES, files.get(SHAPES))
-    layout = layout_from_json(shapes, str(directory / SHAPES))
-    n_rows = rows_from_json(shapes, str(directory / SHAPES))
-    arrays = batch_checksums_from_json(document, layout, n_rows, str(directory / CHECKSUMS))
+    layout, n_rows = layout_from_json(shapes, shapes_where), rows_from_json(shapes, shapes_where)
+    arrays = batch_checksums_from_json(document, layout, n_rows, where)
     return StoreChecksums(directory, layout, n_rows, files, arrays)
 
 
@@ -194,10 +174,7 @@ def rows_from_json(document: object, where: str) -> int:
     """Return the row count in the document of ``shapes.json``."""
     n_rows = document.get("n_rows") if isinstance(document, dict) else None
     if type(n_rows) is not int or not 0 <= n_rows <= MOST:
-        expected = f"0 to {MOST}"
-        raise CorruptResourceError(
-            where, "invalid row count", expected=expected, got=reprlib.repr(n_rows), remedy=BUILD_AGAIN
-        )
+        raise damaged(where, "invalid row count", f"0 to {MOST}", reprlib.repr(n_rows))
     return n_rows
 
 
@@ -205,11 +182,11 @@ def file_checksums_from_json(document: object, where: str) -> dict[str, int]:
     """Return the CRC-32C of each file in the document of ``crc.json``; the file names are not checked."""
     version = document.get("layout_version") if isinstance(document, dict) else None
     if not isinstance(document, dict) or version != CACHE_VERSION:
-        expected, got = f"layout version {CACHE_VERSION}", reprlib.repr(version)
-        raise CorruptResourceError(where, "cannot be read by this code", expected=expected, got=got, remedy=BUILD_AGAIN)
+        wanted = f"layout version {CACHE_VERSION}"
+        raise damaged(where, "cannot be read by this code", wanted, reprlib.repr(version))
     files = document.get("files")
     if not isinstance(files, dict) or not all(_is_crc(crc) for crc in files.values()):
-        raise CorruptResourceError(where, "has no checksums of files", remedy=BUILD_AGAIN)
+        raise damaged(where, "has no checksums of files")
     return {name: int(crc, 16) for name, crc in files.items()}
 
 
@@ -218,19 +195,15 @@ def batch_checksums_from_json(
 ) -> dict[str, list[str]]:
     """Return the CRC-32C of each batch, 8 hex digits, by array, from the document of ``crc.json``."""
     if set(document["files"]) != set(layout.described_files):
-        expected, got = str(sorted(layout.described_files)), reprlib.repr(sorted(document["files"]))
-        raise CorruptResourceError(where, "describes other files", expected=expected, got=got, remedy=BUILD_AGAIN)
+        wanted, got = str(sorted(layout.described_files)), reprlib.repr(sorted(document["files"]))
+        raise damaged(where, "describes other files", wanted, got)
     arrays, names = document.get("arrays"), {spec.name for spec in layout.arrays}
     if not isinstance(arrays, dict) or set(arrays) != names:
-        got = reprlib.repr(arrays)
-        raise CorruptResourceError(
-            where, "describes other arrays", expected=str(sorted(names)), got=got, remedy=BUILD_AGAIN
-        )
+        raise damaged(where, "describes other arrays", str(sorted(names)), reprlib.repr(arrays))
     for name, crcs in arrays.items():
         if not isinstance(crcs, list) or len(crcs) != layout.n_batches(n_rows) or not all(map(_is_crc, crcs)):
-            expected, got = f"{layout.n_batches(n_rows)} of 8 hex digits", reprlib.repr(crcs)
-            problem = f"wrong checksums of array {name!r}"
-            raise CorruptResourceError(where, problem, expected=expected, got=got, remedy=BUILD_AGAIN)
+            wanted = f"{layout.n_batches(n_rows)} of 8 hex digits"
+            raise damaged(where, f"wrong checksums of array {name!r}", wanted, reprlib.repr(crcs))
     return arrays
 
 
@@ -238,9 +211,7 @@ def sidecar_texts_from_json(document: object, where: str) -> list[str]:
     """Return the texts in the document of a side-car, in the order of their keys 0, 1, 2, ..."""
     texts = [document.get(str(key)) for key in range(len(document))] if isinstance(document, dict) else [None]
     if not all(isinstance(text, str) for text in texts):
-        raise CorruptResourceError(
-            where, "is not a valid side-car", expected="texts by key from 0 on", remedy=BUILD_AGAIN
-        )
+        raise damaged(where, "is not a valid side-car", "texts by key from 0 on")
     return cast("list[str]", texts)
 
 

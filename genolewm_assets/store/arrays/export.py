@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from genolewm_assets.errors import CorruptResourceError, InputError
+from genolewm_assets.errors import InputError
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.arrays.checksums import BUILD_AGAIN, read_checksums
+from genolewm_assets.store.arrays.checksums import read_checksums
+from genolewm_assets.store.arrays.keys import damaged
 from genolewm_assets.store.arrays.layout import INDEX, ArraySpec, sidecar_column
 from genolewm_assets.store.arrays.reader import ArrayStoreReader
 from genolewm_assets.store.arrays.rows import compact_json
@@ -141,9 +142,7 @@ def _texts(reader: ArrayStoreReader, name: str, index: pa.RecordBatch, by_key: p
     try:
         return pa.DictionaryArray.from_arrays(index.column(sidecar_column(name)), by_key)
     except pa.ArrowException as err:
-        raise CorruptResourceError(
-            str(reader.directory / INDEX), f"has a key that is not in side-car {name!r} ({err})", remedy=BUILD_AGAIN
-        ) from err
+        raise damaged(reader.directory / INDEX, f"has a key that is not in side-car {name!r} ({err})") from err
 
 
 def tensor_type(spec: ArraySpec) -> pa.DataType:

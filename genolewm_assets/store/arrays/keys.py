@@ -18,8 +18,17 @@ from genolewm_assets.store.files import JsonValue, canonical_json, normal_json, 
 CACHE_VERSION = 1
 #: File of the fingerprint in a finished store.
 FINGERPRINT = "fingerprint.json"
+#: Remedy in error messages about damaged stores.
+BUILD_AGAIN = "Build the array store again"
 _KEY = re.compile(r"[0-9a-f]{16}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def damaged(
+    where: Path | str, problem: str, expected: str | None = None, got: str | None = None
+) -> CorruptResourceError:
+    """Return the error of a store that must be built again."""
+    return CorruptResourceError(str(where), problem, expected=expected, got=got, remedy=BUILD_AGAIN)
 
 
 def compute_key(config: Mapping[str, JsonValue]) -> str:
@@ -91,27 +100,18 @@ def read_fingerprint(directory: Path) -> dict[str, JsonValue]:
     try:
         check_fingerprint(document, str(path))
     except ConfigurationError as err:
-        raise CorruptResourceError(
-            str(path), err.problem, expected=err.expected, got=err.got, remedy="Build the array store again"
-        ) from err
+        raise damaged(path, err.problem, err.expected, err.got) from err
     found: dict[str, JsonValue] = document
     return found
 
 
 def check_fingerprint(document: object, where: str) -> None:
     """Raise :class:`ConfigurationError` unless the digest in a fingerprint matches its content."""
-    stated = document.get("sha256") if isinstance(document, Mapping) else None
-    body = (
-        {name: value for name, value in document.items() if name != "sha256"} if isinstance(document, Mapping) else {}
-    )
-    if stated != _digest(body):
-        raise ConfigurationError(
-            where,
-            "the fingerprint's digest does not match its content",
-            expected=_digest(body),
-            got=repr(stated),
-            remedy="Use compute_fingerprint",
-        )
+    body = dict(document) if isinstance(document, Mapping) else {}
+    stated = body.pop("sha256", None)
+    if stated != (wanted := _digest(body)):
+        problem, remedy = "the fingerprint's digest does not match its content", "Use compute_fingerprint"
+        raise ConfigurationError(where, problem, expected=wanted, got=repr(stated), remedy=remedy)
 
 
 def validate_fingerprint(directory: Path, fingerprint: Mapping[str, JsonValue]) -> bool:

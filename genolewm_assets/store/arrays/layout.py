@@ -34,7 +34,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.store.arrays.keys import CACHE_VERSION, FINGERPRINT
+from genolewm_assets.store.arrays.keys import CACHE_VERSION, FINGERPRINT, damaged
 from genolewm_assets.store.artefacts import integer
 from genolewm_assets.store.files import JsonValue, parse_json, read_blocks, read_plain
 
@@ -43,11 +43,8 @@ COMMIT_LOG, SIDECAR_LOG = "manifest.jsonl", "sidecars.jsonl"
 #: Limits: dimensions of a row (that of NumPy 1); rows, bytes per row and rows per batch, larger than any disk needs.
 _MOST_DIMENSIONS, MOST = 32, 1 << 40
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_DTYPES = frozenset({"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}) | {
-    "float16",
-    "float32",
-    "float64",
-}
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_DTYPES = frozenset({"bool", *_INTEGERS, "float16", "float32", "float64"})
 #: Types allowed for a caller's column: values of these types are unchanged after the JSON of the commit log.
 COLUMN_TYPES: Mapping[str, pa.DataType] = {
     name: pa.type_for_alias(name) for name in ("bool", "int8", "int16", "int32", "int64", "float64", "string")
@@ -197,9 +194,7 @@ def layout_from_json(document: object, where: str) -> ArrayLayout:
         )
         _check_types(layout, record)
     except (ConfigurationError, KeyError, TypeError, ValueError, RecursionError) as err:
-        raise CorruptResourceError(
-            where, f"is not a valid layout of an array store ({err})", remedy="Build the array store again"
-        ) from err
+        raise damaged(where, f"is not a valid layout of an array store ({err})") from err
     return layout
 
 
@@ -287,11 +282,5 @@ def read_json(path: Path, crc: int | None) -> Any:
     """Read a JSON file of a finished store and compare its CRC-32C, if one is given."""
     data = read_plain(path)
     if crc is not None and crc32c(data) != crc:
-        raise CorruptResourceError(
-            str(path),
-            "content differs",
-            expected=f"crc32c {crc:08x}",
-            got=f"crc32c {crc32c(data):08x}",
-            remedy="Build the array store again",
-        )
+        raise damaged(path, "content differs", f"crc32c {crc:08x}", f"crc32c {crc32c(data):08x}")
     return parse_json(data, str(path))

@@ -11,7 +11,7 @@ import json
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -32,48 +32,22 @@ Columns: TypeAlias = Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class LogRecord:
-    """One commit: rows so far, CRC-32C of each batch with rows of this commit, side-car log, index values by column."""
-
-    rows: int
-    crc: Mapping[str, Sequence[int]]
-    sidecar_bytes: int
-    sidecar_crc: int
-    columns: Columns
-
-    def to_line(self) -> bytes:
-        """Return the record as a line of the log, with its checksum."""
-        return _line(
-            {
-                "rows": self.rows,
-                "crc": dict(self.crc),
-                "sidecars": [self.sidecar_bytes, self.sidecar_crc],
-                "columns": self.columns,
-            }
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Committed:
-    """State of a store after its last valid commit: rows, CRC-32C of every batch by array, lengths of both logs."""
+    """State after a commit: rows, CRC-32C of the batches from ``first_batch`` on by array, lengths of both logs."""
 
     rows: int
+    first_batch: int
     crc: dict[str, list[int]]
     log_bytes: int
     sidecar_bytes: int
     sidecar_crc: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Mark:
-    """A record without its index values."""
-
-    rows: int
-    first_batch: int
-    crc: Mapping[str, Sequence[int]]
-    log_bytes: int
-    sidecar_bytes: int
-    sidecar_crc: int
+def commit_line(
+    rows: int, crc: Mapping[str, Sequence[int]], sidecar_log: tuple[int, int], columns: Sequence[Sequence[Any]]
+) -> bytes:
+    """Return a line of the log: rows so far, CRC-32C of the batches with new rows, side-car log, index values."""
+    return _line({"rows": rows, "crc": crc, "sidecars": sidecar_log, "columns": columns})
 
 
 def extend_checksums(crcs: list[int], rows: npt.NDArray[Any], first_row: int, batch_rows: int) -> None:
@@ -121,9 +95,8 @@ def recover(directory: Path, layout: ArrayLayout) -> Committed | None:
     marks = _agreeing_with_sidecars(marks, directory / SIDECAR_LOG)
     for spec in layout.arrays:
         marks = _agreeing_with_array(marks, directory / spec.file_name, spec, layout.batch_rows)
-    last = marks[-1]
     crc = {spec.name: [crc for crc, _ in _claims(marks, spec.name, layout.batch_rows)] for spec in layout.arrays}
-    return Committed(last.rows, crc, last.log_bytes, last.sidecar_bytes, last.sidecar_crc)
+    return replace(marks[-1], first_batch=0, crc=crc)
 
 
 def _check_versions(directory: Path, header: Mapping[str, object]) -> None:
@@ -189,11 +162,11 @@ def _lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
             yield document, offset
 
 
-def _read_marks(path: Path, layout: ArrayLayout) -> list[_Mark]:
+def _read_marks(path: Path, layout: ArrayLayout) -> list[Committed]:
     """Read the records of a log up to the first one that does not continue its predecessor."""
     lines = _lines(path)
     _, offset = next(lines, (None, 0))
-    marks = [_Mark(0, 0, {}, offset, 0, 0)]
+    marks = [Committed(0, 0, {}, offset, 0, 0)]
     for document, end in lines:
         rows, before, (sidecar_bytes, sidecar_crc) = document["rows"], marks[-1].rows, document["sidecars"]
         first_batch = before // layout.batch_rows
@@ -201,11 +174,11 @@ def _read_marks(path: Path, layout: ArrayLayout) -> list[_Mark]:
         n_added = len(document["columns"][0])
         if before + n_added != rows or any(len(crc) != n_reached for crc in document["crc"].values()):
             break
-        marks.append(_Mark(rows, first_batch, document["crc"], end, sidecar_bytes, sidecar_crc))
+        marks.append(Committed(rows, first_batch, document["crc"], end, sidecar_bytes, sidecar_crc))
     return marks
 
 
-def _claims(marks: Iterable[_Mark], name: str, batch_rows: int) -> list[tuple[int, int]]:
+def _claims(marks: Iterable[Committed], name: str, batch_rows: int) -> list[tuple[int, int]]:
     """Return, for each batch of an array, the CRC-32C in the log and the row before which it ends."""
     claims: list[tuple[int, int]] = []
     for mark in marks:
@@ -215,7 +188,7 @@ def _claims(marks: Iterable[_Mark], name: str, batch_rows: int) -> list[tuple[in
     return claims
 
 
-def _agreeing_with_sidecars(marks: list[_Mark], path: Path) -> list[_Mark]:
+def _agreeing_with_sidecars(marks: list[Committed], path: Path) -> list[Committed]:
     """Return the marks up to the first that differs from the side-car log in length or checksum."""
     size = path.stat().st_size if path.is_file() else 0
     if not size:
@@ -232,7 +205,7 @@ def _agreeing_with_sidecars(marks: list[_Mark], path: Path) -> list[_Mark]:
     return marks
 
 
-def _agreeing_with_array(marks: list[_Mark], path: Path, spec: ArraySpec, batch_rows: int) -> list[_Mark]:
+def _agreeing_with_array(marks: list[Committed], path: Path, spec: ArraySpec, batch_rows: int) -> list[Committed]:
     """Return the marks up to the first batch that is incomplete or has another checksum."""
     size = path.stat().st_size if path.is_file() else 0
     kept = [mark for mark in marks if mark.rows * spec.row_bytes <= size]

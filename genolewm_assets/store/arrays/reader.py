@@ -13,15 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from genolewm_assets.errors import CorruptResourceError, InputError
+from genolewm_assets.errors import InputError
 from genolewm_assets.progress import NO_PROGRESS, Progress
-from genolewm_assets.store.arrays.checksums import (
-    BUILD_AGAIN,
-    find_differences,
-    read_checksums,
-    sidecar_texts_from_json,
-)
-from genolewm_assets.store.arrays.keys import FINGERPRINT, read_fingerprint
+from genolewm_assets.store.arrays.checksums import find_differences, read_checksums, sidecar_texts_from_json
+from genolewm_assets.store.arrays.keys import FINGERPRINT, damaged, read_fingerprint
 from genolewm_assets.store.arrays.layout import ArraySpec, IndexEntry, read_json, sidecar_column, sidecar_file
 from genolewm_assets.store.arrays.memory import check_fits_memory, map_rows
 from genolewm_assets.store.files import JsonValue
@@ -203,12 +198,8 @@ class ArrayStoreReader:
         def values(column: str, default: object) -> Sequence[Any]:
             return table.column(column).to_pylist() if column in names else [default] * self._n_rows
 
-        annotated, panel, allele = (
-            values("has_annotation", True),
-            values(sidecar_column("panel"), None),
-            values(sidecar_column("allele"), None),
-        )
-        columns = (rows, self.keys(), annotated, panel, allele, values("meta_json", "{}"))
+        panel, allele = (values(sidecar_column(name), None) for name in ("panel", "allele"))
+        columns = (rows, self.keys(), values("has_annotation", True), panel, allele, values("meta_json", "{}"))
         return [IndexEntry(*entry) for entry in zip(*columns, strict=True)]
 
     def sidecar(self, name: str, key: int) -> str:
@@ -297,8 +288,7 @@ class ArrayStoreReader:
         for batch in batches[~intact[batches]]:
             first, stop = self._checksums.rows_of(int(batch))
             if problem := self._checksums.batch_problem(name, int(batch), array[first:stop]):
-                path = self.directory / self.arrays[name].file_name
-                raise CorruptResourceError(str(path), problem, remedy=BUILD_AGAIN)
+                raise damaged(self.directory / self.arrays[name].file_name, problem)
             intact[batch] = True
 
     def _opened(self) -> dict[str, npt.NDArray[Any]]:

@@ -12,8 +12,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from genolewm_assets.errors import InputError
@@ -43,10 +43,6 @@ class RowStamp:
     sha256: str
     size_bytes: int
     mtime_ns: int | None
-
-    def is_of(self, status: os.stat_result) -> bool:
-        """Tell whether a file still has this size and modification time; False if only its content can show it."""
-        return (status.st_size, status.st_mtime_ns) == (self.size_bytes, self.mtime_ns)
 
 
 def read_stamped(path: Path) -> tuple[bytes, RowStamp]:
@@ -97,53 +93,30 @@ def _stamp(path: Path, before: os.stat_result, now_ns: int, sha256: str, size_by
     return RowStamp(sha256, size_bytes, after.st_mtime_ns if settled else None)
 
 
-def stamp_files(
-    files: Mapping[str, Path], *, known: Mapping[str, RowStamp] | None = None, strict: bool = False
-) -> dict[str, RowStamp]:
-    """Stamp files; unless ``strict``, one with the size and modification time of its known stamp is not read."""
-    known = {} if known is None or strict else known
-    return {name: _stamp_again(path, known.get(name)) for name, path in files.items()}
-
-
-def _stamp_again(path: Path, known: RowStamp | None) -> RowStamp:
-    try:
-        untouched = known is not None and known.is_of(path.stat())
-    except OSError:
-        untouched = False
-    return known if known is not None and untouched else stamp_file(path)
-
-
 def changed_files(files: Mapping[str, Path], stamps: Mapping[str, RowStamp], *, strict: bool = False) -> Iterator[str]:
-    """Yield the name of every stamp whose file is missing, unreadable or changed; files are read one at a time."""
+    """Yield the name of every stamp whose file is missing, unreadable or changed; files are read one at a time.
+
+    Unless ``strict``, a file with the size and modification time of its stamp is not read.
+    """
     for name, stamp in stamps.items():
-        try:
-            now = None if name not in files else stamp_files({name: files[name]}, known=stamps, strict=strict)[name]
-        except InputError:
-            now = None
-        if now is None or now.sha256 != stamp.sha256:
-            yield name
+        with suppress(OSError, InputError):
+            status = files[name].stat() if name in files else None
+            if status and not strict and (status.st_size, status.st_mtime_ns) == (stamp.size_bytes, stamp.mtime_ns):
+                continue
+            if status and stamp_file(files[name]).sha256 == stamp.sha256:
+                continue
+        yield name
 
 
 def write_stamps(directory: Path, stamps: Mapping[str, RowStamp]) -> None:
-    """Write ``directory/stamps.json`` atomically."""
-    write_atomic(directory / STAMPS, canonical_json(stamps_as_json(stamps), STAMPS))
+    """Write ``directory/stamps.json`` atomically: [digest, size, time] by name."""
+    document = {name: astuple(stamp) for name, stamp in stamps.items()}
+    write_atomic(directory / STAMPS, canonical_json(document, STAMPS))
 
 
 def read_stamps(directory: Path) -> dict[str, RowStamp]:
     """Read ``directory/stamps.json``; return no stamps if it is missing or damaged: the files are then read instead."""
-    try:
-        return stamps_from_json(read_document(directory / STAMPS, remedy=""))
-    except (OSError, ValueError, TypeError):
-        return {}
-
-
-def stamps_as_json(stamps: Mapping[str, RowStamp]) -> dict[str, list[str | int | None]]:
-    """Return stamps as JSON values, [digest, size, time] by name; :func:`stamps_from_json` reads them."""
-    return {name: [stamp.sha256, stamp.size_bytes, stamp.mtime_ns] for name, stamp in stamps.items()}
-
-
-def stamps_from_json(document: object) -> dict[str, RowStamp]:
-    """Parse the document of :func:`stamps_as_json`."""
-    if not isinstance(document, dict):
-        raise TypeError(f"expected stamps by name, got {type(document).__name__}")
-    return {name: RowStamp(*values) for name, values in document.items()}
+    with suppress(OSError, ValueError, TypeError, AttributeError):
+        document = read_document(directory / STAMPS, remedy="")
+        return {name: RowStamp(*values) for name, values in document.items()}
+    return {}

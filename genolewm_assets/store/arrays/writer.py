@@ -21,18 +21,24 @@ from genolewm_assets.store.arrays.checksums import read_checksums
 from genolewm_assets.store.arrays.files import WrittenFiles
 from genolewm_assets.store.arrays.finish import finish_store
 from genolewm_assets.store.arrays.keys import check_fingerprint, compute_key, fingerprint_differences, read_fingerprint
-from genolewm_assets.store.arrays.known_keys import KnownKeys
 from genolewm_assets.store.arrays.layout import COMMIT_LOG, SIDECAR_LOG, ArrayLayout, ArraySpec, crc32c, is_complete
 from genolewm_assets.store.arrays.log import (
     Committed,
-    LogRecord,
     check_same_layout,
+    commit_line,
     create_log,
     extend_checksums,
     read_commits,
     recover,
 )
-from genolewm_assets.store.arrays.rows import CommitGroup, SidecarTexts, fit_rows, index_columns, read_sidecar_log
+from genolewm_assets.store.arrays.rows import (
+    CommitGroup,
+    KnownKeys,
+    SidecarTexts,
+    fit_rows,
+    index_columns,
+    read_sidecar_log,
+)
 from genolewm_assets.store.files import JsonValue, make_directories, sync_directory
 
 _SCRATCH = re.compile(r"\..+\.[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -300,7 +306,7 @@ class ArrayStoreWriter:
         new = self._sidecars.take_new()
         size, crc = self._sidecar_log
         self._sidecar_log = (size + len(new), crc32c(new, crc))
-        line = LogRecord(self.n_rows, checksums, *self._sidecar_log, group.columns).to_line()
+        line = commit_line(self.n_rows, checksums, self._sidecar_log, group.columns)
         with self._storage_errors():
             files.check_in_place()
             files.write(SIDECAR_LOG, new)

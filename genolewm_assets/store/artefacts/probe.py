@@ -6,9 +6,7 @@ import errno
 import mmap
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from genolewm_assets.errors import RootError
@@ -21,15 +19,6 @@ _DATA = b"genolewm\n"
 _STORAGE_ERRNOS = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ESTALE}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Feature:
-    """A feature and its test in an empty folder; the test returns False or raises OSError if the feature is missing."""
-
-    name: str
-    tried: str
-    works: Callable[[Path], bool]
 
 
 def check_file_system(folder: Path) -> None:
@@ -47,10 +36,19 @@ def check_file_system(folder: Path) -> None:
     for left in folder.glob(f"{_PROBE}*"):
         remove_tree(left)
     missing = []
-    for feature in _FEATURES:
-        with _probe_folder(folder) as probe:
-            if (refusal := _refusal(feature, probe)) is not None:
-                missing.append(f"no {feature.name} ({feature.tried}: {refusal})")
+    for feature, (tried, works) in _FEATURES.items():
+        probe = folder / f"{_PROBE}{secrets.token_hex(4)}"
+        probe.mkdir()
+        try:
+            refusal = None if works(probe) else "it had no effect"
+        except OSError as err:
+            if err.errno in _STORAGE_ERRNOS or not probe.is_dir():
+                raise
+            refusal = err.strerror or str(err)
+        finally:
+            remove_tree(probe)
+        if refusal is not None:
+            missing.append(f"no {feature} ({tried}: {refusal})")
     if missing:
         raise RootError(
             str(folder),
@@ -58,26 +56,6 @@ def check_file_system(folder: Path) -> None:
             remedy="Choose a folder on a local disk (ext4, XFS, Btrfs) or on NFS with locks, not on FAT, exFAT, an "
             "object store or a shared folder of another system",
         )
-
-
-@contextmanager
-def _probe_folder(folder: Path) -> Iterator[Path]:
-    probe = folder / f"{_PROBE}{secrets.token_hex(4)}"
-    probe.mkdir()
-    try:
-        yield probe
-    finally:
-        remove_tree(probe)
-
-
-def _refusal(feature: _Feature, probe: Path) -> str | None:
-    """Return why a feature does not work; None if it works."""
-    try:
-        return None if feature.works(probe) else "it had no effect"
-    except OSError as err:
-        if err.errno in _STORAGE_ERRNOS or not probe.is_dir():
-            raise
-        return err.strerror or str(err)
 
 
 def _syncs_files(probe: Path) -> bool:
@@ -143,14 +121,15 @@ def _sets_modification_times(probe: Path) -> bool:
         return before < os.fstat(handle.fileno()).st_mtime
 
 
-_FEATURES = (
-    _Feature("fsync of files", "fsync of a file", _syncs_files),
-    _Feature("fsync of folders", "fsync of a folder", _syncs_folders),
-    _Feature("renaming over a file", "rename of a file over another", _renames_over),
-    _Feature("renaming of folders", "rename of a folder that is not empty", _renames_folders),
-    _Feature("symbolic links", "symlink", _symlinks),
-    _Feature("renaming over a symbolic link", "rename of a link over another", _renames_links_over),
-    _Feature("memory mapping", "mmap of a file for reading", _maps_files),
-    _Feature("locks", "flock of a file that is locked", _locks),
-    _Feature("modification times", "utime of an open file", _sets_modification_times),
-)
+#: What is tried of each feature, and its test in an empty folder, which is False or an OSError if it is missing.
+_FEATURES: Mapping[str, tuple[str, Callable[[Path], bool]]] = {
+    "fsync of files": ("fsync of a file", _syncs_files),
+    "fsync of folders": ("fsync of a folder", _syncs_folders),
+    "renaming over a file": ("rename of a file over another", _renames_over),
+    "renaming of folders": ("rename of a folder that is not empty", _renames_folders),
+    "symbolic links": ("symlink", _symlinks),
+    "renaming over a symbolic link": ("rename of a link over another", _renames_links_over),
+    "memory mapping": ("mmap of a file for reading", _maps_files),
+    "locks": ("flock of a file that is locked", _locks),
+    "modification times": ("utime of an open file", _sets_modification_times),
+}

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import InputError
-from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint, known_keys
-from genolewm_assets.store.arrays.known_keys import KnownKeys
+from genolewm_assets.store.arrays import ArraySpec, ArrayStoreReader, ArrayStoreWriter, compute_fingerprint, rows
+from genolewm_assets.store.arrays.rows import KnownKeys
 
 
 def same(_: str) -> int:
@@ -23,14 +23,14 @@ def few(key: str) -> int:
     return len(key) - 2
 
 
-@pytest.mark.parametrize("hash_of", [known_keys.hash_of, few, same])
+@pytest.mark.parametrize("hash_of", [rows.hash_of, few, same])
 @given(batches=st.lists(st.lists(st.text("ab", max_size=3), max_size=5), max_size=12), recent=st.integers(1, 6))
 def test_it_objects_to_what_a_set_holds_and_to_nothing_else(
     hash_of: Callable[[str], int], batches: list[list[str]], recent: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known_keys, "hash_of", hash_of)
-        patch.setattr(known_keys, "_RECENT", recent)
+        patch.setattr(rows, "hash_of", hash_of)
+        patch.setattr(rows, "_RECENT", recent)
         added: set[str] = set()
         known = KnownKeys(lambda: added)
         for batch in batches:
@@ -50,7 +50,7 @@ def test_eight_bytes_a_key_are_kept() -> None:
 
 
 def test_a_store_takes_keys_of_one_hash_and_refuses_them_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known_keys, "hash_of", same)
+    monkeypatch.setattr(rows, "hash_of", same)
     keys = [f"chr21:{row}" for row in range(30)]
 
     def open_store() -> ArrayStoreWriter:
