@@ -199,19 +199,12 @@ def find_index_faults(root: Root) -> list[Finding]:
     ResourceError
         If the folder is not a root, or a folder in it cannot be read.
     """
-    return [
-        Finding(
-            # A cache is published before its look-up is made.
-            FindingKind.STALE if isinstance(err, MissingResourceError) else FindingKind.CORRUPT,
-            cache.location,
-            None,
-            err.problem,
-            err.expected,
-            err.got,
-            err.remedy,
-        )
-        for cache, err in _open_lookups(root, verify=True)[1]
-    ]
+    findings = []
+    for cache, err in _open_lookups(root, verify=True)[1]:
+        # A cache is published before its look-up is made.
+        kind = FindingKind.STALE if isinstance(err, MissingResourceError) else FindingKind.CORRUPT
+        findings.append(Finding.of_error(kind, cache.location, err))
+    return findings
 
 
 _Faults = list[tuple[IndexedCache, ResourceError]]

@@ -52,14 +52,8 @@ def find_record_faults(root: Root) -> list[Finding]:
             # Whatever is opened, it is the record of the root that is at fault, and told once.
             found.setdefault(ROOT_FILE if isinstance(err, RootError) else location, err)
     return [
-        Finding(
-            FindingKind.MISSING if isinstance(err, MissingResourceError) else FindingKind.CORRUPT,
-            location,
-            None,
-            err.problem,
-            err.expected,
-            err.got,
-            err.remedy,
+        Finding.of_error(
+            FindingKind.MISSING if isinstance(err, MissingResourceError) else FindingKind.CORRUPT, location, err
         )
         for location, err in found.items()
     ]

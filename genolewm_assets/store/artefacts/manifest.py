@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
-from typing import SupportsIndex, TypeVar
+from types import UnionType
+from typing import Any, SupportsIndex, TypeAlias
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.store.artefacts.check_result import CAUSE, REMEDY, CheckResult
@@ -26,8 +27,6 @@ from genolewm_assets.store.files import (
     read_record,
 )
 
-_Value = TypeVar("_Value")
-
 MANIFEST = "manifest.json"
 PROVENANCE = "provenance.json"
 #: Sizes and times of the files that an array store was made from (see ``stamps.py``).
@@ -38,6 +37,15 @@ SCHEMA = "genolewm.manifest"
 SCHEMA_VERSION = "1.0"
 _REMEDY = "Rebuild the asset"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_Kinds: TypeAlias = Mapping[str, type | UnionType]
+#: Types of the fields of a manifest, and of its inputs, files and checks.
+_MANIFEST: _Kinds = {
+    "asset": str, "partition": str | None, "code_version": str, "recipe": dict, "inputs": list, "files": list,
+    "counts": dict, "checks": list, "schema": str, "schema_version": str,
+}  # fmt: skip
+_INPUT: _Kinds = {"asset": str, "partition": str | None, "manifest_sha256": str}
+_FILE: _Kinds = {"path": str, "size_bytes": int, "sha256": str, "rows": int | None}
+_CHECK: _Kinds = {"name": str, "passed": bool, "figures": dict}
 #: Longest figure that is printed in full.
 _FIGURE_CHARACTERS = 120
 
@@ -128,8 +136,9 @@ class Manifest:
     @property
     def failures(self) -> str:
         """Names of the checks that did not pass, then their figures, each cut to 120 characters; no empty ones."""
-        failed = [check for check in self.checks if not check.passed]
-        figures = "; ".join(f"{check.name}: {shown}" for check in failed if (shown := _shown_figures(check)))
+        failed = {check.name: shown_figures(check) for check in self.checks if not check.passed}
+        texts = {name: ", ".join(f"{figure} {text}" for figure, text in shown) for name, shown in failed.items()}
+        figures = "; ".join(f"{name}: {text}" for name, text in texts.items() if text)
         return f"{list(self.failed_checks)}{f' ({figures})' if figures else ''}"
 
     def to_bytes(self) -> bytes:
@@ -213,26 +222,26 @@ def first_symlink(directory: Path, path: str) -> str | None:
 def parse_manifest(raw: bytes, where: str) -> Manifest:
     """Parse the bytes of a ``manifest.json``, raising as :func:`read_manifest`. The same bytes are parsed once."""
     document = parse_json(raw, where, remedy=_REMEDY)
-    record = _record(document, {f.name for f in fields(Manifest)}, where)
-    version = _take(record, "schema_version", str, where)
-    if record["schema"] != SCHEMA or version.split(".")[0] != SCHEMA_VERSION.split(".", maxsplit=1)[0]:
+    version = _fields(document, {**dict.fromkeys(_MANIFEST, object), "schema_version": str}, where)["schema_version"]
+    if document["schema"] != SCHEMA or version.split(".")[0] != SCHEMA_VERSION.split(".", maxsplit=1)[0]:
         raise CorruptResourceError(
             where,
             "cannot be read by this code",
             expected=f"{SCHEMA} {SCHEMA_VERSION.split('.', maxsplit=1)[0]}.x",
-            got=f"{record['schema']} {version}",
+            got=f"{document['schema']} {version}",
             remedy="Rebuild the asset or upgrade",
         )
+    record = _fields(document, _MANIFEST, where)
     try:
         manifest = Manifest(
-            asset=_take(record, "asset", str, where),
-            partition=_optional(record, "partition", str, where),
-            code_version=_take(record, "code_version", str, where),
-            recipe=_take(record, "recipe", dict, where),
-            inputs=_entries(record, "inputs", _input_ref, where),
-            files=_entries(record, "files", _file_entry, where),
-            counts={name: _take(record["counts"], name, int, where) for name in _take(record, "counts", dict, where)},
-            checks=_entries(record, "checks", _check_result, where),
+            asset=record["asset"],
+            partition=record["partition"],
+            code_version=record["code_version"],
+            recipe=record["recipe"],
+            inputs=tuple(InputRef(**_fields(item, _INPUT, where)) for item in record["inputs"]),
+            files=tuple(FileEntry(**_fields(item, _FILE, where)) for item in record["files"]),
+            counts=_fields(record["counts"], dict.fromkeys(record["counts"], int), where),
+            checks=tuple(CheckResult(**_fields(item, _CHECK, where)) for item in record["checks"]),
             schema_version=version,
         )
         canonical = manifest.to_bytes()
@@ -243,55 +252,17 @@ def parse_manifest(raw: bytes, where: str) -> Manifest:
     return manifest
 
 
-def _input_ref(item: object, where: str) -> InputRef:
-    record = _record(item, {f.name for f in fields(InputRef)}, where)
-    return InputRef(
-        _take(record, "asset", str, where),
-        _optional(record, "partition", str, where),
-        _take(record, "manifest_sha256", str, where),
-    )
-
-
-def _file_entry(item: object, where: str) -> FileEntry:
-    record = _record(item, {f.name for f in fields(FileEntry)}, where)
-    return FileEntry(
-        _take(record, "path", str, where),
-        _take(record, "size_bytes", int, where),
-        _take(record, "sha256", str, where),
-        _optional(record, "rows", int, where),
-    )
-
-
-def _check_result(item: object, where: str) -> CheckResult:
-    record = _record(item, {"name", "passed", "figures"}, where)
-    return CheckResult(
-        _take(record, "name", str, where), _take(record, "passed", bool, where), _take(record, "figures", dict, where)
-    )
-
-
-def _record(item: object, names: set[str], where: str) -> dict[str, JsonValue]:
-    if not isinstance(item, dict) or set(item) != names:
+def _fields(item: object, kinds: _Kinds, where: str) -> dict[str, Any]:
+    """Return a JSON object that has these fields and no others, each of its type."""
+    if not isinstance(item, dict) or set(item) != set(kinds):
         got = repr(sorted(item)) if isinstance(item, dict) else type(item).__name__
-        raise _corrupt(where, "fields differ from the schema", expected=repr(sorted(names)), got=got)
+        raise _corrupt(where, "fields differ from the schema", expected=repr(sorted(kinds)), got=got)
+    for name, kind in kinds.items():
+        # isinstance counts a bool as an int; JSON does not.
+        if not isinstance(item[name], kind) or (isinstance(item[name], bool) and kind not in (bool, object)):
+            wanted = getattr(kind, "__args__", (kind,))[0].__name__
+            raise _corrupt(where, f"field {name!r} has the wrong type", expected=wanted, got=repr(item[name]))
     return item
-
-
-def _take(record: object, name: str, kind: type[_Value], where: str) -> _Value:
-    value = record[name] if isinstance(record, dict) else None
-    # isinstance counts a bool as an int; JSON does not.
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise _corrupt(where, f"field {name!r} has the wrong type", expected=kind.__name__, got=repr(value))
-    return value
-
-
-def _optional(record: dict[str, JsonValue], name: str, kind: type[_Value], where: str) -> _Value | None:
-    return None if record[name] is None else _take(record, name, kind, where)
-
-
-def _entries(
-    record: dict[str, JsonValue], name: str, read: Callable[[object, str], _Value], where: str
-) -> tuple[_Value, ...]:
-    return tuple(read(item, where) for item in _take(record, name, list, where))
 
 
 def shown_figures(check: CheckResult) -> list[tuple[str, str]]:
@@ -303,7 +274,3 @@ def shown_figures(check: CheckResult) -> list[tuple[str, str]]:
         for name, text in texts
         if text not in ("None", "", "[]", "{}")
     ]
-
-
-def _shown_figures(check: CheckResult) -> str:
-    return ", ".join(f"{name} {text}" for name, text in shown_figures(check))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from genolewm_assets.errors import CorruptResourceError, MissingResourceError
+from genolewm_assets.errors import CorruptResourceError, GenoLeWMError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories, unfinished_files
 from genolewm_assets.store.artefacts.manifest import MANIFEST, InputRef, Manifest, read_manifest
@@ -64,6 +65,11 @@ class Finding:
     expected: str | None = None
     got: str | None = None
     remedy: str | None = None
+
+    @classmethod
+    def of_error(cls, kind: FindingKind, location: str, err: GenoLeWMError) -> Finding:
+        """Return the finding that a reader refuses the whole of ``location``."""
+        return cls(kind, location, None, err.problem, err.expected, err.got, err.remedy)
 
     @property
     def is_fault(self) -> bool:
@@ -141,13 +147,14 @@ class Verification:
     def __iter__(self) -> Iterator[Verified]:
         """Yield each generation after it was compared; raises as :func:`verify_root`."""
         self._root.check_is_root()
-        origins: list[_Origin] = []
+        origins: list[tuple[str, InputRef, tuple[InputRef, ...]]] = []
         with reading(self._root.path):
             findings = [*_link_findings(self._root), *_surface_findings(self._root)]
             for verified in _verify_generations(self._root, self._progress):
                 findings += verified.findings
-                if verified.manifest is not None and is_linked(verified.generation):
-                    origins.append(_Origin.of(verified.location, verified.manifest))
+                if (made := verified.manifest) is not None and is_linked(verified.generation):
+                    own = InputRef(made.asset, made.partition, made.sha256)
+                    origins.append((verified.location, own, made.inputs))
                 yield verified
             findings += [*_stale_findings(origins), *_unfinished_findings(self._root)]
         self.findings = sorted(findings, key=lambda f: (not f.is_fault, f.location, f.file or ""))
@@ -178,20 +185,6 @@ def _bytes_to_read(generation: Path) -> int:
         return 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """The artefact published at a location, and its inputs."""
-
-    location: str
-    artefact: ArtefactId
-    sha256: str
-    inputs: tuple[InputRef, ...]
-
-    @classmethod
-    def of(cls, location: str, manifest: Manifest) -> _Origin:
-        return cls(location, ArtefactId(manifest.asset, manifest.partition), manifest.sha256, manifest.inputs)
-
-
 def _relative(root: Root, path: Path) -> str:
     return str(path.relative_to(root.path))
 
@@ -207,23 +200,20 @@ def _link_findings(root: Root) -> Iterator[Finding]:
         if is_published_link(link):
             try:
                 resolve_generation(link)
-            except MissingResourceError as err:
-                yield Finding(FindingKind.DANGLING, location, None, err.problem)
-            except CorruptResourceError as err:
-                yield Finding(FindingKind.CORRUPT, location, None, err.problem, err.expected, err.got)
+            except (MissingResourceError, CorruptResourceError) as err:
+                dangling = isinstance(err, MissingResourceError)
+                yield Finding.of_error(FindingKind.DANGLING if dangling else FindingKind.CORRUPT, location, err)
         elif not link.exists():
-            yield Finding(
-                FindingKind.DANGLING, location, None, f"the target of the link does not exist: {link_target(link)!r}"
-            )
+            problem = f"the target of the link does not exist: {link_target(link)!r}"
+            yield Finding(FindingKind.DANGLING, location, None, problem)
         elif not link.resolve().is_relative_to(root.path):
             yield Finding(FindingKind.CORRUPT, location, None, "the link leads out of the root")
         elif shown_through(link) is None:
             problem = f"the store does not make such links: {link_target(link)!r}"
             yield Finding(FindingKind.CORRUPT, location, None, problem)
     for folder in plain_directories(root.path):
-        yield Finding(
-            FindingKind.CORRUPT, _relative(root, folder), None, "a plain copy is in the place of the published link"
-        )
+        problem = "a plain copy is in the place of the published link"
+        yield Finding(FindingKind.CORRUPT, _relative(root, folder), None, problem)
 
 
 def _surface_findings(root: Root) -> Iterator[Finding]:
@@ -237,31 +227,26 @@ def _surface_findings(root: Root) -> Iterator[Finding]:
                 yield Finding(FindingKind.CORRUPT, _relative(root, path), None, f"is in the place of {what}")
 
 
-def _stale_findings(origins: Sequence[_Origin]) -> Iterator[Finding]:
-    current: dict[ArtefactId, set[str]] = {}
-    for origin in origins:
-        current.setdefault(origin.artefact, set()).add(origin.sha256)
-    for origin in origins:
-        for ref in origin.inputs:
+def _stale_findings(origins: Sequence[tuple[str, InputRef, tuple[InputRef, ...]]]) -> Iterator[Finding]:
+    """Yield the outdated inputs of published artefacts: location, artefact and inputs of each."""
+    current: dict[ArtefactId, set[str]] = defaultdict(set)
+    for _, own, _ in origins:
+        current[ArtefactId(own.asset, own.partition)].add(own.manifest_sha256)
+    for location, _, inputs in origins:
+        for ref in inputs:
             artefact = ArtefactId(ref.asset, ref.partition)
-            now = current.get(artefact, set())
-            if ref.manifest_sha256 not in now:
-                yield Finding(
-                    FindingKind.STALE,
-                    origin.location,
-                    None,
-                    f"made from a version of {artefact} that is no longer published",
-                    f"manifest {ref.manifest_sha256[:12]}",
-                    ", ".join(sorted(f"manifest {sha256[:12]}" for sha256 in now)) or "none",
-                )
+            if ref.manifest_sha256 not in current[artefact]:
+                problem = f"made from a version of {artefact} that is no longer published"
+                now = ", ".join(sorted(f"manifest {sha256[:12]}" for sha256 in current[artefact])) or "none"
+                was = f"manifest {ref.manifest_sha256[:12]}"
+                yield Finding(FindingKind.STALE, location, None, problem, was, now)
 
 
 def _unfinished_findings(root: Root) -> Iterator[Finding]:
     for marker in links(root.path / REJECTED):
         location = str(marker.relative_to(root.path / REJECTED))
-        yield Finding(
-            FindingKind.REJECTED, location, None, f"the latest build failed: {rejection_reason(root, location)}"
-        )
+        problem = f"the latest build failed: {rejection_reason(root, location)}"
+        yield Finding(FindingKind.REJECTED, location, None, problem)
     for location in root.locations_at_work():
         if not root.is_locked(location):
             for path in root.leftovers(location):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from genolewm_assets.store.files import make_directories, remove_tree, sync_directory
@@ -58,8 +58,9 @@ def _has_mark_of(path: Path, marks: list[str]) -> bool:
 
 def work_directory(folder: Path, lease: WriterLease | None, name: str | None) -> Path:
     """Return a work directory with the mark of the lease: the latest one called ``name``, otherwise an empty one."""
-    path = folder / _marked(name or f"{_BUILD}{secrets.token_hex(4)}", lease)
-    with _fenced(lease):
+    mark = "" if lease is None or lease.owner is None else f".{lease.owner.mark}"
+    path = folder / f"{name or _BUILD + secrets.token_hex(4)}{mark}"
+    with nullcontext() if lease is None else lease.fenced():
         left = [] if name is None else [other for other in leftovers(folder) if is_called(other, name)]
         if not left:
             # tempfile.mkdtemp would deny access to other users, also after publication.
@@ -88,11 +89,3 @@ def sweep(folder: Path, lease: WriterLease, *, keep: str | None = None) -> None:
         left = [path for path in leftovers(folder) if keep is None or not is_called(path, keep)]
     for path in left:
         remove_tree(path)
-
-
-def _fenced(lease: WriterLease | None) -> AbstractContextManager[None]:
-    return nullcontext() if lease is None else lease.fenced()
-
-
-def _marked(name: str, lease: WriterLease | None) -> str:
-    return name if lease is None or lease.owner is None else f"{name}.{lease.owner.mark}"
