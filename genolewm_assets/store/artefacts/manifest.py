@@ -260,8 +260,8 @@ def _fields(item: object, kinds: _Kinds, where: str) -> dict[str, Any]:
     for name, kind in kinds.items():
         # isinstance counts a bool as an int; JSON does not.
         if not isinstance(item[name], kind) or (isinstance(item[name], bool) and kind not in (bool, object)):
-            wanted = getattr(kind, "__args__", (kind,))[0].__name__
-            raise _corrupt(where, f"field {name!r} has the wrong type", expected=wanted, got=repr(item[name]))
+            wanted = kind.__args__[0] if isinstance(kind, UnionType) else kind
+            raise _corrupt(where, f"field {name!r} has the wrong type", expected=wanted.__name__, got=repr(item[name]))
     return item
 
 

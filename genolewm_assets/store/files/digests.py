@@ -63,7 +63,9 @@ def measure_file(path: Path, count: ByteCount) -> Measured:
             size_bytes += length
             count.add(length)
         after = os.fstat(handle.fileno())
-    kept = _identity(before) == _identity(after) and _is_settled(after, now_ns)
+    newest = max(after.st_mtime_ns, after.st_ctime_ns)
+    is_settled = now_ns - newest > (_TICK_NS if newest % 1_000_000 else _COARSE_NS)
+    kept = _identity(before) == _identity(after) and is_settled
     return Measured(size_bytes, digest.hexdigest(), _identity(after) if kept else None)
 
 
@@ -89,7 +91,7 @@ class FileDigests:
                 return found
             if found and found.home:
                 home = Path(os.path.normpath((self._directory / path).parent / found.home))
-                generation = _generation_of(home)
+                generation = next(each for each in home.parents if each.parent.name == GENERATIONS)
                 at_home = _read(generation).get(home.relative_to(generation).as_posix())
                 if at_home and (at_home.sha256, at_home.identity) == (found.sha256, identity):
                     return found._replace(identity=identity)
@@ -164,16 +166,5 @@ def _home_of(file: Path, found: Measured) -> list[str]:
     return [os.path.relpath(file.parent / found.home, file.parent)] if found.home else []
 
 
-def _generation_of(file: Path) -> Path:
-    """Return the published folder that a file is in."""
-    return next(each for each in file.parents if each.parent.name == GENERATIONS)
-
-
 def _identity(status: os.stat_result) -> Identity:
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _is_settled(status: os.stat_result, now_ns: int) -> bool:
-    """Tell whether a file cannot change from now on without another time."""
-    newest = max(status.st_mtime_ns, status.st_ctime_ns)
-    return now_ns - newest > (_TICK_NS if newest % 1_000_000 else _COARSE_NS)

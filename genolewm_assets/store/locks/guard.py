@@ -38,12 +38,8 @@ def is_flocked(descriptor: int) -> bool:
     except OSError:
         return True
     if free:
-        _unlock(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
     return not free
-
-
-def _unlock(descriptor: int) -> None:
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def lock_folder(folder: Path, *, wait: bool) -> int:
@@ -77,32 +73,21 @@ def locked_folder(folder: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def guarded(path: Path, wait_s: float) -> Iterator[int]:
-    """Hold an exclusive lock on a lock file and yield its descriptor; the file is created if missing and kept.
+def guarded(path: Path, wait_s: float, *, shared: bool = False) -> Iterator[int]:
+    """Hold a lock on a lock file and yield its descriptor; the file is created if missing and kept.
+
+    Parameters
+    ----------
+    shared
+        Hold a shared lock, for which the file must exist and need not be writable.
 
     Raises
     ------
     BusyError, ResourceError
         If another process holds the lock for ``wait_s`` seconds, or the file system has no locks.
     """
-    with _locked(path, os.O_RDWR | os.O_CREAT, shared=False, wait_s=wait_s) as descriptor:
-        yield descriptor
-
-
-@contextmanager
-def looked_through(path: Path) -> Iterator[int]:
-    """Hold a shared lock on an existing lock file, without waiting and without write permission; yield its descriptor.
-
-    Raises :class:`BusyError` if another process holds the lock exclusively.
-    """
-    with _locked(path, os.O_RDONLY, shared=True, wait_s=0.0) as descriptor:
-        yield descriptor
-
-
-@contextmanager
-def _locked(path: Path, flags: int, *, shared: bool, wait_s: float) -> Iterator[int]:
     deadline = time.monotonic() + wait_s
-    while (descriptor := _try_to_lock(path, flags, shared=shared)) is None:
+    while (descriptor := _try_to_lock(path, shared=shared)) is None:
         if time.monotonic() >= deadline:
             raise BusyError(
                 str(path),
@@ -115,12 +100,13 @@ def _locked(path: Path, flags: int, *, shared: bool, wait_s: float) -> Iterator[
     finally:
         try:
             # Closing is not enough: a process forked meanwhile shares the lock through its copy of the descriptor.
-            _unlock(descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         finally:
             os.close(descriptor)
 
 
-def _try_to_lock(path: Path, flags: int, *, shared: bool) -> int | None:
+def _try_to_lock(path: Path, *, shared: bool) -> int | None:
+    flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     try:
         with naming(path):

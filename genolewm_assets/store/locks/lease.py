@@ -24,7 +24,7 @@ from typing import Self
 
 from genolewm_assets.errors import BusyError, GenoLeWMError, ResourceError
 from genolewm_assets.store.files import naming
-from genolewm_assets.store.locks.guard import flock, guarded, looked_through
+from genolewm_assets.store.locks.guard import flock, guarded
 from genolewm_assets.store.locks.processes import boot_id
 from genolewm_assets.store.locks.record import (
     HELD,
@@ -100,12 +100,10 @@ class WriterLease:
                     self._hold = _take(self._folder, found, self._note)
                     return None
                 return found
-        except FileExistsError:
-            # A network file system showed an old state of the folder: there is a record.
-            return FoundRecord(read_owner(record), Standing.HOLDS, time.time())
-        except BusyError:
-            # A process that holds the guard so long is publishing or removing files. The record is only read: testing
-            # its flock would briefly take that lock.
+        except (FileExistsError, BusyError):
+            # A network file system showed an old state of the folder, in which there is a record; or a process that
+            # holds the guard so long is publishing or removing files. The record is only read: testing its flock would
+            # briefly take that lock.
             return FoundRecord(read_owner(record), Standing.HOLDS, time.time())
 
     def release(self) -> None:
@@ -200,7 +198,7 @@ def while_free(folder: Path, where: str) -> Iterator[None]:
 def is_held(folder: Path) -> bool:
     """Return whether a process holds the lock of a folder; True if that cannot be found out."""
     try:
-        with looked_through(folder / GUARD) as guard:
+        with guarded(folder / GUARD, 0.0, shared=True) as guard:
             found = find_record(folder / RECORD, lambda: _now_s(guard))
     except FileNotFoundError:
         # Without the guard the record cannot be judged, so an existing record counts as held.
@@ -269,8 +267,6 @@ def _put_in_place(scratch: Path, record: Path, *, there: bool) -> None:
         try:
             # A client may hold "no such name" in its cache, and rename would then replace the record of an owner.
             os.link(scratch, record)
-        except FileExistsError:
-            raise
         except OSError as err:
             if err.errno not in _NO_LINKS:
                 raise

@@ -7,7 +7,6 @@ from .columns import text_column as text_column
 from .export import TableFormat as TableFormat
 from .export import check_output as check_output
 from .export import write_table_file as write_table_file
-from .faults import rows_at_fault as rows_at_fault
 from .lookup import open_frame as open_frame
 from .lookup import open_table as open_table
 from .outside_columns import Unreadable as Unreadable
@@ -34,4 +33,5 @@ from .schema import column as column
 from .schema import not_run as not_run
 from .schema import nullable as nullable
 from .schema import one_of as one_of
+from .schema import rows_at_fault as rows_at_fault
 from .spool import BatchSpool as BatchSpool

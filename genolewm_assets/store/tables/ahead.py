@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 _AHEAD = 2
 
@@ -35,16 +34,16 @@ def map_ahead(
         Let the caller run unstarted tasks instead of waiting for the next result.
     """
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
-    waiting: deque[_Task[_Item, _Result]] = deque()
+    waiting: deque[tuple[_Item, Future[_Result]]] = deque()
 
     def take() -> _Result:
         if caller_helps:
             _help(waiting, work)
-        return waiting.popleft().future.result()
+        return waiting.popleft()[1].result()
 
     try:
         for item in items:
-            waiting.append(_Task(item, pool.submit(work, item)))
+            waiting.append((item, pool.submit(work, item)))
             if len(waiting) > threads + ahead:
                 yield take()
         while waiting:
@@ -53,21 +52,15 @@ def map_ahead(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-@dataclass(slots=True)
-class _Task(Generic[_Item, _Result]):
-    item: _Item
-    future: Future[_Result]
-
-
-def _help(waiting: Iterable[_Task[_Item, _Result]], work: Callable[[_Item], _Result]) -> None:
+def _help(waiting: deque[tuple[_Item, Future[_Result]]], work: Callable[[_Item], _Result]) -> None:
     """Run unstarted tasks until the first task is done or no unstarted task remains."""
-    first = next(iter(waiting))
-    while not first.future.done():
-        task = next((task for task in waiting if task.future.cancel()), None)
-        if task is None:
+    while not waiting[0][1].done():
+        at = next((at for at, (_, future) in enumerate(waiting) if future.cancel()), None)
+        if at is None:
             return
-        task.future = Future()
+        item, own = waiting[at][0], Future[_Result]()
+        waiting[at] = item, own
         try:
-            task.future.set_result(work(task.item))
+            own.set_result(work(item))
         except BaseException as err:  # noqa: BLE001 - raised when the consumer takes this result
-            task.future.set_exception(err)
+            own.set_exception(err)

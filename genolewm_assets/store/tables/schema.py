@@ -1,10 +1,12 @@
-"""Declaration of a persisted table (name, meaning of a row, columns, key), and its schema check."""
+"""Declaration of a persisted table (name, meaning of a row, columns, key), its schema check, and rows at fault."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -137,6 +139,26 @@ def check_schema(table: pa.Table, schema: TableSchema) -> CheckResult:
         for row in table.filter(pc.is_null(table[column])).select(list(schema.key)).slice(0, SHOWN_ROWS).to_pylist()
     ]
     return CheckResult(SCHEMA_AS_DECLARED, passed=not figures["forbidden_nulls"], figures=figures, rows=rows)
+
+
+def rows_at_fault(
+    table: pa.Table, faults: Mapping[str, npt.NDArray[np.bool_]], columns: Sequence[str]
+) -> tuple[Row, ...]:
+    """Return the first ten rows that have a fault, with a column ``fault`` that names all faults of the row.
+
+    Parameters
+    ----------
+    faults
+        bool, shape (rows,), by name of the fault: whether a row has it.
+    columns
+        Columns of the table that are shown.
+    """
+    wrong = np.logical_or.reduce([np.zeros(table.num_rows, dtype=bool), *faults.values()])
+    at = np.flatnonzero(wrong)[:SHOWN_ROWS]
+    # Rows one by one: `take` would copy whole columns.
+    shown = (table.select(list(columns)).slice(row, 1).to_pylist()[0] for row in at.tolist())
+    named = ("; ".join(name.replace("_", " ") for name, mask in faults.items() if mask[row]) for row in at.tolist())
+    return tuple({**row, "fault": fault} for row, fault in zip(shown, named, strict=True))
 
 
 def not_run(name: str) -> CheckResult:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError, ResourceError
-from genolewm_assets.store.locks.guard import NO_LOCKS, flock, guarded, is_flocked, lock_folder, looked_through
+from genolewm_assets.store.locks.guard import NO_LOCKS, flock, guarded, is_flocked, lock_folder
 from genolewm_assets.store.locks.lease import GUARD, WriterLease, is_held
 from genolewm_assets.store.locks.processes import boot_id, is_running, is_same_process, pid_namespace, started_ticks
 from genolewm_assets.store.locks.record import RECORD, LeaseOwner, read_owner
@@ -27,10 +27,10 @@ from genolewm_assets_tests.worlds.store.leases import check_busy, check_free, le
 def test_one_alone_or_several_that_look(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with guarded(path, 0):
-        for attempt in (lambda: guarded(path, 0.02), lambda: looked_through(path)):
+        for attempt in (lambda: guarded(path, 0.02), lambda: guarded(path, 0, shared=True)):
             with pytest.raises(BusyError, match=f"{path}: another process still holds the lock"), attempt():
                 pass
-    with looked_through(path), looked_through(path), pytest.raises(BusyError), guarded(path, 0):
+    with guarded(path, 0, shared=True), guarded(path, 0, shared=True), pytest.raises(BusyError), guarded(path, 0):
         pass
     with guarded(path, 0):
         pass
@@ -115,7 +115,7 @@ def test_a_file_system_without_locks_is_said_so(tmp_path: Path, monkeypatch: pyt
 
 
 def test_other_errors_pass(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError), looked_through(tmp_path / "lock"):
+    with pytest.raises(FileNotFoundError), guarded(tmp_path / "lock", 0, shared=True):
         pass
     with pytest.raises(FileNotFoundError), guarded(tmp_path / "none" / "lock", 0):
         pass
