@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -48,10 +48,8 @@ class AlleleWriter(ExitStack):
         self._spool = self.enter_context(BatchSpool(schema, scratch or folder))
         self._keys: set[tuple[str, str]] = set()
 
-    def add(self, alleles: pa.Table, *, with_holdouts: bool = True) -> None:
+    def add(self, alleles: pa.Table) -> None:
         """Append alleles: chrom, pos (1-based), ref, alt, holdout (null for none), and the classes that are written."""
-        if not with_holdouts:
-            alleles = alleles.append_column("holdout", pa.nulls(alleles.num_rows, pa.string()))
         names = pc.fill_null(alleles["holdout"], "")
         for holdout in sorted(pc.unique(names).to_pylist()):
             ours = alleles.filter(pc.equal(names, holdout))
@@ -83,16 +81,6 @@ class AlleleWriter(ExitStack):
         )
 
 
-def write_alleles(
-    folder: Path, tables: Iterable[pa.Table], *, create: Create = create_file, scratch: Path | None = None
-) -> AlleleIndexNames:
-    """Write alleles of no holdout, with columns chrom, pos, ref and alt, into a folder; return their names."""
-    with AlleleWriter(folder, create=create, scratch=scratch) as writer:
-        for table in tables:
-            writer.add(table, with_holdouts=False)
-        return writer.finish()
-
-
 class _Columns(ExitStack):
     """The files of one folder of alleles, but ``rows``."""
 
@@ -120,7 +108,9 @@ class _Columns(ExitStack):
             refs, alts = batch.column("ref"), batch.column("alt")
             sizes = np.stack([pc.binary_length(one).to_numpy(zero_copy_only=False) for one in (refs, alts)], axis=1)
             ends = self.n_text_bytes + np.cumsum(sizes.ravel(), dtype=np.int64)
-            self._check_bytes(int(ends[-1]))
+            if ends[-1] > _MOST_BYTES:
+                most, got = f"at most {_MOST_BYTES:,} bytes", f"{ends[-1]:,}"
+                raise InputError("alleles of a split", "texts too long", expected=most, got=got)
             large = [one.cast(pa.large_string()) for one in (refs, alts)]
             data = pc.binary_join_element_wise(*large, pa.scalar("", pa.large_string())).buffers()[2]
             text = np.frombuffer(data, np.uint8)[: int(ends[-1]) - self.n_text_bytes] if data else np.zeros(0, np.uint8)
@@ -142,12 +132,6 @@ class _Columns(ExitStack):
         self._files["gene_at"].append(ends)
         self._files["gene_ids"].append(pc.list_flatten(genes).to_numpy(zero_copy_only=False))
         self.n_genes = int(ends[-1])
-
-    def _check_bytes(self, n_bytes: int) -> None:
-        if n_bytes > _MOST_BYTES:
-            raise InputError(
-                "alleles of a split", "texts too long", expected=f"at most {_MOST_BYTES:,} bytes", got=f"{n_bytes:,}"
-            )
 
 
 def _sorted(table: pa.Table) -> pa.Table:

@@ -78,9 +78,7 @@ class MappedWindows:
     @property
     def origins(self) -> NDArray[np.str_]:
         """Origin of every window: str, shape (n_windows,)."""
-        names = np.array(self.split.index.origins or ("",), dtype=np.str_)
-        origins: NDArray[np.str_] = names[self._of_all("origin")]
-        return origins
+        return self.origins_of(np.arange(len(self)))
 
     def origin_codes(self) -> tuple[tuple[str, ...], NDArray[np.int16]]:
         """Return the origins of the split, and the index of every window's: int16, shape (n_windows,)."""

@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import DECIDED, HARMFUL, Split
-from genolewm_assets.memory_mapped.allele_writer import AlleleWriter, write_alleles
+from genolewm_assets.memory_mapped.allele_writer import AlleleWriter
 from genolewm_assets.memory_mapped.layout import HELD_OUT, HELD_SEQUENCES, INDEX, WINDOWS, AlleleIndexNames
-from genolewm_assets.memory_mapped.spelling import SpellingWriter
-from genolewm_assets.memory_mapped.window_writer import FACT_COLUMNS, READ_COLUMNS, WindowWriter
+from genolewm_assets.memory_mapped.window_writer import FACT_COLUMNS, READ_COLUMNS, SpellingWriter, WindowWriter
 from genolewm_assets.packages import (
     PACKAGE_FILE,
     PIECE_BASES,
@@ -105,8 +104,9 @@ class SplitWriter(ExitStack):
         windows = self._windows.finish()
         alleles: dict[str, AlleleIndexNames] = {str(source): one.finish() for source, one in self._alleles.items()}
         closed = closed_alleles(held_out, self._split).select(ALLELE_KEY)
-        held = self._folder / HELD_OUT
-        alleles[HELD_OUT] = write_alleles(held, [closed], create=self._create, scratch=self._scratch)
+        with AlleleWriter(self._folder / HELD_OUT, create=self._create, scratch=self._scratch) as writer:
+            writer.add(closed.append_column("holdout", pa.nulls(len(closed), pa.string())))
+            alleles[HELD_OUT] = writer.finish()
         n_kmers, n_seed_words = self._spelling.finish()
         index = replace(windows, alleles=alleles, n_kmers=n_kmers, n_seed_words=n_seed_words)
         with closing(self._create(self._folder / INDEX)) as file:

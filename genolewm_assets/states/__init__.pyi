@@ -1,15 +1,14 @@
-from .config import cache_config as cache_config
 from .edited import WindowEncoder as WindowEncoder
 from .edited import check_spans as check_spans
 from .edited import encode_edited_windows as encode_edited_windows
 from .export import export_states as export_states
 from .index import check_cache_index as check_cache_index
+from .index import export_cache_index as export_cache_index
 from .index import find_index_faults as find_index_faults
 from .index import index_cache as index_cache
 from .index import open_cache_index as open_cache_index
 from .index import parse_window_hash as parse_window_hash
 from .index import refresh_cache_index as refresh_cache_index
-from .index_export import export_cache_index as export_cache_index
 from .pooling import BLOCK_TOKENS as BLOCK_TOKENS
 from .pooling import RADIUS_TOKENS as RADIUS_TOKENS
 from .pooling import Pooling as Pooling
@@ -23,3 +22,4 @@ from .pooling import pool_blocks as pool_blocks
 from .window_source import WindowSource as WindowSource
 from .window_source import windows_of_contig as windows_of_contig
 from .window_source import windows_of_corpus as windows_of_corpus
+from .window_tables import cache_config as cache_config

@@ -16,7 +16,7 @@ import pyarrow as pa
 from genolewm_assets.errors import InputError, MissingResourceError
 from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.states.pooling import global_mean
+from genolewm_assets.states.pooling import block_count, pool_blocks
 from genolewm_assets.states.window_tables import WindowTable, window_table_of
 from genolewm_assets.store.arrays import ArrayStoreReader, by_rows, check_outside, rows_at_once
 from genolewm_assets.store.artefacts import enclosing_root, read_manifest
@@ -130,7 +130,8 @@ def _means(
     for length in np.unique(n_tokens).tolist():
         chosen = n_tokens == length
         with np.errstate(over="ignore"):
-            means[chosen] = global_mean(states[chosen], length, block_tokens)
+            n_blocks = block_count(length, block_tokens)
+            means[chosen] = pool_blocks(states[chosen], 0, n_blocks, length, block_tokens)
     if not np.isfinite(means).all():
         raise InputError(where, "a mean does not fit float16, the only precision of this layout")
     return means

@@ -5,9 +5,14 @@ Each cache has its own look-up (``row_lookup``), which publishing others does no
 
 from __future__ import annotations
 
+import heapq
+import os
 import re
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,12 +30,20 @@ from genolewm_assets.store.files import (
     resolve_generation,
     split_generation_name,
 )
+from genolewm_assets.store.tables import check_output
 
 #: Folder, relative to the root, whose caches are searched.
 CACHES = "embeddings"
 
 # Most faults that a message lists.
 _MAX_LISTED = 3
+_TABLES = """
+CREATE TABLE stores (number INTEGER PRIMARY KEY, location TEXT NOT NULL UNIQUE, label TEXT NOT NULL,
+                     manifest_sha256 TEXT NOT NULL, n_rows INTEGER NOT NULL);
+CREATE TABLE omitted (location TEXT PRIMARY KEY, reason TEXT NOT NULL);
+CREATE TABLE addresses (hash BLOB NOT NULL, store INTEGER NOT NULL, row INTEGER NOT NULL,
+                        PRIMARY KEY (hash, store, row)) WITHOUT ROWID;
+"""
 
 
 class RowAddress(NamedTuple):
@@ -258,3 +271,44 @@ def _read_cache(root: Root, generation: Path) -> tuple[IndexedCache, Manifest]:
 
 def _open_lookup(cache: IndexedCache, manifest: Manifest, generation: Path) -> RowLookup:
     return RowLookup(lookup_path(generation), str(manifest.recipe.get("windows_sha256")), cache.n_rows)
+
+
+def export_cache_index(root: Root, output: Path, *, overwrite: bool = False) -> int:
+    """Write the index of a root to a SQLite file (RFC-0006 section 3.6) and return its number of rows.
+
+    Tables: ``stores`` (number, location, label, manifest_sha256, n_rows), ``omitted`` (location, reason), and
+    ``addresses`` (hash, store, row): ``window_hash`` of 32 bytes, number of the store, 0-based row in it.
+
+    Raises
+    ------
+    InputError
+        If the output exists, or its folder does not.
+    CorruptResourceError, MissingResourceError
+        As :func:`open_cache_index`.
+    ResourceError
+        If the file system refuses; no file is written then.
+    """
+    check_output(output, overwrite=overwrite)
+    index = open_cache_index(root)
+    scratch = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
+    rows = heapq.merge(*(_numbered(number, lookup) for number, lookup in enumerate(index.lookups.values())))
+    try:
+        with closing(sqlite3.connect(scratch, isolation_level=None)) as file:
+            # No journal is needed: the file is renamed only after it is complete.
+            file.executescript(f"PRAGMA journal_mode = OFF; {_TABLES} BEGIN")
+            stores = [(number, *astuple(cache)) for number, cache in enumerate(index.lookups)]
+            file.executemany("INSERT INTO stores VALUES (?, ?, ?, ?, ?)", stores)
+            file.executemany("INSERT INTO omitted VALUES (?, ?)", sorted(index.omitted.items()))
+            file.executemany("INSERT INTO addresses VALUES (?, ?, ?)", rows)
+            file.execute("COMMIT")
+        os.replace(scratch, output)  # noqa: PTH105
+    except sqlite3.Error as err:
+        problem, remedy = f"cannot be written ({err})", "Check the disk, free some space"
+        raise ResourceError(str(output), problem, remedy=remedy) from err
+    finally:
+        scratch.unlink(missing_ok=True)
+    return sum(cache.n_rows for cache in index.lookups)
+
+
+def _numbered(number: int, lookup: RowLookup) -> Iterator[tuple[bytes, int, int]]:
+    return ((digest, number, row) for digest, row in lookup.records())

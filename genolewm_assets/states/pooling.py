@@ -154,11 +154,6 @@ def pool_blocks(
     return mean
 
 
-def global_mean(states: NDArray[Any], n_tokens: int, block_tokens: int = BLOCK_TOKENS) -> NDArray[np.float32]:
-    """Return the mean state over all tokens of a window: float32, shape (..., hidden); see :func:`pool_blocks`."""
-    return pool_blocks(states, 0, block_count(n_tokens, block_tokens), n_tokens, block_tokens)
-
-
 class TupleKind(StrEnum):
     """Blocks over which a tuple's states are averaged: those around the edit (``local``), or all (``global``)."""
 

@@ -15,13 +15,24 @@ import pyarrow.parquet as pq
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.progress import ByteCount
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, generations, read_manifest
-from genolewm_assets.store.files import measure_file, reading
+from genolewm_assets.store.files import JsonValue, measure_file, reading
 from genolewm_assets.store.tables import read_batches, reading_parquet
 
 #: Assets that publish window tables, and the top folder of a root in which each publishes.
 WINDOW_ASSETS: Mapping[str, str] = {"windows/index": "windows", "corpus/windows": "corpus"}
 
 _TABLE, _ROWS_READ = "windows.parquet", 65_536
+
+
+def cache_config(
+    encoder: Mapping[str, JsonValue], *, windows_sha256: str, row_shape: tuple[int, int]
+) -> dict[str, JsonValue]:
+    """Return the configuration of a cache of states, from whose key the cache has its name.
+
+    ``encoder`` is its identity as a recipe, ``windows_sha256`` that of the window table's Parquet file, and
+    ``row_shape`` the blocks of the longest window and the length of one state.
+    """
+    return {"encoder": dict(encoder), "windows_sha256": windows_sha256, "row_shape": list(row_shape)}
 
 
 @dataclass(frozen=True, slots=True)

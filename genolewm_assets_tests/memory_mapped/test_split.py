@@ -21,7 +21,7 @@ from genolewm_assets.edits.held_sequences import HeldSequences
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import CLASSES, DECIDED, HARMFUL, Split
 from genolewm_assets.memory_mapped import allele_writer
-from genolewm_assets.memory_mapped.allele_writer import AlleleWriter, write_alleles
+from genolewm_assets.memory_mapped.allele_writer import AlleleWriter
 from genolewm_assets.memory_mapped.split import MappedSplit, open_mapped
 from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages.info import read_package_info
@@ -235,12 +235,15 @@ def test_alleles_in_any_order_and_in_parts_are_sorted(tmp_path, monkeypatch, mem
 
 
 def test_no_alleles(tmp_path):
-    names = write_alleles(tmp_path / "x", [])
+    with AlleleWriter(tmp_path / "x") as writer:
+        names = writer.finish()
     assert (names.holdouts, names.contigs, names.n_alleles, names.longest_bp) == (("",), (), 0, (0,))
     assert np.load(tmp_path / "x" / "at.npy").tolist() == [0]
 
 
 def test_texts_beyond_their_offsets_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(allele_writer, "_MOST_BYTES", 7)
-    with pytest.raises(ValueError, match=r"texts too long: expected at most 7 bytes, got \d+"):
-        write_alleles(tmp_path / "x", [simulate(np.random.default_rng(3), 5).drop_columns("holdout")])
+    with AlleleWriter(tmp_path / "x") as writer:
+        writer.add(simulate(np.random.default_rng(3), 5))
+        with pytest.raises(ValueError, match=r"texts too long: expected at most 7 bytes, got \d+"):
+            writer.finish()

@@ -17,13 +17,13 @@ from genolewm_assets.errors import CorruptResourceError, InputError, MissingReso
 from genolewm_assets.states.index import (
     RowAddress,
     check_cache_index,
+    export_cache_index,
     find_index_faults,
     index_cache,
     open_cache_index,
     parse_window_hash,
     refresh_cache_index,
 )
-from genolewm_assets.states.index_export import export_cache_index
 from genolewm_assets.store.artefacts.gc import collect_garbage
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
