@@ -80,33 +80,14 @@ class CacheIndexReport:
 
 @dataclass(frozen=True, slots=True)
 class CacheIndex:
-    """The open look-ups of a root's caches.
-
-    Attributes
-    ----------
-    lookups
-        Look-up by cache, sorted by location.
-    omitted
-        Caches that can have no look-up: reason by location.
-    """
+    """The open look-ups of a root's caches, sorted by location, and why others can have none, by location."""
 
     path: Path
     lookups: dict[IndexedCache, RowLookup] = field(default_factory=dict)
     omitted: dict[str, str] = field(default_factory=dict)
 
     def find(self, wanted: bytes) -> list[RowAddress]:
-        """Return the addresses of the rows that have a hash, sorted by store and row; empty if there are none.
-
-        Parameters
-        ----------
-        wanted
-            Hash of 32 bytes, or its first 16 to 31 bytes; with a prefix, the result is sorted by hash first.
-
-        Raises
-        ------
-        InputError, CorruptResourceError
-            If the length is wrong, or a record near the hash was altered.
-        """
+        """Return the addresses of the rows whose hash is, or begins with, 16 to 32 bytes, by hash, store, row."""
         found = [
             (digest, RowAddress(cache.location, row))
             for cache, lookup in self.lookups.items()

@@ -67,7 +67,13 @@ def write_lookup(path: Path, table: WindowTable, n_rows: int) -> None:
             hashes.write(piece.tobytes())
         keys.sort()
         hashes.flush()
-        _write_records(out, _sorted_records(keys, hashes), table.sha256, n_rows)
+        out.write(_header(table.sha256, n_rows))
+        for records in _sorted_records(keys, hashes):
+            out.write(records.tobytes())
+        out.flush()
+        with mmap.mmap(out.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            checks = [_block_check(mapped, block, n_rows) for block in range(_n_blocks(n_rows))]
+        out.write(np.array(checks, "<u4").tobytes())
 
 
 def _sorted_records(keys: npt.NDArray[np.uint64], hashes: BinaryIO) -> Iterator[npt.NDArray[np.void]]:
@@ -89,17 +95,6 @@ def _sorted_records(keys: npt.NDArray[np.uint64], hashes: BinaryIO) -> Iterator[
             first = stop
 
 
-def _write_records(out: BinaryIO, records: Iterator[npt.NDArray[np.void]], windows_sha256: str, n_rows: int) -> None:
-    """Write header, records and checks."""
-    out.write(_header(windows_sha256, n_rows))
-    for piece in records:
-        out.write(piece.tobytes())
-    out.flush()
-    with mmap.mmap(out.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        checks = [_block_check(mapped, block, n_rows) for block in range(_n_blocks(n_rows))]
-    out.write(np.array(checks, "<u4").tobytes())
-
-
 def _header(windows_sha256: str, n_rows: int) -> bytes:
     facts = _MAGIC, windows_sha256.encode(), n_rows
     return _HEADER.pack(*facts, crc32c(_HEADER.pack(*facts, 0)))
@@ -116,17 +111,7 @@ def _block_check(mapped: mmap.mmap, block: int, n_rows: int) -> int:
 
 
 class RowLookup:
-    """The look-up of one cache, mapped into memory; threads and forked processes may share it.
-
-    Raises
-    ------
-    MissingResourceError
-        If the file does not exist.
-    CorruptResourceError
-        If it belongs to another window table or has another length; a search raises it for damaged records.
-    ResourceError
-        If it cannot be opened or mapped.
-    """
+    """The look-up of one cache, mapped into memory; a damaged one, or a damaged record, is a CorruptResourceError."""
 
     def __init__(self, path: Path, windows_sha256: str, n_rows: int) -> None:
         self.path, self.n_rows = path, n_rows

@@ -54,7 +54,7 @@ def test_the_figures_of_the_specification(tmp_path: Path) -> None:
     assert sizes["scaler.bin"] == 325 * 4096 * 4 == 5_324_800
     assert sizes["index.parquet"] < 11_000
     report = inspect_cache(writer.directory)
-    assert (report.rows, report.sidecars["panel"].unique, report.sidecars["allele"].unique) == (325, 26, 24)
+    assert (report.rows, report.sidecars["panel"]["unique"], report.sidecars["allele"]["unique"]) == (325, 26, 24)
     assert report.realise_bytes == 15_974_400 + 7_987_200 + 5_324_800
     for line in ("data.bin                  15.97 MB", "annotation.bin             7.99 MB", "realize: 0.03 GB"):
         assert line in report.as_text()

@@ -124,7 +124,18 @@ class ArrayCacheWriter:
                 if not (self._root.path / GENERATIONS).exists():
                     check_file_system(self._root.path / WORK / key)
                 if self._build.published is None:
-                    open_store = partial(_open_store, self._build.work, layout, config, commit_rows, commit_ms)
+                    open_store = partial(
+                        ArrayStoreWriter,
+                        self._build.work,
+                        arrays,
+                        key_config=config,
+                        commit_rows=commit_rows,
+                        commit_ms=commit_ms,
+                        batch_rows=batch_rows,
+                        key_column=key_column,
+                        columns=columns,
+                        sidecars=sidecars,
+                    )
                     try:
                         self._store = open_store()
                     except (CorruptResourceError, MissingResourceError):
@@ -262,22 +273,6 @@ class ArrayCacheWriter:
             state = "finished" if self._build.published else "closed"
             raise ConfigurationError(str(self.directory), f"the array cache is {state}", remedy="Open a new writer")
         return self._store
-
-
-def _open_store(
-    work: Path, layout: ArrayLayout, config: Mapping[str, JsonValue], commit_rows: int, commit_ms: int | None
-) -> ArrayStoreWriter:
-    return ArrayStoreWriter(
-        work,
-        layout.arrays,
-        key_config=config,
-        commit_rows=commit_rows,
-        commit_ms=commit_ms,
-        batch_rows=layout.batch_rows,
-        key_column=layout.key_column,
-        columns=dict(layout.columns),
-        sidecars=layout.sidecars,
-    )
 
 
 def _check_outside_roots(cache_dir: Path) -> None:

@@ -78,13 +78,11 @@ def compute_fingerprint(config: Mapping[str, JsonValue], sources: Mapping[str, s
     for name, digest in digests.items():
         parts = name.split("/")
         if PurePosixPath(name).is_absolute() or {"", ".", ".."} & set(parts):
-            raise ConfigurationError(
-                "fingerprint", "invalid source name", expected="a name relative to the root", got=repr(name)
-            )
+            wanted = "a name relative to the root"
+            raise ConfigurationError("fingerprint", "invalid source name", expected=wanted, got=repr(name))
         if not _SHA256.fullmatch(digest):
-            raise ConfigurationError(
-                f"fingerprint of {name}", "malformed digest", expected="64 hex digits", got=repr(digest)
-            )
+            where = f"fingerprint of {name}"
+            raise ConfigurationError(where, "malformed digest", expected="64 hex digits", got=repr(digest))
     document = normal_json({"cache_version": CACHE_VERSION, "config": dict(config), "sources": digests}, "fingerprint")
     return {**document, "sha256": _digest(document)}
 
@@ -160,12 +158,9 @@ def fingerprint_differences(stored: Mapping[str, JsonValue], wanted: Mapping[str
         old, new = stored.get(part), wanted.get(part)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
             for name in sorted({*old, *new}):
-                if name not in old:
-                    lines.append(f"{part}: {name!r} is new")
-                elif name not in new:
-                    lines.append(f"{part}: {name!r} was removed")
-                elif old[name] != new[name]:
-                    lines.append(f"{part}: {name!r} changed")
+                if name not in old or name not in new or old[name] != new[name]:
+                    what = "is new" if name not in old else "changed" if name in new else "was removed"
+                    lines.append(f"{part}: {name!r} {what}")
     if stored.get("cache_version") != wanted.get("cache_version"):
         lines.append("the layout version changed")
     return lines

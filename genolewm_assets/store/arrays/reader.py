@@ -57,7 +57,7 @@ class ArrayStoreReader:
         self.directory = Path(directory).resolve()
         self.check, self.access = check, access
         self._checksums = read_checksums(self.directory)
-        self.layout, self._n_rows = self._checksums.layout, self._checksums.n_rows
+        self.layout, self.n_rows = self._checksums.layout, self._checksums.n_rows
         self.arrays: dict[str, ArraySpec] = {spec.name: spec for spec in self.layout.arrays}
         for name in self.arrays:
             self._checksums.open_array(name).close()
@@ -72,17 +72,12 @@ class ArrayStoreReader:
         return partial(type(self), check=self.check, access=self.access), (self.directory,)
 
     def __len__(self) -> int:
-        return self._n_rows
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self._n_rows
+        return self.n_rows
 
     @property
     def size_bytes(self) -> int:
         """Size of all arrays in bytes, which is the memory that :meth:`load_in_memory` takes."""
-        return self._n_rows * sum(spec.row_bytes for spec in self.layout.arrays)
+        return self.n_rows * sum(spec.row_bytes for spec in self.layout.arrays)
 
     @property
     def batch_rows(self) -> int:
@@ -111,7 +106,7 @@ class ArrayStoreReader:
             With ``check``: if the row's batch differs from its checksum.
         """
         arrays = self._opened()
-        if not (isinstance(row, int | np.integer) and 0 <= row < self._n_rows):
+        if not (isinstance(row, int | np.integer) and 0 <= row < self.n_rows):
             self._rows([row])  # raises the error
         if self.check and not self._loaded:
             for name in self.arrays:
@@ -132,8 +127,8 @@ class ArrayStoreReader:
             As :meth:`get_rows`.
         """
         name = self._name(array)
-        if not 0 <= start <= stop <= self._n_rows:
-            expected = f"0 <= start <= stop <= {self._n_rows}"
+        if not 0 <= start <= stop <= self.n_rows:
+            expected = f"0 <= start <= stop <= {self.n_rows}"
             raise InputError(str(self.directory), "no such rows", expected=expected, got=f"{start} to {stop}")
         return self._array(name, batches=np.arange(start // self.batch_rows, -(-stop // self.batch_rows)))[start:stop]
 
@@ -192,11 +187,11 @@ class ArrayStoreReader:
 
     def load_index(self) -> list[IndexEntry]:
         """Return one :class:`IndexEntry` per row, in order."""
-        table, rows = self.index, range(self._n_rows)
+        table, rows = self.index, range(self.n_rows)
         names = set(table.column_names)
 
         def values(column: str, default: object) -> Sequence[Any]:
-            return table.column(column).to_pylist() if column in names else [default] * self._n_rows
+            return table.column(column).to_pylist() if column in names else [default] * self.n_rows
 
         panel, allele = (values(sidecar_column(name), None) for name in ("panel", "allele"))
         columns = (rows, self.keys(), values("has_annotation", True), panel, allele, values("meta_json", "{}"))
@@ -242,7 +237,7 @@ class ArrayStoreReader:
             If the arrays would take more; with ``check``, if a batch differs from its checksum.
         """
         check_fits_memory(self.size_bytes, max_fraction, str(self.directory))
-        loaded = {name: np.array(self.get_slice(0, self._n_rows, name)) for name in self.arrays}
+        loaded = {name: np.array(self.get_slice(0, self.n_rows, name)) for name in self.arrays}
         for array in loaded.values():
             array.flags.writeable = False
         self._loaded, self._maps = loaded, {}
@@ -258,9 +253,9 @@ class ArrayStoreReader:
         if rows.ndim != 1 or rows.dtype.kind not in "iu":
             got = f"{rows.dtype} of shape {rows.shape}"
             raise InputError(str(self.directory), "invalid row numbers", expected="integers of shape (n,)", got=got)
-        if rows.min() < 0 or rows.max() >= self._n_rows:
-            wrong = int(rows[(rows < 0) | (rows >= self._n_rows)][0])
-            raise InputError(str(self.directory), "no such row", expected=_numbers(self._n_rows), got=str(wrong))
+        if rows.min() < 0 or rows.max() >= self.n_rows:
+            wrong = int(rows[(rows < 0) | (rows >= self.n_rows)][0])
+            raise InputError(str(self.directory), "no such row", expected=_numbers(self.n_rows), got=str(wrong))
         return rows
 
     def _name(self, array: str | None) -> str:
@@ -284,7 +279,7 @@ class ArrayStoreReader:
 
     def _check_batches(self, name: str, batches: npt.NDArray[np.integer[Any]]) -> None:
         array = self._opened()[name]
-        intact = self._intact.setdefault(name, np.zeros(self.layout.n_batches(self._n_rows), dtype=np.bool_))
+        intact = self._intact.setdefault(name, np.zeros(self.layout.n_batches(self.n_rows), dtype=np.bool_))
         for batch in batches[~intact[batches]]:
             first, stop = self._checksums.rows_of(int(batch))
             if problem := self._checksums.batch_problem(name, int(batch), array[first:stop]):
@@ -301,10 +296,10 @@ class ArrayStoreReader:
         return self._maps
 
     def _map(self, spec: ArraySpec) -> npt.NDArray[Any]:
-        shape = (self._n_rows, *spec.shape)
+        shape = (self.n_rows, *spec.shape)
         # open_array compares the size again: reading past the end of a mapped file ends the process with SIGBUS.
         with self._checksums.open_array(spec.name) as handle:
-            if not self._n_rows:
+            if not self.n_rows:
                 return np.empty(shape, spec.dtype)
             return map_rows(handle, shape, spec.disk_dtype, _ADVICE[self.access])
 

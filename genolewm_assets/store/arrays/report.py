@@ -18,17 +18,11 @@ from genolewm_assets.store.files import GENERATIONS, JsonValue, normal_json
 
 
 @dataclass(frozen=True, slots=True)
-class SidecarReport:
-    """Size of a side-car: number of distinct values, mean and largest length of a value in bytes."""
-
-    unique: int
-    mean_bytes: int
-    max_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class ArrayStoreReport:
-    """Report on one store; of an unfinished one, ``rows`` are the committed ones and all but the files is empty."""
+    """Report on one store; of an unfinished one, ``rows`` are the committed ones and all but the files is empty.
+
+    ``sidecars`` has the number of distinct values, and mean and largest length of a value in bytes, of each side-car.
+    """
 
     directory: str
     complete: bool
@@ -37,7 +31,7 @@ class ArrayStoreReport:
     arrays: Mapping[str, str]
     index_schema: Mapping[str, str]
     index_string_bytes: Mapping[str, int]
-    sidecars: Mapping[str, SidecarReport]
+    sidecars: Mapping[str, Mapping[str, int]]
     realise_bytes: int
 
     def as_dict(self) -> dict[str, JsonValue]:
@@ -56,8 +50,8 @@ class ArrayStoreReport:
             lines.append("  index in-RAM (string columns):")
             lines += [f"    {name:<20} {_megabytes(size)}" for name, size in costs.items()]
         for name, car in self.sidecars.items():
-            lengths = f"avg={car.mean_bytes} B, max={car.max_bytes} B"
-            lines.append(f"  {sidecar_file(name)}:   {car.unique:,} unique of {self.rows:,} rows ({lengths})")
+            lengths = f"avg={car['mean_bytes']} B, max={car['max_bytes']} B"
+            lines.append(f"  {sidecar_file(name)}:   {car['unique']:,} unique of {self.rows:,} rows ({lengths})")
         if self.complete:
             lines.append(f"  memmap realize: {self.realise_bytes / 2**30:.2f} GB if load_in_memory=True")
         return "\n".join(lines)
@@ -93,9 +87,10 @@ def inspect_cache(directory: Path) -> ArrayStoreReport:
     )
 
 
-def _sidecar_report(texts: list[str]) -> SidecarReport:
+def _sidecar_report(texts: list[str]) -> dict[str, int]:
     lengths = [len(text.encode()) for text in texts]
-    return SidecarReport(len(lengths), round(sum(lengths) / max(1, len(lengths))), max(lengths, default=0))
+    mean_bytes = round(sum(lengths) / max(1, len(lengths)))
+    return {"unique": len(lengths), "mean_bytes": mean_bytes, "max_bytes": max(lengths, default=0)}
 
 
 def find_caches(path: Path) -> Iterator[Path]:

@@ -96,9 +96,7 @@ class ArrayStoreWriter:
         columns: Mapping[str, str] | None = None,
         sidecars: Sequence[str] = (),
     ) -> None:
-        columns = {} if columns is None else columns
-        key = compute_key(key_config)
-        named = tuple(columns.items())
+        key, named = compute_key(key_config), tuple((columns or {}).items())
         self.layout = ArrayLayout(key, tuple(arrays), batch_rows, key_column, named, tuple(sidecars))
         self.directory = directory
         self._commit_rows, self._commit_ms = commit_rows, commit_ms

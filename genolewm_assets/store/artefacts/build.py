@@ -27,7 +27,7 @@ from genolewm_assets.errors import (
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts.check_result import CAUSE, REMEDY, CheckResult
 from genolewm_assets.store.artefacts.differences import find_differences
-from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
+from genolewm_assets.store.artefacts.location import LockedLocation, locked_location
 from genolewm_assets.store.artefacts.manifest import (
     MANIFEST,
     FileEntry,
@@ -56,6 +56,7 @@ from genolewm_assets.store.artefacts.rejected import (
 )
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.surface import check_surface, hidden_files, lay_surface
+from genolewm_assets.store.artefacts.work import RESUMABLE
 from genolewm_assets.store.files import FileDigests, JsonValue, is_linked, resolve_generation, write_atomic
 
 
@@ -175,7 +176,9 @@ def open_build(
 
     The lock of the location is held inside the block. :meth:`OpenBuild.finish` publishes.
     """
-    with locked_location(root, plan.location, resumed=_resumed_name(plan), wait_s=lock_wait_s) as site:
+    # Builds with equal plans share the name of their work directory.
+    resumed = f"{RESUMABLE}{_manifest(plan, (), BuildReport()).sha256[:12]}" if plan.resumable else None
+    with locked_location(root, plan.location, resumed=resumed, wait_s=lock_wait_s) as site:
         published = _finished(site, plan, progress)
         begun = OpenBuild(site, plan, published, site.root.path if published else site.work_dir(), run_id, progress)
         try:
@@ -317,11 +320,6 @@ def _intact_manifest(directory: Path, plan: BuildPlan, progress: Progress) -> Ma
     return manifest
 
 
-def _resumed_name(plan: BuildPlan) -> str | None:
-    """Return the work directory name that builds with equal plans share; None if the plan is not resumable."""
-    return resumable_name(_manifest(plan, (), BuildReport()).sha256[:12]) if plan.resumable else None
-
-
 def _write(
     site: LockedLocation, plan: BuildPlan, work: Path, progress: Progress
 ) -> tuple[Manifest, Mapping[str, JsonValue], FileDigests]:
@@ -340,10 +338,8 @@ def _write(
 
 def _blames_content(root: Root, err: GenoLeWMError) -> bool:
     """Return whether an error blames the content: not a lock, another code version, a download, a device or a disk."""
-    transient = isinstance(err, BusyError | FetchError | VersionError | DeviceError) and not isinstance(
-        err, ChecksumError
-    )
-    return not transient and not root.is_storage_error(err)
+    transient = isinstance(err, BusyError | FetchError | VersionError | DeviceError)
+    return (isinstance(err, ChecksumError) or not transient) and not root.is_storage_error(err)
 
 
 def _keep_rejected(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
@@ -81,7 +81,7 @@ class CheckResult:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", str(self.name))  # without the texts of a `Check`
-        object.__setattr__(self, "rows", () if self.passed else first_rows(self.rows))
+        object.__setattr__(self, "rows", () if self.passed else tuple(map(_plain_row, islice(self.rows, SHOWN_ROWS))))
 
 
 class RowsAtFault:
@@ -111,12 +111,8 @@ class RowsAtFault:
         return iter(self._rows)
 
 
-def first_rows(rows: Iterable[Mapping[str, object]]) -> tuple[Row, ...]:
-    """Return the first ten rows with plain values: numbers that are not finite, bytes, dates and lists as texts."""
-    return tuple(map(_plain_row, islice(rows, SHOWN_ROWS)))
-
-
 def _plain_row(row: Mapping[str, object]) -> Row:
+    """Return a row with plain values: numbers that are not finite, bytes, dates and lists as texts."""
     return {name: _plain(value) for name, value in row.items()}
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 
 from genolewm_assets.store.artefacts.manifest import InputRef, Manifest
+from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.files import JsonValue
 
 #: Hex digits by which messages name a manifest, as many as the name of a generation has.
@@ -62,8 +63,7 @@ def _digests(inputs: tuple[InputRef, ...]) -> dict[str, list[str]]:
     """Return the sorted manifest digests of each input; an input that is listed twice has two."""
     digests: dict[str, list[str]] = {}
     for each in inputs:
-        name = each.asset if each.partition is None else f"{each.asset}[{each.partition}]"
-        digests.setdefault(name, []).append(each.manifest_sha256)
+        digests.setdefault(str(ArtefactId(each.asset, each.partition)), []).append(each.manifest_sha256)
     return {name: sorted(values) for name, values in digests.items()}
 
 

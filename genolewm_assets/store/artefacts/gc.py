@@ -123,9 +123,6 @@ class _Garbage:
     size_bytes: int
     made_of: Path | None = None
 
-    def entry(self, root: Root) -> Removed:
-        return Removed(str(self.path.relative_to(root.path)), self.size_bytes, self.why)
-
     def remove(self, root: Root) -> bool:
         """Remove the path; return False if its location is busy, or it was linked or removed since it was listed."""
         if self.location is None:
@@ -149,7 +146,8 @@ class _Garbage:
 
 def _dispose(root: Root, garbage: Iterable[_Garbage], *, dry_run: bool) -> list[Removed]:
     with root.storage_errors(""):
-        return [item.entry(root) for item in garbage if dry_run or item.remove(root)]
+        removed = (item for item in garbage if dry_run or item.remove(root))
+        return [Removed(str(item.path.relative_to(root.path)), item.size_bytes, item.why) for item in removed]
 
 
 def _garbage(root: Root, pinned: set[str]) -> Iterator[_Garbage]:

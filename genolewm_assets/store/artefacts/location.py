@@ -10,7 +10,6 @@ from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.store.artefacts.root import Root
-from genolewm_assets.store.artefacts.work import RESUMABLE
 from genolewm_assets.store.files import (
     check_publishable,
     generation_path,
@@ -48,13 +47,12 @@ class LockedLocation:
             yield linked
         yield from (path for path in generations_of(self.link) if path != linked)
 
-    def adopt(self, generation: Path) -> Path:
+    def adopt(self, generation: Path) -> None:
         """Point the link at an intact generation, and remove the work directories of the location."""
         if not is_linked(generation):
             with self.lease.fenced():
                 switch_link(self.link, generation)
-        self.sweep()
-        return generation
+        self.root.sweep(self.name, self.lease)
 
     def work_dir(self) -> Path:
         """Return the directory to build in: the resumable one if it exists, otherwise an empty one."""
@@ -66,7 +64,7 @@ class LockedLocation:
             generation = publish_generation(work, self.link, digest12, fenced=self.lease.fenced)
         else:
             generation = self._heal(work, digest12)
-        self.sweep()
+        self.root.sweep(self.name, self.lease)
         return generation
 
     def _heal(self, work: Path, digest12: str) -> Path:
@@ -76,10 +74,6 @@ class LockedLocation:
             return publish_generation(work, self.link, digest12, fenced=self.lease.fenced)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-
-    def sweep(self) -> None:
-        """Remove the work directories of killed builds of the location, resumable ones included."""
-        self.root.sweep(self.name, self.lease)
 
 
 @contextmanager
@@ -91,8 +85,3 @@ def locked_location(
         check_publishable(root.link_of(name))
         root.sweep(name, lease, keep=resumed)
         yield LockedLocation(root, name, lease, resumed)
-
-
-def resumable_name(digest12: str) -> str:
-    """Return the name of the resumable work directory of all builds of plans with this digest."""
-    return f"{RESUMABLE}{digest12}"

@@ -273,14 +273,9 @@ class Root:
         return folder
 
     def work_dir(self, location: str, lease: WriterLease | None = None, *, name: str | None = None) -> Path:
-        """Return a work directory for a location whose lock the caller holds, or keeps free.
+        """Return a work directory of a location that is locked or kept free: that called ``name``, else an empty one.
 
-        Parameters
-        ----------
-        lease
-            The lease that :meth:`lock` yielded. Without it, others may remove the directory once the lock is lost.
-        name
-            Name of a directory that is resumed if it exists; None for a new directory with a random name.
+        Without the lease of the lock, others may remove the directory once the lock is lost.
         """
         self.link_of(location)
         return work_directory(self._work_folder(location), lease, name)
@@ -290,18 +285,7 @@ class Root:
         return leftovers(self._work_folder(location))
 
     def sweep(self, location: str, lease: WriterLease, *, keep: str | None = None) -> None:
-        """Remove the work directories that killed builds of a location left; the caller holds its lock.
-
-        Parameters
-        ----------
-        keep
-            Name of the resumable work directories, which are kept; None removes all.
-
-        Raises
-        ------
-        BusyError
-            If the lock was lost; nothing is removed then.
-        """
+        """Remove the work directories that killed builds left, except those called ``keep``; BusyError without lock."""
         sweep(self._work_folder(location), lease, keep=keep)
 
     def locations_at_work(self) -> list[str]:

@@ -92,12 +92,10 @@ def _whole_numbers(column: pa.Array) -> tuple[pa.Array, pa.Array]:
     elif pa.types.is_floating(column.type):
         column = column.cast(pa.float64())
         fit = pc.and_(pc.equal(pc.floor(column), column), pc.less_equal(pc.abs(column), _LARGEST_WHOLE))
+    elif column.type == pa.uint64():
+        fit = pc.less_equal(column, pa.scalar(_LARGEST, pa.uint64()))
     else:
-        fit = (
-            pc.less_equal(column, pa.scalar(_LARGEST, pa.uint64()))
-            if column.type == pa.uint64()
-            else pc.is_valid(column)
-        )
+        fit = pc.is_valid(column)
     return pc.if_else(fit, column, pa.scalar(None, column.type)).cast(pa.int64()), missing
 
 

@@ -6,10 +6,9 @@ The bytes of a file depend only on its rows, schema and recipe.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -116,7 +115,7 @@ def write_tables(
             for path, tables in files:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 rows[path] = 0
-                writer = stack.enter_context(_TableWriter(path, schema, recipe))
+                writer = stack.enter_context(closing(_TableWriter(path, schema, recipe)))
                 for part in _parts(tables, schema):
                     yield writer, part
 
@@ -205,12 +204,7 @@ class _TableWriter:
         self._waiting: list[list[pa.ChunkedArray]] = []
         self._writer: pq.ParquetWriter | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
 

@@ -11,7 +11,7 @@ from genolewm_assets.errors import CorruptResourceError, VcfError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
 from genolewm_assets.store.artefacts.build import BuildRejectedError, build
 from genolewm_assets.store.artefacts.inventory import generations, links, plain_directories
-from genolewm_assets.store.artefacts.location import LockedLocation, locked_location, resumable_name
+from genolewm_assets.store.artefacts.location import LockedLocation, locked_location
 from genolewm_assets.store.artefacts.published import (
     ArtefactId,
     find_damage,
@@ -75,7 +75,7 @@ def test_the_reason_is_told_as_far_as_it_is_known_and_cleared_of_one_location_on
 
 
 NAME, DIGEST = "a/b", "0123456789ab"
-RESUMED = resumable_name(DIGEST)
+RESUMED = f"resume.{DIGEST}"
 
 
 def publish(site: LockedLocation) -> Path:
