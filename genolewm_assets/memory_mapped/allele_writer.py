@@ -35,12 +35,7 @@ class AlleleWriter(ExitStack):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        with_classes: bool = False,
-        create: Create = create_file,
-        scratch: Path | None = None,
+        self, folder: Path, *, with_classes: bool = False, create: Create = create_file, scratch: Path | None = None
     ) -> None:
         super().__init__()
         self._folder, self._with_classes, self._create = folder, with_classes, create

@@ -109,10 +109,10 @@ class WindowWriter(ExitStack):
         return SplitIndex(
             n_windows=n,
             n_bytes=self._n_bytes,
-            contigs=self._names["contig"].names,
-            origins=self._names["origin"].names,
-            caches=self._names["cache"].names,
-            holdouts=self._names["holdout"].names,
+            contigs=tuple(self._names["contig"]),
+            origins=tuple(self._names["origin"]),
+            caches=tuple(self._names["cache"]),
+            holdouts=tuple(self._names["holdout"]),
             views=self._write_views(n),
             pieces=tuple(self._pieces),
             piece_bytes=tuple(self._pieces.values()),
@@ -165,7 +165,7 @@ class WindowWriter(ExitStack):
         sizes, contig, frozen, holdout = (self._map(name, n) for name in ("sizes", "contig", "frozen", "holdout"))
         views: list[ViewIndex] = []
         with ArrayWriter(self._folder / f"{VIEW_ROWS}.npy", VIEW_ROWS_COLUMN.dtype, create=self._create) as writer:
-            for code, name in enumerate(self._names["holdout"].names or ("",)):
+            for code, name in enumerate(self._names["holdout"] or ("",)):
                 for frozen_only in (True, False):
                     rows = np.flatnonzero((holdout == code) & (frozen | (not frozen_only)))
                     place = None if len(rows) == n else (writer.rows, writer.rows + len(rows))
@@ -221,21 +221,13 @@ class SpellingWriter:
         return map_array(path, dtype, array.shape)
 
 
-class _Names:
+class _Names(dict[str, int]):
     """Codes of the distinct values of a column, in the order in which they appear."""
-
-    def __init__(self) -> None:
-        self._code_of: dict[str, int] = {}
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The values, by code."""
-        return tuple(self._code_of)
 
     def codes(self, column: pa.Array) -> NDArray[np.int64]:
         """Return the code of every value, -1 for null: int64, shape (n,)."""
         encoded = column.dictionary_encode()
-        own = [self._code_of.setdefault(name, len(self._code_of)) for name in encoded.dictionary.to_pylist()]
+        own = [self.setdefault(name, len(self)) for name in encoded.dictionary.to_pylist()]
         # The last place answers -1, the code of null.
         codes: NDArray[np.int64] = np.array([*own, -1], dtype=np.int64)[
             pc.fill_null(encoded.indices, len(own)).to_numpy(zero_copy_only=False)

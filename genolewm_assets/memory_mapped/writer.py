@@ -71,10 +71,7 @@ class SplitWriter(ExitStack):
         self._alleles = {
             source: self.enter_context(
                 AlleleWriter(
-                    folder / source,
-                    with_classes=source is VariantSource.CLINVAR,
-                    create=create,
-                    scratch=scratch,
+                    folder / source, with_classes=source is VariantSource.CLINVAR, create=create, scratch=scratch
                 )
             )
             for source in VariantSource

@@ -36,7 +36,9 @@ def find_kernels() -> Iterator[tuple[str, Any]]:
             # Kernels that are made when they are first asked for.
             made = module.entries() if hasattr(module, "entries") else ()
             for each in (*vars(module).values(), *made):
-                if isinstance(each, Dispatcher) and each.__module__ == module.__name__ and is_kept(each):
+                ours = isinstance(each, Dispatcher) and each.__module__ == module.__name__
+                # Only what is kept on disk, or would be if there were a folder.
+                if ours and each.stats.cache_path is not None:
                     yield f"{found.name}:{each.py_func.__name__}", each
 
 
@@ -51,11 +53,6 @@ def compile_kernels(progress: Progress) -> tuple[int, int, set[Path]]:
             kernel.compile(call)
             progress.advance(done := done + 1, total, "calls of kernels compiled")
     return len(kernels), done, places
-
-
-def is_kept(kernel: Any) -> bool:
-    """Return whether a kernel is kept on disk, or would be if there were a folder."""
-    return kernel.stats.cache_path is not None
 
 
 def read_signatures() -> dict[str, list[tuple[Any, ...]]]:

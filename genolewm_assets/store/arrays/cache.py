@@ -99,7 +99,12 @@ class ArrayCacheWriter:
         config, key = normal_json(config, str(cache_dir)), compute_key(config)
         self._root = Root(cache_dir, lock_wait_s)
         self.directory = cache_key_dir(self._root.path, key)
-        _check_outside_roots(self._root.path)
+        if (root := enclosing_root(self._root.path)) is not None:
+            raise ConfigurationError(
+                str(self._root.path),
+                f"is inside the root {root}, where every published directory has asset checks",
+                remedy="Choose a folder outside the root, or publish the store as an artefact of the root",
+            )
         self._files, self._strict = files, strict
         # Raises an error for invalid file names before any file is read.
         compute_fingerprint({}, dict.fromkeys(files, "0" * 64))
@@ -273,12 +278,3 @@ class ArrayCacheWriter:
             state = "finished" if self._build.published else "closed"
             raise ConfigurationError(str(self.directory), f"the array cache is {state}", remedy="Open a new writer")
         return self._store
-
-
-def _check_outside_roots(cache_dir: Path) -> None:
-    if (root := enclosing_root(cache_dir)) is not None:
-        raise ConfigurationError(
-            str(cache_dir),
-            f"is inside the root {root}, where every published directory has asset checks",
-            remedy="Choose a folder outside the root, or publish the store as an artefact of the root",
-        )

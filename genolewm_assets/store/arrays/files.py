@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from genolewm_assets.errors import BusyError, ResourceError
-from genolewm_assets.store.locks import lock_folder
+from genolewm_assets.store.locks import locked_folder
 
 
 class WrittenFiles:
@@ -21,9 +21,9 @@ class WrittenFiles:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._handles: dict[str, BinaryIO] = {}
-        self._lock: int | None = None
+        self._held = ExitStack()
         try:
-            self._lock = lock_folder(directory, wait=False)
+            self._lock = self._held.enter_context(locked_folder(directory, wait=False))
         except BusyError as err:
             raise BusyError(
                 str(directory), "another writer has this array store open", remedy="Wait for it to finish, or stop it"
@@ -37,8 +37,13 @@ class WrittenFiles:
     def open_at(self, name: str, length: int) -> None:
         """Open a file, made if missing, and truncate it to a length in bytes."""
         path = self._directory / name
-        handle = os.fdopen(open_to_write(path), "r+b")
-        self._handles[name] = handle
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                wanted, remedy = "a file of a writer", "Remove it and run this again"
+                raise ResourceError(str(path), "is not a regular file", expected=wanted, remedy=remedy)
+        # Links are not followed, and pipes do not block.
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = self._handles[name] = os.fdopen(os.open(path, flags, 0o666), "r+b")
         handle.truncate(length)
         handle.seek(length)
         os.fsync(handle.fileno())
@@ -59,7 +64,6 @@ class WrittenFiles:
 
     def check_in_place(self) -> None:
         """Raise :class:`ResourceError` if the path no longer leads to the directory that was opened."""
-        assert self._lock is not None
         with suppress(FileNotFoundError):
             if os.path.samestat(self._directory.stat(), os.fstat(self._lock)):
                 return
@@ -76,16 +80,4 @@ class WrittenFiles:
             with suppress(OSError):
                 handle.close()
         self._handles = {}
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-
-def open_to_write(path: Path) -> int:
-    """Open a regular file for reading and writing, made if missing; links are not followed, pipes do not block."""
-    with suppress(FileNotFoundError):
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise ResourceError(
-                str(path), "is not a regular file", expected="a file of a writer", remedy="Remove it and run this again"
-            )
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        self._held.close()

@@ -20,7 +20,6 @@ from genolewm_assets.store.arrays.layout import (
     SHAPES,
     SIDECAR_LOG,
     ArrayLayout,
-    ArraySpec,
     complete_text,
     crc32c_file,
     sidecar_file,
@@ -42,7 +41,9 @@ def finish_store(
     """Write the files of a finished store other than the arrays; ``crc``: CRC-32C of every batch, by array."""
     where = str(directory)
     for spec in layout.arrays:
-        _check_equal(directory / spec.file_name, "bytes", n_rows * spec.row_bytes, _size_bytes(directory, spec))
+        with open_plain(directory / spec.file_name) as handle:
+            size_bytes = os.fstat(handle.fileno()).st_size
+        _check_equal(directory / spec.file_name, "bytes", n_rows * spec.row_bytes, size_bytes)
     written = _write_index(directory / INDEX, layout.index_schema, read_commits(directory))
     _check_equal(directory / COMMIT_LOG, "rows", n_rows, written)
     _write_sidecars(directory, layout)
@@ -53,11 +54,6 @@ def finish_store(
     # All other files must be on disk before _COMPLETE exists.
     sync_tree(directory)
     write_atomic(directory / COMPLETE, complete_text(checksums))
-
-
-def _size_bytes(directory: Path, spec: ArraySpec) -> int:
-    with open_plain(directory / spec.file_name) as handle:
-        return os.fstat(handle.fileno()).st_size
 
 
 def _check_equal(path: Path, what: str, expected: int, got: int) -> None:

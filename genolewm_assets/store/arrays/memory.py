@@ -1,15 +1,10 @@
-"""Memory of a reader: whether arrays fit into it, and maps of their files."""
+"""Memory of a reader, and whether arrays fit into it."""
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-import numpy.typing as npt
 
 from genolewm_assets.errors import GenoLeWMError
 
@@ -65,11 +60,3 @@ def check_fits_memory(size_bytes: int, max_fraction: float, where: str) -> None:
 
 def _gigabytes(size_bytes: int) -> str:
     return f"{size_bytes / 2**30:.1f} GB" if size_bytes >= 2**30 / 10 else f"{size_bytes} bytes"
-
-
-def map_rows(handle: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], advice: int) -> npt.NDArray[Any]:
-    """Map a file of rows, read-only."""
-    # Not numpy.memmap: slicing it takes ten times as long as slicing an ndarray.
-    mapped = mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ)
-    mapped.madvise(advice)
-    return np.frombuffer(mapped, dtype).reshape(shape)

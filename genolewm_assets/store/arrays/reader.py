@@ -18,7 +18,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.arrays.checksums import find_differences, read_checksums, sidecar_texts_from_json
 from genolewm_assets.store.arrays.keys import FINGERPRINT, damaged, read_fingerprint
 from genolewm_assets.store.arrays.layout import ArraySpec, IndexEntry, read_json, sidecar_column, sidecar_file
-from genolewm_assets.store.arrays.memory import check_fits_memory, map_rows
+from genolewm_assets.store.arrays.memory import check_fits_memory
 from genolewm_assets.store.files import JsonValue
 
 #: Expected order of reads, which decides how far the operating system reads ahead (madvise(2)).
@@ -301,7 +301,10 @@ class ArrayStoreReader:
         with self._checksums.open_array(spec.name) as handle:
             if not self.n_rows:
                 return np.empty(shape, spec.dtype)
-            return map_rows(handle, shape, spec.disk_dtype, _ADVICE[self.access])
+            # Not numpy.memmap: slicing it takes ten times as long as slicing an ndarray.
+            mapped = mmap.mmap(handle.fileno(), 0, prot=mmap.PROT_READ)
+            mapped.madvise(_ADVICE[self.access])
+            return np.frombuffer(mapped, spec.disk_dtype).reshape(shape)
 
 
 def _numbers(count: int) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePosixPath
@@ -18,14 +19,7 @@ from typing import Any, SupportsIndex, TypeAlias
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError, ResourceError
 from genolewm_assets.store.artefacts.check_result import CAUSE, REMEDY, CheckResult
-from genolewm_assets.store.files import (
-    JsonValue,
-    canonical_json,
-    link_target,
-    normal_json,
-    parse_json,
-    read_record,
-)
+from genolewm_assets.store.files import JsonValue, canonical_json, link_target, normal_json, parse_json, read_record
 
 MANIFEST = "manifest.json"
 PROVENANCE = "provenance.json"
@@ -119,9 +113,9 @@ class Manifest:
         for digest in [f.sha256 for f in self.files] + [i.manifest_sha256 for i in self.inputs]:
             if not _SHA256.fullmatch(digest):
                 raise _corrupt(self.where, "malformed digest", expected="64 hex digits", got=repr(digest))
-        _check_distinct([f.path for f in self.files], self.where)
-        _check_distinct([c.name for c in self.checks], self.where)
-        _check_distinct([repr(i) for i in self.inputs], self.where)
+        for names in ([f.path for f in self.files], [c.name for c in self.checks], [repr(i) for i in self.inputs]):
+            if twice := sorted(name for name, count in Counter(names).items() if count > 1):
+                raise _corrupt(self.where, f"listed twice in the manifest: {twice[0]!r}")
 
     @property
     def where(self) -> str:
@@ -173,12 +167,6 @@ def check_file_path(path: str, where: str) -> None:
     harmless = not pure.is_absolute() and not {"", ".", ".."} & set(parts) and not re.search(r"[\\\x00-\x1f]", path)
     if not harmless or pure.name in UNLISTED:
         raise _corrupt(where, "file name not allowed in a manifest", expected="a relative path", got=repr(path))
-
-
-def _check_distinct(names: Sequence[str], where: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) != len(names) else []
-    if twice:
-        raise _corrupt(where, f"listed twice in the manifest: {twice[0]!r}")
 
 
 def _corrupt(where: str, problem: str, *, expected: str | None = None, got: str | None = None) -> CorruptResourceError:

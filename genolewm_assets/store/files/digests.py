@@ -138,10 +138,12 @@ class FileDigests:
         settled = self._recorded | {path: found for path, found in self._found.items() if found.identity is not None}
         if settled == self._recorded or published.parent.name != GENERATIONS:
             return
-        content = {
-            path: [found.sha256, *(found.identity or ()), *_home_of(published / path, found)]
-            for path, found in settled.items()
-        }
+        content = {}
+        for path, found in settled.items():
+            folder = (published / path).parent
+            # Relative, so that a root can be moved.
+            home = [os.path.relpath(folder / found.home, folder)] if found.home else []
+            content[path] = [found.sha256, *(found.identity or ()), *home]
         with suppress(OSError):
             write_atomic(_record_of(published), canonical_json(content, str(published)))
 
@@ -159,11 +161,6 @@ def _read(directory: Path) -> dict[str, Measured]:
             for path, (sha256, inode, size, *rest) in record
         }
     return {}
-
-
-def _home_of(file: Path, found: Measured) -> list[str]:
-    """Return the home of a linked file relative to its folder, so that a root can be moved."""
-    return [os.path.relpath(file.parent / found.home, file.parent)] if found.home else []
 
 
 def _identity(status: os.stat_result) -> Identity:

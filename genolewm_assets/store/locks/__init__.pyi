@@ -1,6 +1,5 @@
 from .guard import flock as flock
 from .guard import guarded as guarded
-from .guard import lock_folder as lock_folder
 from .guard import locked_folder as locked_folder
 from .lease import GUARD as GUARD
 from .lease import WriterLease as WriterLease

@@ -42,8 +42,9 @@ def is_flocked(descriptor: int) -> bool:
     return not free
 
 
-def lock_folder(folder: Path, *, wait: bool) -> int:
-    """Lock a folder itself, so that no lock file is needed, and return a descriptor, which the caller closes.
+@contextmanager
+def locked_folder(folder: Path, *, wait: bool = True) -> Iterator[int]:
+    """Hold the lock of a folder itself, so that no lock file is needed, and yield its descriptor.
 
     Raises
     ------
@@ -52,22 +53,9 @@ def lock_folder(folder: Path, *, wait: bool) -> int:
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        locked = flock(descriptor, wait=wait)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    if not locked:
-        os.close(descriptor)
-        raise BusyError(str(folder), "another process has the folder locked", remedy="Wait for it to finish")
-    return descriptor
-
-
-@contextmanager
-def locked_folder(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a folder while the block runs; otherwise as :func:`lock_folder`."""
-    descriptor = lock_folder(folder, wait=wait)
-    try:
-        yield
+        if not flock(descriptor, wait=wait):
+            raise BusyError(str(folder), "another process has the folder locked", remedy="Wait for it to finish")
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -70,10 +70,8 @@ def _exists(pid: int) -> bool:
     """Return whether a process with this id exists; zombies count."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as err:
+        return not isinstance(err, ProcessLookupError)
     return True
 
 

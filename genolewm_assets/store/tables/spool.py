@@ -81,7 +81,11 @@ class BatchSpool:
             self._kept_bytes -= kept[-1].nbytes
             yield kept.pop()
         if contig in self._writers:
-            yield from self._written(contig)
+            self._writers.pop(contig).close()
+            path = self._files.pop(contig)
+            with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as stream:
+                yield from stream
+            path.unlink()
 
     def _put_aside(self, contig: str) -> None:
         """Combine the waiting rows of a contig; the batch goes to disk above the memory limit or after earlier ones."""
@@ -106,10 +110,3 @@ class BatchSpool:
         self._made += 1
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         return pa.ipc.new_stream(str(self._files[contig]), self.schema, options=options)
-
-    def _written(self, contig: str) -> Iterator[pa.RecordBatch]:
-        self._writers.pop(contig).close()
-        path = self._files.pop(contig)
-        with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as stream:
-            yield from stream
-        path.unlink()

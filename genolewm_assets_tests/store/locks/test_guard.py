@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import BusyError, ResourceError
-from genolewm_assets.store.locks.guard import NO_LOCKS, flock, guarded, is_flocked, lock_folder
+from genolewm_assets.store.locks.guard import NO_LOCKS, flock, guarded, is_flocked, locked_folder
 from genolewm_assets.store.locks.lease import GUARD, WriterLease, is_held
 from genolewm_assets.store.locks.processes import boot_id, is_running, is_same_process, pid_namespace, started_ticks
 from genolewm_assets.store.locks.record import RECORD, LeaseOwner, read_owner
@@ -44,11 +44,11 @@ def test_an_open_file_or_folder_is_locked_until_it_is_closed(tmp_path: Path) -> 
         assert not flock(second.fileno(), shared=True)
         first.close()
         assert flock(second.fileno(), wait=True)
-    held = lock_folder(tmp_path, wait=True)
-    with pytest.raises(BusyError, match=f"{tmp_path}: another process has the folder locked"):
-        lock_folder(tmp_path, wait=False)
-    os.close(held)
-    os.close(lock_folder(tmp_path, wait=False))
+    match = f"{tmp_path}: another process has the folder locked"
+    with locked_folder(tmp_path), pytest.raises(BusyError, match=match), locked_folder(tmp_path, wait=False):
+        pass
+    with locked_folder(tmp_path, wait=False):
+        pass
 
 
 def test_who_waits_gets_it(tmp_path: Path) -> None:
