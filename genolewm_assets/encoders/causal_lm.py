@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,12 +13,10 @@ from numpy.typing import NDArray
 
 from genolewm_assets.encoders.context import check_window_fits, context_tokens, longest_window_bp
 from genolewm_assets.encoders.edits import PrefixEncoder
-from genolewm_assets.encoders.identity import Compute, EncoderIdentity, StateDtype, identify
+from genolewm_assets.encoders.identity import Compute, StateDtype, identify
 from genolewm_assets.encoders.model_files import locate_model
 from genolewm_assets.encoders.model_loading import check_model_tokenizer, is_causal, usable_device
 from genolewm_assets.encoders.network import Batches, StateNetwork
-from genolewm_assets.encoders.throughput import describe_run
-from genolewm_assets.encoders.tokens import DnaTokens
 from genolewm_assets.encoders.vocabularies import read_tokens
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, SequenceError
 from genolewm_assets.genome import TOKEN_BP, encode_sequence
@@ -107,77 +106,62 @@ class CausalLMStateEncoder:
             cpu_threads=cpu_threads,
         )
         files = locate_model(model, revision=revision, trusted_code=trusted_code)
-        self._tokens = read_tokens(files.folder)
+        #: DNA tokens of the model's vocabulary.
+        self.tokens = read_tokens(files.folder)
         if window_bp is not None:
-            check_window_fits(files, self._tokens, window_bp)
-        self._identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype, compute=compute)
+            check_window_fits(files, self.tokens, window_bp)
+        #: Everything that the states depend on; device and batch size are not part of it.
+        self.identity = identify(files, layer=layer, block_tokens=block_tokens, dtype=dtype, compute=compute)
+        #: Length of one state.
+        self.hidden_size = self.identity.hidden_size
         self._where = f"encoder {files.model_id}"
         device_used = usable_device(device, self._where)
+        on_cpu, tokens_per_block = device_used.type == "cpu", block_tokens * self.tokens.per_six_mer
         wanted = BATCH_WINDOWS if batch_windows is None else batch_windows
         for name, count in (("batch_windows", wanted), ("cpu_threads", cpu_threads)):
             if count < 1:
                 raise ConfigurationError(
                     f"{self._where}: {name}", "out of range", expected="at least 1", got=f"{count}"
                 )
-        check_model_tokenizer(files, self._tokens)
-        self._context, self._is_causal = context_tokens(files), is_causal(files)
-        self._longest_window_bp = longest_window_bp(files, self._tokens)
+        check_model_tokenizer(files, self.tokens)
+        self._context = context_tokens(files)
+        #: Whether states depend only on what is before them; False for masked models, and if no file says so.
+        self.is_causal = is_causal(files)
+        #: Bases of the longest window that fits the model's context; None if it has no limit.
+        self.longest_window_bp = longest_window_bp(files, self.tokens)
         self._network = StateNetwork(
             files,
-            layer=self._identity.layer,
+            layer=self.identity.layer,
             device=device_used,
             cpu_threads=cpu_threads,
-            compute=self._identity.compute,
+            compute=self.identity.compute,
             # On the CPU a compiler would change the bits of states.
-            compiler=None if device_used.type == "cpu" else compiler,
+            compiler=None if on_cpu else compiler,
         )
         self._batches = Batches(
-            partial(
-                self._network.start_blocks,
-                block_tokens=block_tokens * self._tokens.per_six_mer,
-                places=self._tokens.places,
-            ),
-            1 if device_used.type == "cpu" else wanted,
+            partial(self._network.start_blocks, block_tokens=tokens_per_block, places=self.tokens.places),
+            1 if on_cpu else wanted,
             self._where,
         )
-        self._check_vocabulary()
-        on_cpu = device_used.type == "cpu"
+        rows = self._network.vocabulary_rows
+        if self.tokens.largest_id >= rows:
+            raise ConfigurationError(
+                self._where,
+                "the vocabulary file does not match the weights",
+                expected=f"token ids below {rows:,}",
+                got=f"{self.tokens.largest_id:,}",
+            )
         self._prefixes = PrefixEncoder(
             self._network,
-            self._tokens.kmer_ids,
-            leading=self._tokens.leading,
-            trailing=self._tokens.trailing,
-            tokens_per_block=block_tokens * self._tokens.per_six_mer,
+            self.tokens.kmer_ids,
+            leading=self.tokens.leading,
+            trailing=self.tokens.trailing,
+            tokens_per_block=tokens_per_block,
             context=self._context,
-            compute=self._identity.compute,
+            compute=self.identity.compute,
             max_tokens=_PACKED_TOKENS if on_cpu else 8 * _PACKED_TOKENS,
             one_source=on_cpu,
         )
-
-    @property
-    def identity(self) -> EncoderIdentity:
-        """Everything that the states depend on; device and batch size are not part of it."""
-        return self._identity
-
-    @property
-    def hidden_size(self) -> int:
-        """Length of one state."""
-        return self._identity.hidden_size
-
-    @property
-    def is_causal(self) -> bool:
-        """Whether states depend only on what is before them; False for masked models, and if no file says so."""
-        return self._is_causal
-
-    @property
-    def longest_window_bp(self) -> int | None:
-        """Bases of the longest window that fits the model's context; None if it has no limit."""
-        return self._longest_window_bp
-
-    @property
-    def tokens(self) -> DnaTokens:
-        """DNA tokens of the model's vocabulary."""
-        return self._tokens
 
     def encode_windows(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Compute the block states of windows.
@@ -209,11 +193,14 @@ class CausalLMStateEncoder:
         rows = np.full(
             (len(sequences), max(widths, default=0) if n_blocks is None else n_blocks, self.hidden_size),
             np.nan,
-            dtype=self._identity.dtype.value,
+            dtype=self.identity.dtype.value,
         )
-        ids = [self._token_ids([sequences[row] for row in group]) for group in groups.values()]
+        ids = [
+            self.tokens.encode_codes(encode_sequence("".join(sequences[row] for row in group)).reshape(len(group), -1))
+            for group in groups.values()
+        ]
         for group, width, given in zip(groups.values(), widths, ids, strict=True):
-            rows[group, :width] = store_states(self._batches.run(given), self._identity.dtype, where=self._where)
+            rows[group, :width] = store_states(self._batches.run(given), self.identity.dtype, where=self._where)
         return rows
 
     def in_float32(self) -> CausalLMStateEncoder:
@@ -223,16 +210,12 @@ class CausalLMStateEncoder:
     def describe_run(self, *, n_windows: int, seconds: float, window_bp: int) -> dict[str, JsonValue]:
         """Return what encoded some windows of at most ``window_bp`` bases, and how fast."""
         n_tokens = self._count_tokens(window_bp)
-        figures = describe_run(self._network, n_windows=n_windows, seconds=seconds, n_tokens=n_tokens)
-        return {**figures, "dtype": self._identity.dtype.value, "batch_windows": self._batches.windows}
+        figures = self._network.describe_run(n_windows=n_windows, seconds=seconds, n_tokens=n_tokens)
+        return {**figures, "dtype": self.identity.dtype.value, "batch_windows": self._batches.windows}
 
     def _count_tokens(self, size_bp: int) -> int:
         """Return the number of tokens of a window, special tokens included."""
-        return size_bp // TOKEN_BP * self._tokens.per_six_mer + self._tokens.n_special
-
-    def _token_ids(self, sequences: Sequence[str]) -> NDArray[np.int64]:
-        """Return the token ids of windows of equal length, special tokens included: int64, (n_windows, n_tokens)."""
-        return self._tokens.encode_codes(encode_sequence("".join(sequences)).reshape(len(sequences), -1))
+        return size_bp // TOKEN_BP * self.tokens.per_six_mer + self.tokens.n_special
 
     def encode_edited(self, sequences: Sequence[str], *, n_blocks: int | None = None) -> NDArray[Any]:
         """Compute the block states of edited windows, the targets of training; see :meth:`encode_windows`.
@@ -258,27 +241,17 @@ class CausalLMStateEncoder:
         model for which that does not hold encodes whole windows; see :attr:`full_path_reason`.
         """
         self._check_lengths(_rows_by_length(edited), None)
-        n_blocks = [block_count(len(one) // TOKEN_BP, self._identity.block_tokens) for one in edited]
+        n_blocks = [block_count(len(one) // TOKEN_BP, self.identity.block_tokens) for one in edited]
         inside = check_spans(n_blocks, len(sources), source_of, spans)
         if not edited or self.full_path_reason is not None:
             rows = self.encode_windows(edited)
             rows[~inside] = np.nan
             return rows
-        before, after = ([self._tokens.encode(one) for one in windows] for windows in (sources, edited))
+        before, after = ([self.tokens.encode(one) for one in windows] for windows in (sources, edited))
         blocks = self._prefixes.block_states(before, after, source_of, spans)
-        rows = np.full((*inside.shape, self.hidden_size), np.nan, dtype=self._identity.dtype.value)
-        rows[inside] = store_states(blocks, self._identity.dtype, where=self._where)
+        rows = np.full((*inside.shape, self.hidden_size), np.nan, dtype=self.identity.dtype.value)
+        rows[inside] = store_states(blocks, self.identity.dtype, where=self._where)
         return rows
-
-    def _check_vocabulary(self) -> None:
-        rows = self._network.vocabulary_rows
-        if self._tokens.largest_id >= rows:
-            raise ConfigurationError(
-                self._where,
-                "the vocabulary file does not match the weights",
-                expected=f"token ids below {rows:,}",
-                got=f"{self._tokens.largest_id:,}",
-            )
 
     def _check_lengths(self, groups: Mapping[int, Sequence[int]], n_blocks: int | None) -> list[int]:
         """Return the number of blocks of the windows of each length, given their rows by length in bases."""
@@ -288,12 +261,12 @@ class CausalLMStateEncoder:
                 raise SequenceError(
                     f"window {row}", "too short to encode", expected=f"at least {TOKEN_BP} bp", got=f"{size_bp} bp"
                 )
-            n_tokens, width = self._count_tokens(size_bp), block_count(size_bp // TOKEN_BP, self._identity.block_tokens)
+            n_tokens, width = self._count_tokens(size_bp), block_count(size_bp // TOKEN_BP, self.identity.block_tokens)
             if context is not None and n_tokens > context:
                 raise SequenceError(
                     f"window {row}",
                     f"longer than the context of {self._where}",
-                    expected=f"at most {context:,} tokens, {self._tokens.n_special} of them special",
+                    expected=f"at most {context:,} tokens, {self.tokens.n_special} of them special",
                     got=f"{n_tokens:,}",
                 )
             if n_blocks is not None and width > n_blocks:
@@ -306,9 +279,9 @@ class CausalLMStateEncoder:
 
 def _rows_by_length(sequences: Sequence[str]) -> dict[int, list[int]]:
     """Return the rows of windows by their length in bases; windows of one length need no padding."""
-    rows: dict[int, list[int]] = {}
+    rows = defaultdict[int, list[int]](list)
     for row, sequence in enumerate(sequences):
-        rows.setdefault(len(sequence), []).append(row)
+        rows[len(sequence)].append(row)
     return rows
 
 

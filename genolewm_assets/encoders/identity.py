@@ -43,43 +43,32 @@ class Compute(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EncoderIdentity:
-    """Everything that the states of a window depend on, apart from the window.
+    """Everything that the states of a window depend on, apart from the window."""
 
-    Parameters
-    ----------
-    model_id, revision
-        Hub id and commit, or the name of a local folder and the revision given with it.
-    weights_sha256, settings_sha256
-        SHA-256, in hex, of the ``sha256sum`` lines of the weight files, and of configuration, vocabulary and, if it may
-        run, the model's own code.
-    layer
-        Index of the hidden state: 0 the embeddings, ``n_layers`` the last, after the final norm. Never negative:
-        :func:`read_identity` converts negative indices, so that both forms of an index share a cache.
-    block_tokens, bp_per_token
-        6-mers per block, for every model: a block is the mean of the states of the tokens of 6 x ``block_tokens``
-        bases; bases per token of the model, 6 or 1.
-    dtype, compute
-        Dtype of the stored states, and precision of the forward pass.
-    hidden_size
-        Length of one state.
-    pooling, normalisation
-        Processing of the hidden states: block means, no normalisation.
-    prompt_template
-        Model input for a sequence, with the special tokens by name.
-    """
-
+    #: ``model_id``, ``revision``: hub id and commit, or the name of a local folder and the revision given with it.
     model_id: str
     revision: str | None
+    #: ``weights_sha256``, ``settings_sha256``: SHA-256, in hex, of the ``sha256sum`` lines of the weight files, and of
+    #: configuration, vocabulary and, if it may run, the model's own code.
     weights_sha256: str
     settings_sha256: str
+    #: Index of the hidden state: 0 the embeddings, ``n_layers`` the last, after the final norm. Never negative:
+    #: :func:`read_identity` converts negative indices, so that both forms of an index share a cache.
     layer: int
+    #: 6-mers per block, for every model: a block is the mean of the states of the tokens of 6 times as many bases.
     block_tokens: int
+    #: Dtype of the stored states.
     dtype: StateDtype
+    #: Length of one state.
     hidden_size: int
+    #: ``pooling``, ``normalisation``: processing of the hidden states: block means, no normalisation.
     pooling: str = "block_mean"
     normalisation: str = "none"
+    #: Model input for a sequence, with the special tokens by name.
     prompt_template: str = PROMPT_TEMPLATE
+    #: Bases per token of the model, 6 or 1.
     bp_per_token: int = TOKEN_BP
+    #: Precision of the forward pass.
     compute: Compute = Compute.FLOAT32
 
     def as_recipe(self) -> dict[str, str | int | None]:

@@ -5,7 +5,9 @@ Imports torch and transformers. Not here: tokens (``tokens``), windows (``causal
 
 from __future__ import annotations
 
+import platform
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -24,6 +26,7 @@ from genolewm_assets.encoders.model_files import ModelFiles
 from genolewm_assets.encoders.model_loading import cut_layers, find_layers, load_model
 from genolewm_assets.errors import DeviceError
 from genolewm_assets.states import block_count, block_means
+from genolewm_assets.store.files import JsonValue
 
 #: Kinds of layers whose weights are kept in bfloat16 for products in bfloat16.
 _LINEAR = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
@@ -39,6 +42,9 @@ _ACCELERATOR_ERRORS = ("CUDA", "CUBLAS", "cuDNN", "CUDNN", "HIP error")
 
 #: Places of the DNA tokens between one special token in front and one behind.
 _TAGGED = slice(1, -1)
+
+#: Rows and columns of the matrices that are multiplied, and seconds that it goes on: on the CPU, on an accelerator.
+_SIZES, _SECONDS = (512, 8_192), (0.1, 0.3)
 
 #: Held while the settings of the process are those of a forward pass.
 _PROCESS_SETTINGS = threading.RLock()
@@ -94,6 +100,28 @@ class StateNetwork:
         weights = sum(module.weight.numel() for module in self._model.modules() if isinstance(module, _LINEAR))
         attention = self.n_layers * 2 * n_tokens**2 * int(self._model.config.hidden_size)
         return float(2 * weights * n_tokens + attention)
+
+    def describe_run(self, *, n_windows: int, seconds: float, n_tokens: int) -> dict[str, JsonValue]:
+        """Return what encoded ``n_windows`` windows in ``seconds`` of wall-clock time, and how fast."""
+        on_card = self.device.type == "cuda"
+        about: dict[str, JsonValue] = {
+            "device": torch.cuda.get_device_name(self.device) if on_card else f"{self.device} ({platform.machine()})",
+            "compute": self.compute.value,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        }
+        if not n_windows:
+            return about
+        rate = n_windows / seconds
+        done = rate * self.count_flops(n_tokens)
+        possible = measure_matrix_rate(self.device, self.compute, cpu_threads=self.cpu_threads)
+        return {
+            **about,
+            "windows_per_s": round(rate, 3),
+            "tflops": float(f"{done / 1e12:.4g}"),
+            "matrix_tflops": float(f"{possible / 1e12:.4g}"),
+            "share_of_matrix_rate": float(f"{done / possible:.4g}"),
+        }
 
     @contextmanager
     def computing(self) -> Iterator[Any]:
@@ -168,6 +196,31 @@ class StateNetwork:
         )
         chosen: torch.Tensor = output.last_hidden_state if self._is_cut else output.hidden_states[self._layer]
         return chosen.to(torch.float32)
+
+
+def measure_matrix_rate(device: torch.device, compute: Compute, *, cpu_threads: int = 1) -> float:
+    """Measure operations a second in products of large square matrices of a precision; it takes about a second."""
+    fast = device.type != "cpu"
+    size, wanted_s = _SIZES[fast], _SECONDS[fast]
+    with exact_products(device.type, cpu_threads):
+        left, right = (torch.randn(size, size, device=device).to(_DTYPES[compute]) for _ in range(2))
+        product = left @ right
+        products, seconds = 1, 0.0
+        while seconds < wanted_s:
+            products *= 2
+            _wait(device)
+            started = time.perf_counter()
+            for _ in range(products):
+                torch.mm(left, right, out=product)
+            _wait(device)
+            seconds = time.perf_counter() - started
+    return products * 2 * size**3 / seconds
+
+
+def _wait(device: torch.device) -> None:
+    """Wait until the device has done what was started."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize(device)
 
 
 class Batches:

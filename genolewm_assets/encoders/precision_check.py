@@ -62,21 +62,18 @@ def check_precision(
     source) divided by the median norm of the difference in float32.
     """
     rows = choose_rows(n_rows)
-    cosines, errors, rounding, effects = (list[NDArray[np.float64]]() for _ in range(4))
+    parts = list[tuple[NDArray[np.float64], ...]]()
     for first in range(0, len(rows), _AT_ONCE):
         some = rows[first : first + _AT_ONCE]
         windows = windows_of(some)
-        edited = [_with_snv(window) for window in windows]
+        edited = [apply_edit(window, middle_snv(window), right_flank="").sequence for window in windows]
         found, wanted = read(some), exact.encode_windows(windows, n_blocks=n_blocks)
-        cosine, error = _compare_blocks(found, wanted)
         changed = _differences(encoder, windows, edited, found, n_blocks)
         meant = _differences(exact, windows, edited, wanted, n_blocks)
-        cosines.append(cosine)
-        errors.append(error)
-        rounding.append(np.linalg.norm(changed - meant, axis=-1))
-        effects.append(np.linalg.norm(meant, axis=-1))
+        norms = np.linalg.norm(changed - meant, axis=-1), np.linalg.norm(meant, axis=-1)
+        parts.append((*_compare_blocks(found, wanted), *norms))
         progress.advance(first + len(some), len(rows), "windows compared with float32")
-    figures = _figures(cosines, errors, rounding, effects)
+    figures = _figures(*map(np.concatenate, zip(*parts, strict=True)))
     share, cosine_min = figures["rounding_share"], figures["cosine_min"]
     passed = share is not None and share <= ROUNDING_BOUND and cosine_min is not None and cosine_min >= COSINE_BOUND
     bounds = {"rounding_share_bound": ROUNDING_BOUND, "cosine_bound": COSINE_BOUND}
@@ -96,11 +93,10 @@ def choose_rows(n_rows: int) -> list[int]:
     return rows
 
 
-def _with_snv(window: str) -> str:
-    """Return a window with another base in its middle."""
+def middle_snv(window: str) -> RelEdit:
+    """Return an edit that puts another base in the middle of a window."""
     middle = len(window) // 2
-    alt = "ACGT"["ACGT".index(window[middle]) - 1]
-    return apply_edit(window, RelEdit(middle, window[middle], alt), right_flank="").sequence
+    return RelEdit(middle, window[middle], "ACGT"["ACGT".index(window[middle]) - 1])
 
 
 def _compare_blocks(found: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -127,19 +123,16 @@ def _differences(
 
 
 def _figures(
-    cosines: Sequence[NDArray[np.float64]],
-    errors: Sequence[NDArray[np.float64]],
-    rounding: Sequence[NDArray[np.float64]],
-    effects: Sequence[NDArray[np.float64]],
+    cosine: NDArray[np.float64], error: NDArray[np.float64], rounding: NDArray[np.float64], effects: NDArray[np.float64]
 ) -> dict[str, float | None]:
     """Return the figures of all rows; None where one is not finite, as with states of zeros."""
-    cosine, error, effect = np.concatenate(cosines), np.concatenate(errors), float(np.median(np.concatenate(effects)))
+    effect = float(np.median(effects))
     values = {
         "cosine_min": float(cosine.min()),
         "cosine_median": float(np.median(cosine)),
         "relative_error_median": float(np.median(error)),
         "relative_error_max": float(error.max()),
         "snv_difference_median": effect,
-        "rounding_share": float(np.median(np.concatenate(rounding))) / effect if effect else float("inf"),
+        "rounding_share": float(np.median(rounding)) / effect if effect else float("inf"),
     }
     return {name: value if np.isfinite(value) else None for name, value in values.items()}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.encoders.identity import Compute, StateEncoder
-from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT, check_precision, choose_rows
+from genolewm_assets.encoders.precision_check import PRECISION_SUFFICIENT, check_precision, choose_rows, middle_snv
 from genolewm_assets.errors import EditError
 from genolewm_assets.genome import TOKEN_BP, RelEdit, apply_edit
 from genolewm_assets.progress import NO_PROGRESS, Progress
@@ -145,7 +145,12 @@ def null_edit_ratio(
     median is 0. ``cached``: block states of the windows, shape (n_windows, n_blocks, hidden); None: they are encoded
     here.
     """
-    _check_snvs(windows, snvs)
+    if not windows or len(windows) != len(snvs):
+        expected = f"{max(1, len(windows))} SNVs"
+        raise EditError("null edit", "one SNV per window is required", expected=expected, got=f"{len(snvs)} SNVs")
+    for snv in snvs:
+        if len(snv.ref) != 1 or len(snv.alt) != 1 or snv.ref == snv.alt:
+            raise EditError(f"edit {snv}", "is not an SNV", expected="one base replaced by another")
     source = encoder.encode_windows(windows) if cached is None else cached
     edited = [
         apply_edit(window, edit, right_flank="").sequence
@@ -190,7 +195,8 @@ def _sweep(
             for row, block in found[: SHOWN_ROWS - min(len(wrong), SHOWN_ROWS)].tolist():
                 expected = "finite numbers" if real[row, block] else "NaN, past the end of the window"
                 wrong.add(row=first + row, block=block, expected=expected, got=str(states[row, block, :3]))
-            norms = _norms(states, real)
+            norms = np.linalg.norm(states, axis=2)[real]
+            norms = norms[np.isfinite(norms)]
             blocks += norms.size
             bounds = [min(bounds[0], norms.min(initial=np.inf)), max(bounds[1], norms.max(initial=0.0))]
             file.write(norms.tobytes())
@@ -210,12 +216,6 @@ def _swept(read: ReadRows, n_rows: int) -> Iterator[tuple[int, NDArray[np.float6
     """Yield the states of all rows, float64, with the number of their first row."""
     for first in range(0, n_rows, _SWEPT_ROWS):
         yield first, read(range(first, min(first + _SWEPT_ROWS, n_rows))).astype(np.float64)
-
-
-def _norms(states: NDArray[np.float64], real: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the norms of the blocks inside of windows, without those that are not finite."""
-    norms: NDArray[np.float64] = np.linalg.norm(states, axis=2)[real]
-    return norms[np.isfinite(norms)]
 
 
 def _median(file: BinaryIO, n: int) -> float:
@@ -253,11 +253,9 @@ def _reencode(
     """Encode some rows again, in reverse order, and compare: equal bits on a CPU, close values on an accelerator."""
     backwards = list(reversed(rows))
     encoded = encoder.encode_windows(windows.take(backwards), n_blocks=n_blocks) if rows else np.zeros(0)
-    stored = read(backwards) if rows else np.zeros(0)
-    difference = np.abs(encoded.astype(np.float64) - stored.astype(np.float64))
-    largest = float(np.nanmax(difference, initial=0.0))
-    scale = float(np.nanmax(np.abs(stored.astype(np.float64)), initial=0.0))
-    passed = bool((np.isnan(encoded) == np.isnan(stored)).all()) and largest <= 0.01 * scale
+    stored = (read(backwards) if rows else np.zeros(0)).astype(np.float64)
+    difference = np.abs(encoded.astype(np.float64) - stored)
+    largest, scale = (float(np.nanmax(each, initial=0.0)) for each in (difference, np.abs(stored)))
     figures = {"rows": len(rows), "largest_difference": largest, "scale": scale}
     off = RowsAtFault()
     for at, row in sorted(enumerate(backwards), key=lambda pair: pair[1]):
@@ -266,7 +264,7 @@ def _reencode(
         if here > 0.01 * scale or not same:
             expected = f"at most {0.01 * scale:.3g} from the stored states, NaN in the same blocks"
             off.add(row=row, expected=expected, largest_difference=here, nan_in_the_same_blocks=same)
-    return CheckResult("states_reproducible", passed=passed, figures=figures, rows=tuple(off))
+    return CheckResult("states_reproducible", passed=not off, figures=figures, rows=tuple(off))
 
 
 def _null_edit(
@@ -278,9 +276,7 @@ def _null_edit(
     if not rows:
         return CheckResult("null_edit_bounded", passed=True, figures={"windows": 0}), 0
     windows = source.take(rows)
-    middle = longest // 2
-    snvs = [RelEdit(middle, window[middle], "ACGT"["ACGT".index(window[middle]) - 1]) for window in windows]
-    ratio = null_edit_ratio(encoder, windows, snvs, cached=read(rows))
+    ratio = null_edit_ratio(encoder, windows, [middle_snv(window) for window in windows], cached=read(rows))
     result = CheckResult(
         "null_edit_bounded",
         passed=ratio < NULL_EDIT_BOUND,
@@ -295,16 +291,3 @@ def _null_edit(
         ],
     )
     return result, len(rows)
-
-
-def _check_snvs(windows: Sequence[str], snvs: Sequence[RelEdit]) -> None:
-    if not windows or len(windows) != len(snvs):
-        raise EditError(
-            "null edit",
-            "one SNV per window is required",
-            expected=f"{max(1, len(windows))} SNVs",
-            got=f"{len(snvs)} SNVs",
-        )
-    for snv in snvs:
-        if len(snv.ref) != 1 or len(snv.alt) != 1 or snv.ref == snv.alt:
-            raise EditError(f"edit {snv}", "is not an SNV", expected="one base replaced by another")

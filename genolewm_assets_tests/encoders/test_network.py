@@ -24,7 +24,6 @@ from genolewm_assets_tests.rows import each_row
 
 torch = Late("torch")
 network = Late("genolewm_assets.encoders.network")
-throughput = Late("genolewm_assets.encoders.throughput")
 
 
 def load(folder: Path, *, layer: int = 2, **settings: Any) -> Any:
@@ -120,7 +119,7 @@ def test_errors_of_an_accelerator_are_the_machine_s() -> None:
 @pytest.mark.parametrize("compute", list(Compute))
 def test_a_run_states_what_it_ran_on_and_how_fast(compute: Compute, tiny_folder: Path) -> None:
     some = load(tiny_folder, compute=compute)
-    facts = throughput.describe_run(some, n_windows=50, seconds=4.0, n_tokens=2_050)
+    facts = some.describe_run(n_windows=50, seconds=4.0, n_tokens=2_050)
     assert facts["device"].startswith("cpu (")
     assert (facts["compute"], facts["torch"]) == (compute.value, version("torch"))
     assert facts["transformers"] == version("transformers")

@@ -57,19 +57,10 @@ def packed_states(
 ) -> torch.Tensor:
     """Return the states of all tokens of a packed row: shape (n_tokens, hidden), on the device.
 
-    Parameters
-    ----------
-    model
-        The model, whose attention is exchanged during the call.
-    forward
-        Returns the states, shape (1, n_tokens, hidden), for ``input_ids`` and ``position_ids`` of that shape.
-    fused
-        Whether one kernel computes the attention of the row; by default on a CUDA device.
-
-    Raises
-    ------
-    ConfigurationError
-        If the model's attention has a part that is not computed here: a sliding window, sinks, a bias, dropout.
+    The attention of ``model`` is exchanged during the call; ``forward`` returns states, shape (1, n_tokens, hidden),
+    for ``input_ids`` and ``position_ids`` of that shape. ``fused``: one kernel computes the attention of the row; by
+    default on a CUDA device. Raises :class:`ConfigurationError` if the model's attention has a part that is not
+    computed here: a sliding window, sinks, a bias, dropout.
     """
     if fused is None:
         fused = device.type == "cuda"

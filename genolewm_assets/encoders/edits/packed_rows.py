@@ -32,25 +32,19 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedRow:
-    """Tokens of some reference windows, then the tails of edited windows.
+    """Tokens of some reference windows, then the tails of edited windows."""
 
-    Attributes
-    ----------
-    ids, positions
-        int64, shape (n_tokens,): token ids, and the place of each token in its window, tags included.
-    segments
-        Consecutive segments that cover the row: references first, then tails, those of a reference from right to left.
-    reference_at, tail_at
-        int64, shape (n_edits,): places of the first token of an edit's reference, and of its tail; 0 without a tail.
-    prefixes
-        int64, shape (n_edits,): tokens of the window that are read from the reference; the tail follows them.
-    """
-
+    #: ``ids``, ``positions``: int64, shape (n_tokens,): token ids, and the place of each token in its window, tags
+    #: included.
     ids: Ids
     positions: NDArray[np.int64]
+    #: Consecutive segments that cover the row: references first, then tails, those of a reference from right to left.
     segments: tuple[Segment, ...]
+    #: ``reference_at``, ``tail_at``: int64, shape (n_edits,): places of the first token of an edit's reference, and of
+    #: its tail; 0 without a tail.
     reference_at: NDArray[np.int64]
     tail_at: NDArray[np.int64]
+    #: int64, shape (n_edits,): tokens of the window that are read from the reference; the tail follows them.
     prefixes: NDArray[np.int64]
 
 

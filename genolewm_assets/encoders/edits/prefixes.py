@@ -42,20 +42,11 @@ class PackedNetwork(Protocol):
 class PrefixEncoder:
     """Computes block states of edited windows from those tokens of their reference windows that an edit leaves alone.
 
-    Parameters
-    ----------
-    kmer_ids, leading, trailing
-        int64: ids of DNA tokens, at least two; ids of the special tokens before and after those of a window.
-    tokens_per_block
-        DNA tokens per block.
-    context
-        Largest number of tokens of a window; None if the model states none.
-    compute
-        Name of the dtype of matrix products, ``float32`` or ``bfloat16``.
-    max_tokens
-        Tokens that go through the model at once; lowered if the device's memory does not hold them.
-    one_source
-        Whether edits of several windows are computed apart, so that no bit of a state depends on other windows.
+    ``kmer_ids``, ``leading``, ``trailing``: ids of DNA tokens, at least two, and of the special tokens before and after
+    those of a window. ``context``: most tokens of a window, None if the model states none. ``compute``: dtype of matrix
+    products, ``float32`` or ``bfloat16``. ``max_tokens`` go through the model at once; lowered if the device's memory
+    does not hold them. ``one_source``: edits of several windows are computed apart, so that no bit of a state depends
+    on other windows.
     """
 
     def __init__(
@@ -92,26 +83,11 @@ class PrefixEncoder:
     def block_states(
         self, sources: Sequence[Ids], edited: Sequence[Ids], source_of: NDArray[np.int64], spans: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """Compute block states of edited windows.
+        """Compute block states of edited windows, those of one behind those of another: float32, (n_blocks, hidden).
 
-        Parameters
-        ----------
-        sources, edited
-            Token ids of the unedited and edited windows, int64, shape (n_tokens,), tags included.
-        source_of, spans
-            int64, shape (n_edits,) and (n_edits, 2): the source of every edited window, and its blocks, 0-based
-            half-open.
-
-        Returns
-        -------
-        ndarray
-            float32, shape (n_blocks, hidden): the blocks of the first edited window, then those of the second, and so
-            on.
-
-        Raises
-        ------
-        OutOfMemoryError
-            If the device cannot hold the tokens of one edit.
+        ``sources``, ``edited``: token ids of the unedited and edited windows, tags included. ``source_of``, ``spans``:
+        shapes (n_edits,) and (n_edits, 2): the source of every edited window, and its blocks, 0-based half-open.
+        Raises OutOfMemoryError if the device cannot hold the tokens of one edit.
         """
         sizes = np.array([len(ids) - len(self._trailing) for ids in edited], dtype=np.int64)
         # Places of tokens count the special ones before them. Nothing after the last pooled token is needed.
