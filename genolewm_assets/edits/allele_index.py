@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -29,39 +29,31 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Classification:
-    """What ClinVar states of n alleles; -1 where it states nothing.
+    """What ClinVar states of n alleles; -1 where it states nothing."""
 
-    Attributes
-    ----------
-    label
-        int8, shape (n,): class, see :data:`LABEL_CODES`.
-    stars
-        int8, shape (n,): review stars, 0 to 4.
-    clinvar_id
-        int64, shape (n,): VariationID.
-    gene_at, gene_ids
-        int64, shape (n + 1,), and int64: NCBI GeneIDs of allele i are ``gene_ids[gene_at[i]:gene_at[i + 1]]``, in
-        ClinVar's order.
-    """
-
+    #: int8, shape (n,): class, see :data:`LABEL_CODES`.
     label: NDArray[np.int8]
+    #: int8, shape (n,): review stars, 0 to 4.
     stars: NDArray[np.int8]
+    #: int64, shape (n,): VariationID.
     clinvar_id: Integers
+    #: ``gene_at``, ``gene_ids``: int64, shape (n + 1,), and int64: NCBI GeneIDs of allele i are
+    #: ``gene_ids[gene_at[i]:gene_at[i + 1]]``, in ClinVar's order.
     gene_at: Integers
     gene_ids: Integers
 
     @classmethod
     def of(cls, table: pa.Table) -> Self:
         """Return what the rows of a table state; its columns label, stars, clinvar_id and gene_ids may be missing."""
-        n = table.num_rows
         label = _column(table, "label", pa.string())
         genes = _column(table, "gene_ids", pa.list_(pa.int64()))
+        sizes = pc.list_value_length(genes).fill_null(0).to_numpy(zero_copy_only=False)
         code = pc.index_in(label, pa.array(CLASSES)).fill_null(UNKNOWN)
         return cls(
             label=code.to_numpy(zero_copy_only=False).astype(np.int8),
             stars=_integers(table, "stars").astype(np.int8),
             clinvar_id=_integers(table, "clinvar_id"),
-            gene_at=np.concatenate(([0], np.cumsum(_list_sizes(genes, n)))).astype(np.int64),
+            gene_at=np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
             gene_ids=pc.list_flatten(genes).to_numpy(zero_copy_only=False).astype(np.int64),
         )
 
@@ -87,48 +79,34 @@ class Classification:
     def unknown(cls, n: int) -> Self:
         """Return n alleles of which nothing is stated."""
         missing = np.full(n, UNKNOWN, dtype=np.int64)
-        return cls(
-            missing.astype(np.int8), missing.astype(np.int8), missing, np.zeros(n + 1, np.int64), np.zeros(0, np.int64)
-        )
+        label, stars = missing.astype(np.int8), missing.astype(np.int8)
+        return cls(label, stars, missing, np.zeros(n + 1, np.int64), np.zeros(0, np.int64))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Classification]) -> Self:
         """Return what several state, one after the other."""
-        sizes = [np.diff(part.gene_at) for part in parts]
+        sizes, plain = [np.diff(part.gene_at) for part in parts], ("label", "stars", "clinvar_id", "gene_ids")
         return cls(
-            label=np.concatenate([part.label for part in parts]),
-            stars=np.concatenate([part.stars for part in parts]),
-            clinvar_id=np.concatenate([part.clinvar_id for part in parts]),
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in plain},
             gene_at=np.concatenate(([0], np.cumsum(np.concatenate(sizes)))).astype(np.int64),
-            gene_ids=np.concatenate([part.gene_ids for part in parts]),
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AlleleIndex:
-    """Alleles sorted by contig, position, ref and alt. An allele may occur in several rows.
+    """Alleles sorted by contig, position, ref and alt. An allele may occur in several rows."""
 
-    Attributes
-    ----------
-    pos
-        int64, shape (n,): 1-based.
-    at
-        uint32, shape (2 n + 1,): ref of row i is ``text[at[2 i]:at[2 i + 1]]``, alt ``text[at[2 i + 1]:at[2 i + 2]]``.
-    text
-        uint8: upper-case ASCII.
-    contigs
-        First row of every contig, and the row behind its last.
-    longest_bp
-        Bases of the longest alt.
-    classification
-        What ClinVar states of the alleles; None: nothing of any.
-    """
-
+    #: int64, shape (n,): 1-based.
     pos: Integers
+    #: uint32, shape (2 n + 1,): ref of row i is ``text[at[2 i]:at[2 i + 1]]``, alt ``text[at[2 i + 1]:at[2 i + 2]]``.
     at: NDArray[np.uint32]
+    #: uint8: upper-case ASCII.
     text: NDArray[np.uint8]
+    #: First row of every contig, and the row behind its last.
     contigs: Mapping[str, tuple[int, int]]
+    #: Bases of the longest alt.
     longest_bp: int
+    #: What ClinVar states of the alleles; None: nothing of any.
     classification: Classification | None = None
 
     @classmethod
@@ -206,8 +184,3 @@ def _column(table: pa.Table, name: str, type_: pa.DataType) -> pa.Array:
 def _integers(table: pa.Table, name: str) -> Integers:
     column: Integers = _column(table, name, pa.int64()).fill_null(UNKNOWN).to_numpy(zero_copy_only=False)
     return column
-
-
-def _list_sizes(lists: pa.Array, n: int) -> NDArray[Any]:
-    sizes: NDArray[Any] = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
-    return sizes if n else np.zeros(0, dtype=np.int64)

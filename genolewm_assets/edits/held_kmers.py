@@ -12,20 +12,13 @@ LEAST_WORDS: Final = 2
 
 
 class HeldKmers(NamedTuple):
-    """The 31-mers that held-out alleles make, as arrays; see ``kmer_kernels``.
+    """The 31-mers that held-out alleles make, as arrays; see ``kmer_kernels``."""
 
-    Attributes
-    ----------
-    keys
-        uint64, shape (n,): sorted keys of the 31-mers.
-    seeds
-        uint64: word k has two bits of every 16-mer of the 31-mers whose key ``shift`` moves to k.
-    shift
-        Bits of a key behind those that name a word.
-    """
-
+    #: uint64, shape (n,): sorted keys of the 31-mers.
     keys: NDArray[np.uint64]
+    #: uint64: word k has two bits of every 16-mer of the 31-mers whose key ``shift`` moves to k.
     seeds: NDArray[np.uint64]
+    #: Bits of a key behind those that name a word.
     shift: np.uint64
 
     @classmethod

@@ -65,31 +65,23 @@ class Redraw(StrEnum):
 class SamplingRules:
     """Rules for the edits of a window.
 
-    Parameters
-    ----------
-    inset_bp
-        Bases at each end of the window that no edit touches; the first difference between the haplotypes does not lie
-        in the last ``inset_bp`` bases either.
-    min_left_context_bp
-        Least number of bases of the window left of an edit.
-    multi_edit_share
-        Probability that a slot is planned with 2 or 3 edits, 0 to 1.
-    policy
-        Flank that supplies or takes up bases when an edit changes the length.
-    pooling
-        Blocks that the states of the haplotype's tuple are averaged over. Every edit lies in them, at the first base at
-        which it alone makes a difference; of several edits, every base that one deletes does too.
-
     Raises
     ------
     ConfigurationError
         If a value is out of range.
     """
 
+    #: Bases at each end of the window that no edit touches; the first difference between the haplotypes does not lie in
+    #: the last ``inset_bp`` bases either.
     inset_bp: int = INSET_BP
+    #: Least number of bases of the window left of an edit.
     min_left_context_bp: int = 0
+    #: Probability that a slot is planned with 2 or 3 edits, 0 to 1.
     multi_edit_share: float = 0.1
+    #: Flank that supplies or takes up bases when an edit changes the length.
     policy: LengthPolicy = "right_flank"
+    #: Blocks that the states of the haplotype's tuple are averaged over. Every edit lies in them, at the first base at
+    #: which it alone makes a difference; of several edits, every base that one deletes does too.
     pooling: Pooling = field(default_factory=Pooling)
 
     def __post_init__(self) -> None:
@@ -119,29 +111,19 @@ class AllowedHaplotype:
 
 @dataclass(frozen=True, slots=True)
 class Haplotype:
-    """The edits of one tuple and the edited window.
+    """The edits of one tuple and the edited window."""
 
-    Attributes
-    ----------
-    source
-        Source of the edits.
-    edited
-        The edited window; its edits are sorted and in the window's normal form.
-    locus_bp
-        Base of the unedited window at which the two haplotypes first differ, 0-based.
-    alleles
-        The edits as reference alleles in the reference's normal form; empty if the window has no exact placement.
-    phased
-        Whether phased genotypes show all the edits on one haplotype.
-    allele_row
-        Row of a single allele in the index that it was taken from; -1 without one.
-    """
-
+    #: Source of the edits.
     source: EditSource
+    #: The edited window; its edits are sorted and in the window's normal form.
     edited: EditedWindow
+    #: Base of the unedited window at which the two haplotypes first differ, 0-based.
     locus_bp: int
+    #: The edits as reference alleles in the reference's normal form; empty if the window has no exact placement.
     alleles: tuple[EditSpec, ...] = ()
+    #: Whether phased genotypes show all the edits on one haplotype.
     phased: bool = False
+    #: Row of a single allele in the index that it was taken from; -1 without one.
     allele_row: int = -1
 
 

@@ -13,31 +13,24 @@ from genolewm_assets.genome import TOKEN_BP
 
 @dataclass(frozen=True, slots=True)
 class WindowRecord:
-    """One window of a split.
+    """One window of a split."""
 
-    Attributes
-    ----------
-    window_id
-        First 32 hex digits of the SHA-256 of ``sequence``; not unique.
-    origin
-        ``reference`` or the corpus source.
-    sequence, left_flank, right_flank
-        Upper-case ACGT on the window's own strand; the flanks are adjacent to the window.
-    contig, start, strand
-        Reference contig, 0-based start and strand of the interval that equals ``sequence`` base for base (``-``: its
-        reverse complement); all None if the window has no exact placement.
-    cache_key, cache_row
-        State cache and row that hold the window's states; None if the package has no states for the window.
-    """
-
+    #: First 32 hex digits of the SHA-256 of ``sequence``; not unique.
     window_id: str
+    #: ``reference`` or the corpus source.
     origin: str
+    #: ``sequence``, ``left_flank``, ``right_flank``: upper-case ACGT on the window's own strand; the flanks are
+    #: adjacent to the window.
     sequence: str
     left_flank: str
     right_flank: str
+    #: ``contig``, ``start``, ``strand``: reference contig, 0-based start and strand of the interval that equals
+    #: ``sequence`` base for base (``-``: its reverse complement); all None if the window has no exact placement.
     contig: str | None = None
     start: int | None = None
     strand: str | None = None
+    #: ``cache_key``, ``cache_row``: state cache and row that hold the window's states; None if the package has no
+    #: states for the window.
     cache_key: str | None = None
     cache_row: int | None = None
 
@@ -49,40 +42,28 @@ class WindowRecord:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedWindows:
-    """Some windows of a split as arrays, one row per window.
+    """Some windows of a split as arrays, one row per window."""
 
-    Attributes
-    ----------
-    packed
-        uint8: left flank, window and right flank of each window: A 0, C 1, G 2, T 3, four bases a byte, the first in
-        the lowest bits; each window begins at a byte.
-    first
-        int64, shape (n,): first byte of each window in ``packed``.
-    sizes
-        int32, shape (n, 3): bases of left flank, window and right flank.
-    window_ids
-        Bytes (S32), shape (n,): first 32 hex digits of the SHA-256 of the window.
-    origins
-        str, shape (n,): ``reference`` or the corpus source.
-    contigs
-        Names of contigs, which ``contig`` numbers.
-    contig, start, is_reverse
-        int32, index in ``contigs``, -1 without an exact placement; int64, 0-based, -1 without; bool, True
-        for a window of the reverse strand. Each of shape (n,).
-    spells_held
-        bool, shape (n,): whether the bases of a window without an exact placement, flanks included, spell one of the
-        31-mers by which held-out alleles are told; True also where this is not known.
-    """
-
+    #: uint8: left flank, window and right flank of each window: A 0, C 1, G 2, T 3, four bases a byte, the first in the
+    #: lowest bits; each window begins at a byte.
     packed: NDArray[np.uint8]
+    #: int64, shape (n,): first byte of each window in ``packed``.
     first: NDArray[np.int64]
+    #: int32, shape (n, 3): bases of left flank, window and right flank.
     sizes: NDArray[np.int32]
+    #: Bytes (S32), shape (n,): first 32 hex digits of the SHA-256 of the window.
     window_ids: NDArray[np.bytes_]
+    #: str, shape (n,): ``reference`` or the corpus source.
     origins: NDArray[np.str_]
+    #: Names of contigs, which ``contig`` numbers.
     contigs: tuple[str, ...]
+    #: ``contig``, ``start``, ``is_reverse``: int32, index in ``contigs``, -1 without an exact placement; int64,
+    #: 0-based, -1 without; bool, True for a window of the reverse strand. Each of shape (n,).
     contig: NDArray[np.int32]
     start: NDArray[np.int64]
     is_reverse: NDArray[np.bool_]
+    #: bool, shape (n,): whether the bases of a window without an exact placement, flanks included, spell one of the
+    #: 31-mers by which held-out alleles are told; True also where this is not known.
     spells_held: NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -95,15 +76,10 @@ class PackedWindows:
         contigs = tuple(dict.fromkeys(name for part in parts for name in part.contigs))
         firsts = np.cumsum([0, *(len(part.packed) for part in parts)])
         codes = [np.array([*map(contigs.index, part.contigs), -1], dtype=np.int32)[part.contig] for part in parts]
+        plain = ("packed", "sizes", "window_ids", "origins", "start", "is_reverse", "spells_held")
         return cls(
-            packed=np.concatenate([part.packed for part in parts]),
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in plain},
             first=np.concatenate([part.first + first for part, first in zip(parts, firsts[:-1], strict=True)]),
-            sizes=np.concatenate([part.sizes for part in parts]),
-            window_ids=np.concatenate([part.window_ids for part in parts]),
-            origins=np.concatenate([part.origins for part in parts]),
             contigs=contigs,
             contig=np.concatenate(codes),
-            start=np.concatenate([part.start for part in parts]),
-            is_reverse=np.concatenate([part.is_reverse for part in parts]),
-            spells_held=np.concatenate([part.spells_held for part in parts]),
         )
