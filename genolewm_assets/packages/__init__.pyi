@@ -10,6 +10,7 @@ from .diff import PackageDiff as PackageDiff
 from .diff import compare_packages as compare_packages
 from .diff import diff_packages as diff_packages
 from .epoch_plan import EpochPlan as EpochPlan
+from .epoch_plan import SlotPlan as SlotPlan
 from .epoch_plan import WindowAlleles as WindowAlleles
 from .epoch_plan import plan_epoch as plan_epoch
 from .files import GROUP_ROWS as GROUP_ROWS

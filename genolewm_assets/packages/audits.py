@@ -83,9 +83,11 @@ def check_audited(root: Path, release: str, manifest_sha256: str) -> None:
             remedy=f"See the rows on its page, or in {root / 'rejected' / location}; mend what they name, and "
             "materialise packages/split and packages/audit",
         )
-    remedy = f"Materialise {AUDIT_ASSET} for {release}"
+    remedy, published = f"Materialise {AUDIT_ASSET} for {release}", root / location
     try:
-        found = read_manifest(_folder_of(root / location))
+        # A copy is a folder, not a link to a generation.
+        is_copy = published.is_dir() and not published.is_symlink()
+        found = read_manifest(published if is_copy else resolve_generation(published))
     except MissingResourceError as err:
         raise MissingResourceError(where, "the package is not audited", remedy=remedy) from err
     except CorruptResourceError as err:
@@ -126,11 +128,6 @@ def check_opened(directory: Path, release: str, cache_root: Path | None) -> None
         expected=f"{location}, in a folder that the package is in, with a passed audit of exactly this package",
         remedy=f"{remedy}; of a copy, copy {location} of its root too; or pass allow_unaudited=True",
     ) from missing
-
-
-def _folder_of(link: Path) -> Path:
-    """Return the generation that a link points to, or the folder of a copy."""
-    return link if link.is_dir() and not link.is_symlink() else resolve_generation(link)
 
 
 def _passed_before(root: Path, location: str, manifest_sha256: str) -> bool:

@@ -19,7 +19,9 @@ from genolewm_assets.packages.label_diff import (
     TrainDiff,
     compare_benches,
     count_in_train,
+    count_true,
     find_allele_changes,
+    find_differing,
     row_texts,
     touched_alleles,
 )
@@ -59,37 +61,25 @@ class TableDiff:
 
 @dataclass(frozen=True, slots=True)
 class PackageDiff:
-    """Differences between a first and a second package.
+    """Differences between a first and a second package."""
 
-    Attributes
-    ----------
-    before, after
-        Release and folder name of the first and second package.
-    tables
-        Rows added, removed and changed, by table. Rows are matched by holdout and key: windows by placement or corpus
-        record, alleles by source and normal form.
-    moved
-        Number of windows and alleles that moved between splits, by a key such as ``windows, train -> test``.
-    relabelled
-        Number of ClinVar alleles in both packages whose label differs, by a key such as ``VUS -> P``.
-    train
-        ClinVar alleles that training gained, lost or has with another label.
-    benches
-        Comparison of each bench: the alleles to score of a holdout and split, for every holdout that has any.
-    settings
-        Other differences in ``package.json``: value before and after, by name.
-    alleles
-        Every ClinVar allele whose class, stars or places differ, sorted; empty if they were not to be listed.
-    """
-
+    #: ``before``, ``after``: release and folder name of the first and second package.
     before: str
     after: str
+    #: Rows added, removed and changed, by table. Rows are matched by holdout and key: windows by placement or corpus
+    #: record, alleles by source and normal form.
     tables: tuple[TableDiff, ...]
+    #: Number of windows and alleles that moved between splits, by a key such as ``windows, train -> test``.
     moved: Mapping[str, int]
+    #: Number of ClinVar alleles in both packages whose label differs, by a key such as ``VUS -> P``.
     relabelled: Mapping[str, int]
+    #: ClinVar alleles that training gained, lost or has with another label.
     train: TrainDiff
+    #: Comparison of each bench: the alleles to score of a holdout and split, for every holdout that has any.
     benches: tuple[BenchDiff, ...]
+    #: Other differences in ``package.json``: value before and after, by name.
     settings: Mapping[str, tuple[str, str]]
+    #: Every ClinVar allele whose class, stars or places differ, sorted; empty if they were not to be listed.
     alleles: tuple[AlleleChange, ...]
 
     @property
@@ -197,15 +187,7 @@ def _train_windows(package: Package, other: Package, columns: Sequence[str]) -> 
 
 
 def _diff(name: str, pair: Sequence[pa.Table], key: Sequence[str], value: Sequence[str]) -> TableDiff:
-    old, new = (row_texts(table, key) for table in pair)
-    old_full, new_full = (row_texts(table, (*key, *value)) for table in pair)
-    kept = pc.is_in(new, value_set=old)
-    return TableDiff(
-        name,
-        added=_count(pc.invert(kept)),
-        removed=_count(pc.invert(pc.is_in(old, value_set=new))),
-        changed=_count(pc.and_not(kept, pc.is_in(new_full, value_set=old_full))),
-    )
+    return TableDiff(name, **{what: count_true(mask) for what, mask in find_differing(pair, key, value).items()})
 
 
 def _moved(noun: str, keys: Mapping[tuple[Split, int], pa.Array]) -> Iterator[tuple[str, int]]:
@@ -214,32 +196,24 @@ def _moved(noun: str, keys: Mapping[tuple[Split, int], pa.Array]) -> Iterator[tu
         left = before.filter(pc.invert(pc.is_in(before, value_set=after)))
         # A window of both splits, as those that only show bench alleles may be, does not move by leaving one.
         came = pc.and_not(pc.is_in(left, value_set=keys[target, 1]), pc.is_in(left, value_set=keys[target, 0]))
-        if n := _count(came):
+        if n := count_true(came):
             yield f"{noun}, {source} -> {target}", n
 
 
 def _relabelled(changes: Iterable[AlleleChange]) -> Counter[str]:
-    pairs = ((change.before, change.after) for change in changes)
-    labels = ((old.label, new.label) for old, new in pairs if old is not None and new is not None)
+    labels = ((change.before.label, change.after.label) for change in changes if change.before and change.after)
     return Counter(f"{old} -> {new}" for old, new in labels if old != new)
 
 
 def _settings(old: Package, new: Package) -> Iterator[tuple[str, tuple[str, str]]]:
-    for name in ("release", "genome_digest", "margin_bp", "mix", "knowledge", "without_alleles", "sources", "caches"):
-        pair = [getattr(package.info, name) for package in (old, new)]
-        if pair[0] != pair[1]:
-            yield name, (_short(pair[0]), _short(pair[1]))
+    names = ("release", "genome_digest", "margin_bp", "mix", "knowledge", "without_alleles", "sources", "caches")
+    pairs = {name: (getattr(old.info, name), getattr(new.info, name)) for name in names}
     for name in sorted({*old.info.policy, *new.info.policy}):
-        pair = [package.info.policy.get(name) for package in (old, new)]
-        if pair[0] != pair[1]:
-            yield f"policy.{name}", (_short(pair[0]), _short(pair[1]))
+        pairs[f"policy.{name}"] = old.info.policy.get(name), new.info.policy.get(name)
+    yield from ((name, (_short(a), _short(b))) for name, (a, b) in pairs.items() if a != b)
 
 
 def _short(value: object) -> str:
     if isinstance(value, tuple):
         return f"{len(value)} ({', '.join(f'{ref.source} {ref.key}' for ref in value)})" if value else "none"
     return str(value)
-
-
-def _count(mask: pa.Array) -> int:
-    return int(pc.sum(mask).as_py() or 0)

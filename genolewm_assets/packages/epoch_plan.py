@@ -59,21 +59,14 @@ class PlacedWindows(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WindowAlleles:
-    """Real alleles that edits of each window can use.
+    """Real alleles that edits of each window can use."""
 
-    Attributes
-    ----------
-    origin_names
-        Names of origins.
-    origin
-        Origin of every window: int16, shape (n_windows,), index in ``origin_names``.
-    clinvar, gnomad
-        Number of alleles in the window's inner bases, at most 65,535: uint16, shape (n_windows,); 0 for windows without
-        exact placement.
-    """
-
+    #: Names of origins.
     origin_names: tuple[str, ...]
+    #: Origin of every window: int16, shape (n_windows,), index in ``origin_names``.
     origin: NDArray[np.int16]
+    #: ``clinvar``, ``gnomad``: number of alleles in the window's inner bases, at most 65,535: uint16, shape
+    #: (n_windows,); 0 for windows without exact placement.
     clinvar: NDArray[np.uint16]
     gnomad: NDArray[np.uint16]
 
@@ -137,20 +130,13 @@ class SlotPlan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpochPlan:
-    """Visits and slots of an epoch.
+    """Visits and slots of an epoch."""
 
-    Attributes
-    ----------
-    visits
-        Mean visits per epoch by stratum.
-    slots
-        Plan of the slots.
-    shares
-        Shares of tuples that this plan gives, by origin and by source of the edit.
-    """
-
+    #: Mean visits per epoch by stratum.
     visits: Mapping[str, float]
+    #: Plan of the slots.
     slots: SlotPlan
+    #: Shares of tuples that this plan gives, by origin and by source of the edit.
     shares: Shares
 
 

@@ -46,81 +46,53 @@ class SplitInfo:
 
 @dataclass(frozen=True, slots=True)
 class EpochFigures:
-    """Plan of one epoch of training with default options; ``packages/audit`` states what it emits.
+    """Plan of one epoch of training with default options; ``packages/audit`` states what it emits."""
 
-    Attributes
-    ----------
-    tuples
-        Tuples of the epoch.
-    planned
-        Shares that the plan gives.
-    visits
-        Visits by stratum of the windows.
-    windows_with
-        Number of windows with an allele to train on, by its source.
-    error
-        Why no epoch can be planned, or None; numbers of visits and tuples are then 0.
-    """
-
+    #: Tuples of the epoch.
     tuples: int
+    #: Shares that the plan gives.
     planned: Shares
+    #: Visits by stratum of the windows.
     visits: Mapping[str, VisitFigures]
+    #: Number of windows with an allele to train on, by its source.
     windows_with: Mapping[str, int] = field(default_factory=dict)
+    #: Why no epoch can be planned, or None; numbers of visits and tuples are then 0.
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PackageInfo:
-    """Contents of ``package.json``.
+    """Contents of ``package.json``."""
 
-    Attributes
-    ----------
-    release
-        ClinVar release, ISO date.
-    genome_digest
-        Digest of the reference genome (:func:`genolewm_assets.genome.genome_digest`).
-    margin_bp
-        Length of each flank of a window, in bases.
-    caches
-        Caches of encoder states that the package refers to.
-    pieces
-        Tables of windows that the package refers to, in the order of the training windows; those of ``data`` follow.
-    policy
-        Parameters of the holdouts, by name (see :class:`genolewm_assets.holdouts.HoldoutPolicy`).
-    counts
-        Numbers of windows and alleles by source and outcome, such as ``windows.reference.held_out``.
-    splits
-        Row counts and digest of every split, by its name.
-    files
-        Path, size and SHA-256 of every Parquet file, with its number of rows, and of every array; sorted by path.
-    mix
-        Wanted and declared shares of the tuples of an epoch.
-    epoch
-        Plan of an epoch of training; None while the package is written.
-    knowledge
-        Release whose labels training uses: the package's own (``newest``), or T0 of the temporal holdout.
-    without_alleles
-        Whether training windows without an allele of a source that has some were accepted.
-    sources
-        Release of each source for the card, by a key such as ``gnomad[chr17]``.
-    format, format_version
-        Name and version of the file format; readers refuse another major version.
-    """
-
+    #: ClinVar release, ISO date.
     release: str
+    #: Digest of the reference genome (:func:`genolewm_assets.genome.genome_digest`).
     genome_digest: str
+    #: Length of each flank of a window, in bases.
     margin_bp: int
+    #: Caches of encoder states that the package refers to.
     caches: tuple[CacheRef, ...]
+    #: Parameters of the holdouts, by name (see :class:`genolewm_assets.holdouts.HoldoutPolicy`).
     policy: Mapping[str, object]
+    #: Numbers of windows and alleles by source and outcome, such as ``windows.reference.held_out``.
     counts: Mapping[str, int]
+    #: Row counts and digest of every split, by its name.
     splits: Mapping[str, SplitInfo]
+    #: Path, size and SHA-256 of every Parquet file, with its number of rows, and of every array; sorted by path.
     files: tuple[FileEntry, ...]
+    #: Tables of windows that the package refers to, in the order of the training windows; those of ``data`` follow.
     pieces: tuple[PieceRef, ...] = ()
+    #: Wanted and declared shares of the tuples of an epoch.
     mix: PackageMix = field(default_factory=PackageMix)
+    #: Plan of an epoch of training; None while the package is written.
     epoch: EpochFigures | None = None
+    #: Release whose labels training uses: the package's own (``newest``), or T0 of the temporal holdout.
     knowledge: Knowledge = Knowledge.NEWEST
+    #: Whether training windows without an allele of a source that has some were accepted.
     without_alleles: bool = False
+    #: Release of each source for the card, by a key such as ``gnomad[chr17]``.
     sources: Mapping[str, str] = field(default_factory=dict)
+    #: ``format``, ``format_version``: name and version of the file format; readers refuse another major version.
     format: str = PACKAGE_FORMAT
     format_version: str = PACKAGE_FORMAT_VERSION
 

@@ -161,22 +161,13 @@ def compare_benches(old: Package, new: Package) -> tuple[BenchDiff, ...]:
 
 
 def _compare_bench(pair: Sequence[pa.Table], held: Sequence[pa.Table], holdout: str, split: Split) -> BenchDiff:
-    (old, new), (old_label, new_label), (old_full, new_full) = (
-        [row_texts(table, (*ALLELE_KEY, *more)) for table in pair]
-        for more in ((), ("label",), ("label", "stars", "scoring"))
-    )
-    kept = pc.is_in(new, value_set=old)
-    masks = {
-        "added": pc.invert(kept),
-        "removed": pc.invert(pc.is_in(old, value_set=new)),
-        "changed": pc.and_not(kept, pc.is_in(new_full, value_set=old_full)),
-    }
+    masks = find_differing(pair, ALLELE_KEY, ("label", "stars", "scoring"))
     units: set[str] = set()
     for name, mask in masks.items():
         at = name != "removed"
         units.update(_units(pair[at].filter(mask), held[at]))
-    masks["relabelled"] = pc.and_not(kept, pc.is_in(new_label, value_set=old_label))
-    figures = {name: int(pc.sum(mask).as_py() or 0) for name, mask in masks.items()}
+    masks["relabelled"] = find_differing(pair, ALLELE_KEY, ["label"])["changed"]
+    figures = {name: count_true(mask) for name, mask in masks.items()}
     return BenchDiff(holdout, str(split), pair[1].num_rows, **figures, units=tuple(sorted(units)))
 
 
@@ -213,6 +204,19 @@ def _states(table: pa.Table) -> dict[tuple[str, int, str, str], AlleleState]:
         places[key].append(row["split"] if row["holdout"] is None else f"{row['holdout']} {row['split']}")
         said[key] = row["label"], row["stars"]
     return {key: AlleleState(*said[key], tuple(sorted(found))) for key, found in places.items()}
+
+
+def find_differing(pair: Sequence[pa.Table], key: Sequence[str], value: Sequence[str]) -> dict[str, pa.Array]:
+    """Return masks of ``added`` and ``changed`` rows of the second table, and of ``removed`` ones of the first."""
+    (old, new), (old_full, new_full) = ([row_texts(table, names) for table in pair] for names in (key, [*key, *value]))
+    kept = pc.is_in(new, value_set=old)
+    changed = pc.and_not(kept, pc.is_in(new_full, value_set=old_full))
+    return {"added": pc.invert(kept), "removed": pc.invert(pc.is_in(old, value_set=new)), "changed": changed}
+
+
+def count_true(mask: pa.Array) -> int:
+    """Return the number of rows that a mask marks."""
+    return int(pc.sum(mask).as_py() or 0)
 
 
 def row_texts(table: pa.Table, names: Sequence[str]) -> pa.Array:

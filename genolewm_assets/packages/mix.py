@@ -56,17 +56,11 @@ MIX_TOLERANCE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Shares of the tuples of an epoch, each group with a sum of 1.
+    """Shares of the tuples of an epoch, each group with a sum of 1."""
 
-    Attributes
-    ----------
-    windows
-        Share by origin of the window: ``reference`` or a corpus source.
-    edits
-        Share by source of the edit.
-    """
-
+    #: Share by origin of the window: ``reference`` or a corpus source.
     windows: Mapping[str, float]
+    #: Share by source of the edit.
     edits: Mapping[str, float]
 
     def farthest(self, other: Shares) -> float:
@@ -110,27 +104,20 @@ def as_specified(shares: Shares) -> Shares:
 class PackageMix:
     """The mix that a package is made for.
 
-    Attributes
-    ----------
-    wanted
-        Shares that are wanted over an epoch.
-    declared
-        Shares that are accepted instead, where windows and alleles cannot give the wanted ones. None: the wanted shares
-        are expected. :data:`POSSIBLE`: those that the plan of an epoch gives.
-    max_visits
-        Most visits of one window in an epoch.
-    min_training_stars
-        Fewest review stars, 0 to 4, of a ClinVar allele of training.
-
     Raises
     ------
     ConfigurationError
         If a name is unknown, or the shares of a group do not add up to 1.
     """
 
+    #: Shares that are wanted over an epoch.
     wanted: Shares = field(default_factory=lambda: Shares(window_shares(), dict(EDIT_SHARES)))
+    #: Shares that are accepted instead, where windows and alleles cannot give the wanted ones. None: the wanted shares
+    #: are expected. :data:`POSSIBLE`: those that the plan of an epoch gives.
     declared: Shares | Literal["possible"] | None = None
+    #: Most visits of one window in an epoch.
     max_visits: int = MAX_VISITS
+    #: Fewest review stars, 0 to 4, of a ClinVar allele of training.
     min_training_stars: int = 0
 
     def __post_init__(self) -> None:

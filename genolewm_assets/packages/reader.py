@@ -48,20 +48,13 @@ HoldoutNoun: TypeAlias = Literal["intervals", "alleles", "corpus", "haplotypes"]
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """An open package; its pickle is small, so workers receive it without verifying the package again.
+    """An open package; its pickle is small, so workers receive it without verifying the package again."""
 
-    Attributes
-    ----------
-    directory
-        Folder of the package, with links resolved when it was opened.
-    info
-        Content of ``package.json``.
-    caches
-        Folder of the cache of encoder states, by contig or corpus source; no entry where there is no cache.
-    """
-
+    #: Folder of the package, with links resolved when it was opened.
     directory: Path
+    #: Content of ``package.json``.
     info: PackageInfo
+    #: Folder of the cache of encoder states, by contig or corpus source; no entry where there is no cache.
     caches: Mapping[str, Path]
 
     def window_files(self, split: Split) -> tuple[Path, ...]:

@@ -31,20 +31,13 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class PackageRef:
-    """Reference to a package of a root.
+    """Reference to a package of a root."""
 
-    Attributes
-    ----------
-    release
-        ClinVar release, ISO date.
-    path
-        Path of the package relative to the root.
-    manifest_sha256
-        SHA-256, 64 hex digits, of the package's ``manifest.json``.
-    """
-
+    #: ClinVar release, ISO date.
     release: str
+    #: Path of the package relative to the root.
     path: str
+    #: SHA-256, 64 hex digits, of the package's ``manifest.json``.
     manifest_sha256: str
 
 

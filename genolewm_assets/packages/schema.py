@@ -70,52 +70,34 @@ class VariantSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CacheRef:
-    """Reference from a package to one cache of encoder states.
+    """Reference from a package to one cache of encoder states."""
 
-    Attributes
-    ----------
-    source
-        Contig or corpus source whose windows were encoded.
-    key
-        Cache key, which is the name of the cache's folder.
-    rows
-        Number of rows; row i of the cache belongs to row i of the window table.
-    windows_sha256
-        SHA-256, 64 hex digits, of the Parquet file of the window table that the cache was made from.
-    manifest_sha256
-        SHA-256, 64 hex digits, of the cache's ``manifest.json``.
-    path
-        Path of the cache relative to the root, ``/`` between parts.
-    """
-
+    #: Contig or corpus source whose windows were encoded.
     source: str
+    #: Cache key, which is the name of the cache's folder.
     key: str
+    #: Number of rows; row i of the cache belongs to row i of the window table.
     rows: int
+    #: SHA-256, 64 hex digits, of the Parquet file of the window table that the cache was made from.
     windows_sha256: str
+    #: SHA-256, 64 hex digits, of the cache's ``manifest.json``.
     manifest_sha256: str
+    #: Path of the cache relative to the root, ``/`` between parts.
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class PieceRef:
-    """A published table of windows that a package refers to: some of its rows are training windows.
+    """A published table of windows that a package refers to: some of its rows are training windows."""
 
-    Attributes
-    ----------
-    source
-        Contig, or piece of the corpus.
-    origin
-        Value of ``origin`` of its windows.
-    rows, training
-        Number of its windows, and of those that train.
-    manifest_sha256
-        SHA-256, 64 hex digits, of the ``manifest.json`` of its ``windows/index`` or ``corpus/windows``.
-    """
-
+    #: Contig, or piece of the corpus.
     source: str
+    #: Value of ``origin`` of its windows.
     origin: str
+    #: ``rows``, ``training``: number of its windows, and of those that train.
     rows: int
     training: int
+    #: SHA-256, 64 hex digits, of the ``manifest.json`` of its ``windows/index`` or ``corpus/windows``.
     manifest_sha256: str
 
 
