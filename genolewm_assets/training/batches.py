@@ -16,7 +16,7 @@ from genolewm_assets.errors import InputError
 from genolewm_assets.genome import CLASSES, GRCH38, TOKEN_BP, EditSpec, EditType, decode_sequence, start_from_pos
 from genolewm_assets.states import TupleKind, WindowEncoder, encode_edited_windows, pool_blocks
 from genolewm_assets.training.sampler import EditBatch, WindowArrays
-from genolewm_assets.training.tuples import TrainingTuple, known_value, phase_of, pooled_share, read_alt, read_edits
+from genolewm_assets.training.tuples import Phase, TrainingTuple, pooled_share, read_alt, read_edits
 
 Integers = NDArray[np.int64]
 
@@ -31,11 +31,7 @@ ALLELE_BP: Final = 16
 
 #: Code by type of edit: SNV 0, insertion 1, deletion 2, MNV 3, deletion with insertion 4.
 EDIT_TYPE_CODES: Final[Mapping[EditType, int]] = {
-    EditType.SNV: 0,
-    EditType.INS: 1,
-    EditType.DEL: 2,
-    EditType.MNV: 3,
-    EditType.DELINS: 4,
+    kind: code for code, kind in enumerate((EditType.SNV, EditType.INS, EditType.DEL, EditType.MNV, EditType.DELINS))
 }
 #: Code by contig, in the order of GRCh38: chr1 0 to chr22 21, chrX 22, chrY 23, chrM 24.
 CONTIG_CODES: Final[Mapping[str, int]] = {contig.name: code for code, contig in enumerate(GRCH38)}
@@ -141,14 +137,19 @@ def make_tuples(batch: TrainingBatch) -> tuple[TrainingTuple, ...]:
     """Make the tuples of a batch as objects; raise EditError if an edit lies outside of its pooled blocks."""
     edits, windows, stated = batch.edits, batch.windows, batch.stated
     ids, origins = [name.decode() for name in windows.window_ids.tolist()], windows.origins.tolist()
-    flanks, slots = _right_flanks(batch.unpacked), edits.slot.tolist()
-    visits, codes = batch.visits.tolist(), list(EditSource)
+    slots, visits, codes = edits.slot.tolist(), batch.visits.tolist(), list(EditSource)
+    ends, rights = batch.unpacked.at[1:].tolist(), windows.sizes[:, 2].tolist()
+    flanks = [decode_sequence(batch.unpacked.codes[end - n : end]) for end, n in zip(ends, rights, strict=True)]
     tuples = []
     for row, window in enumerate(edits.window.tolist()):
         source, is_placed = batch.source_windows[window], bool(windows.contig[window] >= 0)
         rel_edits = read_edits(edits, row, source)
         blocks = range(int(edits.block_start[row]), int(edits.block_stop[row]))
         genes = slice(int(stated.gene_at[row]), int(stated.gene_at[row + 1]))
+        several = Phase.PHASED if edits.phased[row] else Phase.UNPHASED
+        # A value that is not known is -1.
+        facts = (int(column[row]) for column in (stated.label, stated.stars, stated.clinvar_id))
+        label, stars, clinvar_id = (None if fact < 0 else fact for fact in facts)
         tuples.append(
             TrainingTuple(
                 window_id=ids[window],
@@ -168,10 +169,10 @@ def make_tuples(batch: TrainingBatch) -> tuple[TrainingTuple, ...]:
                 n_changed_blocks=int(edits.n_changed_blocks[row]),
                 pooled_edits=pooled_share(ids[window], source + flanks[window], rel_edits, blocks, batch.block_tokens),
                 kind=batch.kind,
-                phase=phase_of(len(rel_edits), bool(edits.phased[row])),
-                label=known_value(stated.label[row], CLASSES),
-                stars=known_value(stated.stars[row]),
-                clinvar_id=known_value(stated.clinvar_id[row]),
+                phase=Phase.SINGLE if len(rel_edits) == 1 else several,
+                label=None if label is None else CLASSES[label],
+                stars=stars,
+                clinvar_id=clinvar_id,
                 gene_ids=tuple(stated.gene_ids[genes].tolist()),
                 origin=origins[window],
                 contig=windows.contigs[windows.contig[window]] if is_placed else None,
@@ -184,13 +185,6 @@ def make_tuples(batch: TrainingBatch) -> tuple[TrainingTuple, ...]:
             )
         )
     return tuple(tuples)
-
-
-def _right_flanks(windows: WindowArrays) -> list[str]:
-    return [
-        decode_sequence(windows.codes[end - right : end])
-        for end, right in zip(windows.at[1:].tolist(), windows.sizes[:, 2].tolist(), strict=True)
-    ]
 
 
 def _alleles(batch: TrainingBatch, row: int, window: int) -> tuple[EditSpec, ...]:
@@ -236,12 +230,10 @@ def pool_states(states: NDArray[Any], blocks: Integers, n_tokens: Integers, bloc
 
 
 def encode_targets(batch: TrainingBatch, encoder: WindowEncoder) -> NDArray[np.float32]:
-    """Encode the edited windows of a batch and pool over the same blocks as the source.
+    """Encode the edited windows of a batch of n tuples and pool over the same blocks as the source.
 
     Parameters
     ----------
-    batch
-        The batch, of n tuples.
     encoder
         Encoder of the caches. One with ``encode_edits`` computes only what the edits change: per visit one
         pass, and per tuple the tokens from the first that differs to the end of the pooled blocks.

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Self, Unpack
+from typing import Any, ClassVar, Literal, Self, Unpack
 
 import numpy as np
 from torch import Tensor, int64, tensor, zeros
@@ -36,8 +36,8 @@ from genolewm_assets.training.precomputed_epochs import FrozenEpochs
 from genolewm_assets.training.schedule import EditCycle, FileOrder, Schedule, WindowSchedule
 from genolewm_assets.training.scoring import Bench, ScoringStream
 from genolewm_assets.training.stream import FrozenStream, TupleStream, Visits
-from genolewm_assets.training.tensors import process_of_group, share_batches
-from genolewm_assets.training.transport import open_blocks, send_through
+from genolewm_assets.training.tensors import process_of_group
+from genolewm_assets.training.transport import TensorBatch, open_blocks, send_through, share
 
 
 def _collate_batches(batches: Sequence[TrainingBatch], **_: object) -> TrainingBatch:
@@ -47,7 +47,8 @@ def _collate_batches(batches: Sequence[TrainingBatch], **_: object) -> TrainingB
 
 # The extension point that default_collate documents: a loader without batch_size=None then merges items.
 default_collate_fn_map[TrainingBatch] = _collate_batches
-share_batches()
+share(TrainingBatch)
+share(TensorBatch)
 
 
 class _PackageDataset(IterableDataset[TrainingBatch]):
@@ -76,7 +77,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         self._blocks = open_blocks()
         self.resume(options.get("epoch", 0), options.get("position", 0))
         sources = self._read()
-        self._opened: TupleStream | None = self._open_stream(sources)
+        self._opened: TupleStream[Any] | None = self._open_stream(sources)
         self._order = self._schedule(sources, options.get("mix"))
         self._ranks.check(self.n_batches)
         check_room(sources.windows.shortest_bp, self._rules)
@@ -183,17 +184,18 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
     def _read(self) -> SplitSources:
         return read_split(self.package, self._split, self._holdout, self._coverage)
 
-    def _stream(self) -> TupleStream:
+    def _stream(self) -> TupleStream[Any]:
         if self._opened is None:
             self._opened = self._open_stream(self._read())
         return self._opened
 
-    def _open_stream(self, sources: SplitSources) -> TupleStream:
+    def _open_stream(self, sources: SplitSources) -> TupleStream[Any]:
         caches = open_caches(self.package, self._encoder) if self._with_states else None
         if self._holdout is None or self._coverage is Coverage.WINDOWS:
             return open_stream(sources, self._rules, self._settings, caches, self._encoder)
-        bench, maker = Bench.read(self.package, self._split, self._holdout), AlleleMaker(sources.held_out, self._rules)
-        return ScoringStream(sources.windows, maker, self._settings, caches, self._encoder, bench=bench)
+        maker = AlleleMaker(sources.held_out, self._rules)
+        bench = Bench.read(self.package, self._split, self._holdout, maker)
+        return ScoringStream(sources.windows, bench, self._settings, caches, self._encoder)
 
 
 class GenoLeWMDataset(_PackageDataset):
@@ -283,10 +285,10 @@ class GenoLeWMDataset(_PackageDataset):
         opened, self._frozen = open_with_frozen(self._frozen_in, package, options, self.options)
         return opened
 
-    def _open_stream(self, sources: SplitSources) -> TupleStream:
+    def _open_stream(self, sources: SplitSources) -> TupleStream[Any]:
         if self._frozen is None:
             return super()._open_stream(sources)
-        return FrozenStream(sources.windows, self._settings, self._frozen)
+        return FrozenStream(sources.windows, self._frozen, self._settings)
 
     def _named(self, *parts: object) -> str:
         return super()._named(*parts, self._source_mix, self._windows_per_epoch)
@@ -305,7 +307,30 @@ class GenoLeWMDataset(_PackageDataset):
         return WindowSchedule.of(plan, slots, seed=self._settings.seed)
 
 
-class GenoLeWMValDataset(_PackageDataset):
+class _EvaluationDataset(_PackageDataset):
+    """Batches of one holdout, of the split that a class states."""
+
+    _of: ClassVar[Split]
+
+    def __init__(
+        self,
+        package: Path | str | Package,
+        holdout: str,
+        *,
+        cache_root: Path | str | None = None,
+        coverage: Literal["windows", "alleles"] = "windows",
+        **options: Unpack[StreamOptions],
+    ) -> None:
+        covers = evaluation_of(coverage, holdout, options)
+        super().__init__(package, cache_root, self._of, holdout, covers, **options)
+
+    @classmethod
+    def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
+        """Open the current package of a root, such as ``data``; options and errors are those of the class."""
+        return cls(current_folder(root), holdout, cache_root=root, **{"allow_unaudited": True, **options})
+
+
+class GenoLeWMValDataset(_EvaluationDataset):
     """Batches of validation tuples of one holdout: every window once, or every bench allele once.
 
     With ``coverage="windows"`` an epoch shows the windows in file order, with edits that depend on seed and epoch. A
@@ -338,6 +363,8 @@ class GenoLeWMValDataset(_PackageDataset):
         If the package or a cache is missing, altered, or of another genome.
     """
 
+    _of = Split.VALIDATION
+
     def __init__(
         self,
         package: Path | str | Package,
@@ -356,34 +383,13 @@ class GenoLeWMValDataset(_PackageDataset):
                 got=repr(role),
                 remedy="Open a final test with GenoLeWMTestDataset",
             )
-        covers = evaluation_of(coverage, holdout, options)
-        super().__init__(package, cache_root, Split.VALIDATION, holdout, covers, **options)
-
-    @classmethod
-    def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
-        """Open the current package of a root, such as ``data``; options and errors are those of the class."""
-        return cls(current_folder(root), holdout, cache_root=root, **{"allow_unaudited": True, **options})
+        super().__init__(package, holdout, cache_root=cache_root, coverage=coverage, **options)
 
 
-class GenoLeWMTestDataset(_PackageDataset):
+class GenoLeWMTestDataset(_EvaluationDataset):
     """Batches of test tuples of one holdout, for the final evaluation.
 
     Parameters and errors are those of :class:`GenoLeWMValDataset`, without ``role``.
     """
 
-    def __init__(
-        self,
-        package: Path | str | Package,
-        holdout: str,
-        *,
-        cache_root: Path | str | None = None,
-        coverage: Literal["windows", "alleles"] = "windows",
-        **options: Unpack[StreamOptions],
-    ) -> None:
-        covers = evaluation_of(coverage, holdout, options)
-        super().__init__(package, cache_root, Split.TEST, holdout, covers, **options)
-
-    @classmethod
-    def current(cls, root: Path | str, holdout: str, **options: Any) -> Self:
-        """Open the current package of a root, such as ``data``; options and errors are those of the class."""
-        return cls(current_folder(root), holdout, cache_root=root, **{"allow_unaudited": True, **options})
+    _of = Split.TEST

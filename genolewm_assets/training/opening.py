@@ -21,7 +21,7 @@ from genolewm_assets.store.files import JsonValue
 from genolewm_assets.training.options import Coverage, StreamOptions, at_least
 from genolewm_assets.training.precomputed_epochs import FrozenEpochs, open_frozen
 from genolewm_assets.training.sampler import BatchSampler
-from genolewm_assets.training.stream import HaplotypeStream, RandomStream, StreamSettings, TupleStream
+from genolewm_assets.training.stream import HaplotypeStream, RandomStream, StreamSettings
 from genolewm_assets.training.window_states import LiveEncoder, check_same_encoder
 
 
@@ -163,14 +163,13 @@ def open_stream(
     settings: StreamSettings,
     readers: Mapping[str, ArrayStoreReader] | None = None,
     encoder: LiveEncoder | None = None,
-) -> TupleStream:
+) -> HaplotypeStream | RandomStream:
     """Return the stream of a split: of haplotypes of real alleles only, where the holdout is one of haplotypes."""
     if sources.haplotypes is not None:
         chosen = HaplotypeSampler(sources.haplotypes, sources.held_out, rules)
         return HaplotypeStream(sources.windows, chosen, settings, readers, encoder)
     drawn = BatchSampler(sources.real, sources.held_out, rules, sources.held_sequences)
-    clinvar = sources.real.get(EditSource.CLINVAR)
-    return RandomStream(sources.windows, drawn, settings, readers, encoder, clinvar=clinvar)
+    return RandomStream(sources.windows, drawn, settings, readers, encoder)
 
 
 def check_room(shortest_bp: int, rules: SamplingRules) -> None:

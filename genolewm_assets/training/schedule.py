@@ -4,42 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.edits import EDIT_SOURCE_CODES, EditSource, seed_words
 from genolewm_assets.errors import ConfigurationError
-from genolewm_assets.packages import EpochPlan, epoch_quotas
+from genolewm_assets.packages import EpochPlan, SlotPlan, epoch_quotas
 from genolewm_assets.training.sampler import find_visits
 
 Rows = NDArray[np.int64]
-
-
-class SlotPlan(Protocol):
-    """Source of every slot of a visit."""
-
-    def plans(self, ordinals: Rows, rows: Rows) -> NDArray[np.int8]:
-        """Return the source codes of the slots of visits, by number in the epoch and row: int8, (n_visits, n_slots)."""
-        ...
-
-
-class Schedule(Protocol):
-    """Order of the windows of an epoch, and the sources of their edits."""
-
-    @property
-    def slots(self) -> SlotPlan:
-        """Source of every slot of a visit."""
-        ...
-
-    def __len__(self) -> int:
-        """Return the number of window visits of an epoch."""
-        ...
-
-    def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:
-        """Return the rows of visits of an epoch, and how often each was visited before: int64, (n_visits,) each."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +22,7 @@ class FileOrder:
     """Schedule that visits every window once in file order, in every epoch."""
 
     n_windows: int
-    slots: SlotPlan
+    slots: SlotPlan | EditCycle
 
     def __len__(self) -> int:
         return self.n_windows
@@ -72,11 +47,11 @@ class WindowSchedule:
     #: Mean visits per epoch of each stratum, with an integer sum. An epoch has at most one visit of a stratum more or
     #: less, so that small strata are visited in some epochs.
     mean_visits: tuple[float, ...]
-    slots: SlotPlan
+    slots: SlotPlan | EditCycle
     seed: int
 
     @classmethod
-    def of(cls, plan: EpochPlan, slots: SlotPlan, *, seed: int) -> WindowSchedule:
+    def of(cls, plan: EpochPlan, slots: SlotPlan | EditCycle, *, seed: int) -> WindowSchedule:
         """Return the schedule of a planned epoch; ``slots`` may be another plan of slots than its own."""
         names, code = plan.slots.alleles.strata()
         rows = [np.flatnonzero(code == names.index(name)).astype(np.int32) for name in sorted(plan.visits)]
@@ -88,7 +63,7 @@ class WindowSchedule:
         return round(sum(self.mean_visits))
 
     def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:
-        """Return the rows of visits, and how often each was visited in earlier rounds of its stratum in the epoch."""
+        """Return the rows of visits, and how often each was visited before in the epoch: int64, (n_visits,) each."""
         firsts, ends = _spans(self.mean_visits, epoch)
         strata = ends, firsts, self.starts, self.rows_by_stratum
         return find_visits(seed_words(self.seed), epoch, strata, ordinals)
@@ -96,6 +71,10 @@ class WindowSchedule:
     def rows(self, epoch: int) -> Rows:
         """Return the rows of all visits of an epoch: int64, shape (n_visits,)."""
         return self.visits(epoch, np.arange(len(self)))[0]
+
+
+#: Order of the windows of an epoch, and the sources of their edits.
+Schedule: TypeAlias = FileOrder | WindowSchedule
 
 
 @lru_cache(maxsize=8)
@@ -109,10 +88,8 @@ def count_visits(windows: Rows) -> Rows:
     """Return, for every visit, how many earlier ones are of the same window number: int64, shape (n_visits,)."""
     order = np.argsort(windows, kind="stable")
     ordered = windows[order]
-    is_first = np.concatenate(([True], ordered[1:] != ordered[:-1])) if len(ordered) else np.zeros(0, bool)
-    starts = np.maximum.accumulate(np.where(is_first, np.arange(len(ordered)), 0))
     visits = np.empty(len(ordered), dtype=np.int64)
-    visits[order] = np.arange(len(ordered)) - starts
+    visits[order] = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
     return visits
 
 

@@ -8,20 +8,14 @@ from itertools import groupby
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from genolewm_assets.edits import AlleleIndex, AlleleMaker, Classification, Haplotype, WindowRecord
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.memory_mapped import MappedWindows
 from genolewm_assets.packages import SCORED, Package, most_central_windows
-from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.training.haplotype_edits import edits_of
-from genolewm_assets.training.stream import Drawn, StreamSettings, TupleStream, Visits
-from genolewm_assets.training.window_states import LiveEncoder
-from genolewm_assets.variants import ALLELE_KEY, allele_spans
-
-Int64s = NDArray[np.int64]
+from genolewm_assets.training.stream import Drawn, TupleStream, Visits
+from genolewm_assets.variants import ALLELE_KEY, Int64s, allele_spans
 
 #: Columns of ``PACKAGE_VARIANTS`` that a bench has.
 _ALLELES = ["holdout", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids", "scoring"]
@@ -30,14 +24,14 @@ _ALLELES = ["holdout", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids", 
 class Bench:
     """The bench alleles (``PACKAGE_VARIANTS``) that windows show, in the order of an epoch: by window, by position."""
 
-    def __init__(self, alleles: pa.Table, windows: pa.Table) -> None:
-        self.alleles = AlleleIndex.of(alleles)
+    def __init__(self, alleles: pa.Table, windows: pa.Table, maker: AlleleMaker) -> None:
+        self.alleles, self.maker = AlleleIndex.of(alleles), maker
         self.window_rows = _place(alleles.sort_by([(name, "ascending") for name in ALLELE_KEY]), windows)
         #: Rows of ``alleles`` in the order of an epoch: int64, shape (n_alleles,).
         self.order = np.argsort(self.window_rows, kind="stable")
 
     @classmethod
-    def read(cls, package: Package, split: Split, holdout: str) -> Bench:
+    def read(cls, package: Package, split: Split, holdout: str, maker: AlleleMaker) -> Bench:
         """Read the bench of a holdout and split; an empty one is a ConfigurationError."""
         variants = package.variants(split, _ALLELES)
         ours = pc.and_(pc.equal(variants["holdout"], holdout), pc.equal(variants["scoring"], SCORED))
@@ -50,11 +44,7 @@ class Bench:
                 remedy="Use coverage='windows', or another holdout",
             )
         windows = package.windows(split, ["holdout", "contig", "start", "end"])
-        return cls(alleles, windows.filter(pc.equal(windows["holdout"], holdout)))
-
-    def __len__(self) -> int:
-        """Return the number of alleles."""
-        return len(self.order)
+        return cls(alleles, windows.filter(pc.equal(windows["holdout"], holdout)), maker)
 
 
 def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
@@ -78,43 +68,30 @@ def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
     return placed
 
 
-class ScoringStream(TupleStream):
-    """Makes batches of bench alleles, by rules without left context; a row of a visit is a place in ``bench.order``."""
-
-    def __init__(
-        self,
-        windows: MappedWindows,
-        maker: AlleleMaker,
-        settings: StreamSettings,
-        readers: Mapping[str, ArrayStoreReader] | None = None,
-        encoder: LiveEncoder | None = None,
-        *,
-        bench: Bench,
-    ) -> None:
-        super().__init__(windows, settings, readers, encoder)
-        self._bench, self._maker = bench, maker
+class ScoringStream(TupleStream[Bench]):
+    """Makes batches of bench alleles, by rules without left context; a row of a visit is a place in ``Bench.order``."""
 
     def __len__(self) -> int:
         """Return the number of rows that an epoch visits: bench alleles."""
-        return len(self._bench)
+        return len(self._source.order)
 
     def _draw(self, visits: Visits, epoch: int) -> Drawn:  # noqa: ARG002 - all epochs are equal
         """Raise CorruptResourceError if a window cannot show an allele that the package states as scored."""
         filled: list[tuple[WindowRecord, Sequence[Haplotype], Mapping[str, int]]] = []
         rows: list[int] = []
-        alleles = self._bench.order[visits.rows].tolist()
-        for row, group in groupby(alleles, key=self._bench.window_rows.__getitem__):
+        alleles = self._source.order[visits.rows].tolist()
+        for row, group in groupby(alleles, key=self._source.window_rows.__getitem__):
             record = self.windows.record(int(row))
             rows.append(int(row))
             filled.append((record, [self._show(record, allele) for allele in group], {}))
-        edits, facts = edits_of(filled, self.settings.pooling), self._bench.alleles.classification
+        edits, facts = edits_of(filled, self.settings.pooling), self._source.alleles.classification
         stated = Classification.unknown(len(edits)) if facts is None else facts.take(edits.allele_row)
         numbers = np.array(rows, dtype=np.int64)
         return Drawn(len(visits.rows), numbers, self.windows.packed(numbers), edits, stated)
 
     def _show(self, record: WindowRecord, row: int) -> Haplotype:
-        allele = self._bench.alleles.allele(row)
-        made = self._maker.make(record, allele, row)
+        allele = self._source.alleles.allele(row)
+        made = self._source.maker.make(record, allele, row)
         if isinstance(made, Haplotype):
             return made
         raise CorruptResourceError(

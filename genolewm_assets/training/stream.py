@@ -6,20 +6,12 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from genolewm_assets.edits import (
-    EDIT_SOURCE_CODES,
-    AlleleIndex,
-    Classification,
-    DrawKey,
-    EditSource,
-    HaplotypeSampler,
-    PackedWindows,
-)
+from genolewm_assets.edits import Classification, DrawKey, HaplotypeSampler, PackedWindows
 from genolewm_assets.genome import TOKEN_BP
 from genolewm_assets.memory_mapped import MappedWindows
 from genolewm_assets.packages import N_EDITS
@@ -33,6 +25,7 @@ from genolewm_assets.training.schedule import count_visits
 from genolewm_assets.training.window_states import LiveEncoder, WindowStates
 
 Integers = NDArray[np.int64]
+_SourceT = TypeVar("_SourceT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +77,8 @@ class Drawn(NamedTuple):
         return self._replace(edits=self.edits.take(rows), stated=self.stated.take(rows), states=(source, target))
 
 
-class TupleStream(ABC):
-    """Makes batches that depend on settings, epoch and visits alone.
+class TupleStream(ABC, Generic[_SourceT]):
+    """Makes batches that depend on the source of the edits, settings, epoch and visits alone.
 
     Without ``readers`` of state caches batches have no source states; ``encoder`` encodes windows that no reader holds.
     """
@@ -93,11 +86,12 @@ class TupleStream(ABC):
     def __init__(
         self,
         windows: MappedWindows,
+        source: _SourceT,
         settings: StreamSettings,
         readers: Mapping[str, ArrayStoreReader] | None = None,
         encoder: LiveEncoder | None = None,
     ) -> None:
-        self.windows, self.settings = windows, settings
+        self.windows, self.settings, self._source = windows, settings, source
         self._states = None if readers is None else WindowStates(windows, readers, encoder)
         # Rows with the id of an earlier row, and how many of these there are.
         self._repeated: tuple[Integers, Integers] | None = None
@@ -152,66 +146,36 @@ class TupleStream(ABC):
         """Return the windows of a batch with their edits."""
 
 
-class RandomStream(TupleStream):
-    """Makes batches of random edits: real alleles and synthetic ones; ``clinvar`` states the labels, if it is given."""
-
-    def __init__(
-        self,
-        windows: MappedWindows,
-        sampler: BatchSampler,
-        settings: StreamSettings,
-        readers: Mapping[str, ArrayStoreReader] | None = None,
-        encoder: LiveEncoder | None = None,
-        *,
-        clinvar: AlleleIndex | None = None,
-    ) -> None:
-        super().__init__(windows, settings, readers, encoder)
-        self._sampler, self._facts = sampler, None if clinvar is None else clinvar.classification
+class RandomStream(TupleStream[BatchSampler]):
+    """Makes batches of random edits: real alleles and synthetic ones."""
 
     def _draw(self, visits: Visits, epoch: int) -> Drawn:
         windows = self.windows.packed(visits.rows)
-        edits = self._sampler.sample(
+        edits = self._source.sample(
             WindowArrays.unpack(windows), visits.plan, seed=self.settings.seed, epoch=epoch, again=self._again(visits)
         )
-        rows = np.where(edits.edit_source == EDIT_SOURCE_CODES[EditSource.CLINVAR], edits.allele_row, -1)
-        stated = Classification.unknown(len(edits)) if self._facts is None else self._facts.take(rows)
-        return Drawn(visits.plan.size, visits.rows, windows, edits, stated)
+        return Drawn(visits.plan.size, visits.rows, windows, edits, self._source.stated(edits))
 
 
-class HaplotypeStream(TupleStream):
+class HaplotypeStream(TupleStream[HaplotypeSampler]):
     """Makes batches of haplotypes of two or three real alleles; a window has at most one tuple per slot."""
-
-    def __init__(
-        self,
-        windows: MappedWindows,
-        sampler: HaplotypeSampler,
-        settings: StreamSettings,
-        readers: Mapping[str, ArrayStoreReader] | None = None,
-        encoder: LiveEncoder | None = None,
-    ) -> None:
-        super().__init__(windows, settings, readers, encoder)
-        self._sampler = sampler
 
     def _draw(self, visits: Visits, epoch: int) -> Drawn:
         filled = []
         for row, again in zip(visits.rows.tolist(), self._again(visits).tolist(), strict=True):
             record = self.windows.record(row)
             key = DrawKey.of(self.settings.seed, epoch, record.window_id, again)
-            filled.append((record, *self._sampler.sample(record, visits.plan.shape[1], key)))
+            filled.append((record, *self._source.sample(record, visits.plan.shape[1], key)))
         edits = edits_of(filled, self.settings.pooling)
         unknown = Classification.unknown(len(edits))
         return Drawn(visits.plan.size, visits.rows, self.windows.packed(visits.rows), edits, unknown)
 
 
-class FrozenStream(TupleStream):
+class FrozenStream(TupleStream[FrozenEpochs]):
     """Reads batches of frozen epochs, which are of the same settings; nothing is drawn or encoded."""
-
-    def __init__(self, windows: MappedWindows, settings: StreamSettings, epochs: FrozenEpochs) -> None:
-        super().__init__(windows, settings)
-        self._epochs = epochs
 
     def _draw(self, visits: Visits, epoch: int) -> Drawn:
         windows = self.windows.packed(visits.rows)
-        thawed = self._epochs.read(epoch, visits.first, windows)
+        thawed = self._source.read(epoch, visits.first, windows)
         states = thawed.source_states, thawed.target_states
         return Drawn(visits.plan.size, visits.rows, windows, thawed.edits, thawed.stated, states)

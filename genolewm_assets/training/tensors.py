@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
-from torch import Tensor, distributed, from_numpy
+from torch import distributed, from_numpy
 
 from genolewm_assets.training.batches import TrainingBatch, edit_arrays
-from genolewm_assets.training.transport import share
-
-
-class TensorBatch(dict[str, Tensor]):
-    """Tensors of a batch by name; a dictionary that travels from a worker in shared memory."""
+from genolewm_assets.training.transport import TensorBatch
 
 
 def as_tensors(batch: TrainingBatch) -> TensorBatch:
@@ -40,47 +32,9 @@ def as_tensors(batch: TrainingBatch) -> TensorBatch:
         "target_states": batch.target_states,
         **edit_arrays(batch),
     }
-    return TensorBatch({name: from_numpy(_writable(array)) for name, array in arrays.items() if array is not None})
-
-
-def _writable(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that can be written: torch would write to a map as well, which ends the process."""
-    return array if array.flags.writeable else array.copy()
-
-
-def share_batches() -> None:
-    """Let batches, and batches as tensors, travel in shared memory; see ``transport``."""
-    share(TrainingBatch, _as_it_is, _as_it_is)
-    share(TensorBatch, _as_arrays, _of_arrays)
-
-
-def _as_it_is(batch: TrainingBatch) -> TrainingBatch:
-    return batch
-
-
-@dataclass(frozen=True, slots=True)
-class _ArrayOf:
-    """The array of a tensor."""
-
-    array: NDArray[Any]
-
-
-def _as_arrays(batch: TensorBatch) -> dict[str, Any]:
-    return {name: _array_of(each) for name, each in batch.items()}
-
-
-def _array_of(value: Any) -> Any:
-    """Return the array of a tensor; what a ``collate_fn`` added and has none, such as bfloat16, as it is."""
-    try:
-        return _ArrayOf(value.numpy()) if type(value) is Tensor else value
-    except (RuntimeError, TypeError):
-        return value
-
-
-def _of_arrays(values: dict[str, Any]) -> TensorBatch:
-    return TensorBatch(
-        {name: from_numpy(each.array) if isinstance(each, _ArrayOf) else each for name, each in values.items()}
-    )
+    known = {name: array for name, array in arrays.items() if array is not None}
+    # Torch would write to a map that cannot be written as well, which ends the process.
+    return TensorBatch({n: from_numpy(each if each.flags.writeable else each.copy()) for n, each in known.items()})
 
 
 def process_of_group() -> tuple[int, int]:

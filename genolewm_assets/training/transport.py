@@ -10,7 +10,8 @@ import mmap
 import os
 import secrets
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from multiprocessing.context import get_spawning_popen
 from multiprocessing.reduction import DupFd, ForkingPickler
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, empty, uint8
+from torch import Tensor, empty, from_numpy, uint8
 
 from genolewm_assets.errors import ResourceError
 
@@ -45,11 +46,15 @@ class _Place(NamedTuple):
         return np.ndarray(self.shape, self.kind, block, self.at)
 
 
-class _Record(NamedTuple):
-    """A dataclass and the values of its fields, with places instead of arrays."""
+class TensorBatch(dict[str, Tensor]):
+    """Tensors of a batch by name; a dictionary that travels from a worker in shared memory."""
 
-    kind: type[Any]
-    values: Mapping[str, Any]
+
+class _Record(NamedTuple):
+    """What makes a value, such as a dataclass, and of what, with places instead of arrays."""
+
+    make: Callable[..., Any]
+    parts: tuple[Any, ...]
 
 
 class Packing:
@@ -66,23 +71,23 @@ class Packing:
             place.of(block)[...] = array
 
     def _placed(self, value: Any) -> Any:
-        if isinstance(value, np.ndarray) and _is_plain(value.dtype):
+        if type(value) is Tensor:
+            # One that a ``collate_fn`` added may have no array, such as one of bfloat16.
+            with suppress(RuntimeError, TypeError):
+                return _Record(from_numpy, (self._placed(value.numpy()),))
+        # Of these types ``dtype.str`` says all, and their items refer to no object.
+        if isinstance(value, np.ndarray) and not value.dtype.hasobject and value.dtype.names is None:
             place = _Place(value.dtype.str, value.shape, -(-self.n_bytes // _ALIGNED) * _ALIGNED)
             self.arrays.append((value, place))
             self.n_bytes = place.at + value.nbytes
             return place
         if type(value) is dict:
             return {name: self._placed(own) for name, own in value.items()}
+        if type(value) is TensorBatch:
+            return _Record(TensorBatch, (self._placed(dict(value)),))
         if is_dataclass(value) and not isinstance(value, type):
-            return _Record(
-                type(value), {field.name: self._placed(getattr(value, field.name)) for field in fields(value)}
-            )
+            return _Record(type(value), tuple(self._placed(getattr(value, field.name)) for field in fields(value)))
         return value
-
-
-def _is_plain(dtype: np.dtype[Any]) -> bool:
-    """Tell whether ``dtype.str`` says all of a type, whose items refer to no object."""
-    return not dtype.hasobject and dtype.names is None and dtype.subdtype is None
 
 
 def unpack(record: Any, block: NDArray[np.uint8]) -> Any:
@@ -92,7 +97,7 @@ def unpack(record: Any, block: NDArray[np.uint8]) -> Any:
     if type(record) is dict:
         return {name: unpack(own, block) for name, own in record.items()}
     if isinstance(record, _Record):
-        return record.kind(**{name: unpack(own, block) for name, own in record.values.items()})
+        return record.make(*(unpack(own, block) for own in record.parts))
     return record
 
 
@@ -217,24 +222,23 @@ def send_through(blocks: SharedBlocks | None) -> None:
     _Sending.blocks = blocks
 
 
-def share(kind: type[Any], to_record: Callable[[Any], Any], from_record: Callable[[Any], Any]) -> None:
-    """Let objects of a type, not of its subclasses, travel in shared memory, converted to records and back."""
-
-    def reduce(value: Any) -> tuple[Any, ...]:
-        packing = Packing(to_record(value))
-        sent = None if _Sending.blocks is None else _Sending.blocks.send(packing)
-        if sent is not None and _Sending.blocks is not None:
-            return _receive, (from_record, packing.record, _Sending.blocks.name, sent)
-        block: Tensor = empty(packing.n_bytes, dtype=uint8).share_memory_()  # type: ignore[no-untyped-call]
-        packing.write(block.numpy())
-        return _restore, (from_record, packing.record, block)
-
-    ForkingPickler.register(kind, reduce)
+def share(kind: type[Any]) -> None:
+    """Let objects of a type, not of its subclasses, travel in shared memory: batches, and batches as tensors."""
+    ForkingPickler.register(kind, _reduce)
 
 
-def _receive(from_record: Callable[[Any], Any], record: Any, name: str, sent: tuple[int, int, int, int]) -> Any:
-    return from_record(unpack(record, _OPEN[name].receive(*sent)))
+def _reduce(batch: Any) -> tuple[Any, ...]:
+    packing, blocks = Packing(batch), _Sending.blocks
+    if blocks is not None and (sent := blocks.send(packing)) is not None:
+        return _receive, (packing.record, blocks.name, sent)
+    block: Tensor = empty(packing.n_bytes, dtype=uint8).share_memory_()  # type: ignore[no-untyped-call]
+    packing.write(block.numpy())
+    return _restore, (packing.record, block)
 
 
-def _restore(from_record: Callable[[Any], Any], record: Any, block: Tensor) -> Any:
-    return from_record(unpack(record, block.numpy()))
+def _receive(record: Any, name: str, sent: tuple[int, int, int, int]) -> Any:
+    return unpack(record, _OPEN[name].receive(*sent))
+
+
+def _restore(record: Any, block: Tensor) -> Any:
+    return unpack(record, block.numpy())

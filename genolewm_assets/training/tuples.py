@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.edits import EditSource
 from genolewm_assets.errors import EditError
-from genolewm_assets.genome import (
-    TOKEN_BP,
-    EditSpec,
-    RelEdit,
-    decode_sequence,
-    encode_kmers,
-    encode_sequence,
-)
+from genolewm_assets.genome import TOKEN_BP, EditSpec, RelEdit, decode_sequence, encode_kmers, encode_sequence
 from genolewm_assets.states import TupleKind
 from genolewm_assets.training.sampler import EditBatch
 
@@ -139,37 +131,20 @@ def encode_tokens(sequence: str) -> Tokens:
     return encode_kmers(codes, k=TOKEN_BP, stride=TOKEN_BP).astype(np.int16)
 
 
-@overload
-def known_value(value: np.integer[Any]) -> int | None: ...
-@overload
-def known_value(value: np.integer[Any], names: Sequence[str]) -> str | None: ...
-def known_value(value: np.integer[Any], names: Sequence[str] | None = None) -> int | str | None:
-    """Return a number, or the name with this number, or None for a value that is not known (-1)."""
-    if value < 0:
-        return None
-    return int(value) if names is None else names[int(value)]
-
-
 def read_edits(edits: EditBatch, row: int, window: str) -> tuple[RelEdit, ...]:
     """Return the edits of a tuple with whole alleles, in the window's normal form."""
-    found = []
-    for place in range(edits.n_edits[row]):
-        pos, ref_bp = int(edits.edit_rel_pos[row, place]), int(edits.edit_ref_length[row, place])
-        found.append(RelEdit(pos, window[pos : pos + ref_bp], read_alt(edits, row, place, edits.alt_at)))
-    return tuple(found)
+    n = edits.n_edits[row]
+    spans = zip(edits.edit_rel_pos[row, :n].tolist(), edits.edit_ref_length[row, :n].tolist(), strict=True)
+    return tuple(
+        RelEdit(pos, window[pos : pos + ref_bp], read_alt(edits, row, place, edits.alt_at))
+        for place, (pos, ref_bp) in enumerate(spans)
+    )
 
 
 def read_alt(edits: EditBatch, row: int, place: int, first: NDArray[np.int64]) -> str:
     """Return the whole alt of an edit; ``first`` says where alts begin in the pool: int64, shape (n, 3)."""
     at = int(first[row, place])
     return decode_sequence(edits.pool[at : at + int(edits.edit_alt_length[row, place])])
-
-
-def phase_of(n_edits: int, phased: bool) -> Phase:
-    """Return ``single`` for one edit, else whether several are phased."""
-    if n_edits == 1:
-        return Phase.SINGLE
-    return Phase.PHASED if phased else Phase.UNPHASED
 
 
 def pooled_share(window_id: str, bases: str, edits: Sequence[RelEdit], blocks: range, block_tokens: int) -> float:

@@ -16,6 +16,7 @@ from genolewm_assets.packages import CacheRef, Package
 from genolewm_assets.states import BLOCK_TOKENS, TuplePooler, block_count, cache_config
 from genolewm_assets.store.arrays import ArrayStoreReader, compute_key
 from genolewm_assets.store.files import JsonValue
+from genolewm_assets.training.precomputed_epochs import differing_parts
 from genolewm_assets.training.sampler import EditBatch
 
 Integers = NDArray[np.int64]
@@ -139,11 +140,8 @@ def check_same_encoder(encoder: LiveEncoder, package: Package, readers: Mapping[
             continue
         config = reader.fingerprint["config"]
         cached = config.get("encoder") if isinstance(config, dict) else None
-        cached = cached if isinstance(cached, dict) else {}
-        differing = sorted(name for name in {*cached, *recipe} if cached.get(name) != recipe.get(name))
-        if differing:
-            expected, got = ({name: side.get(name) for name in differing} for side in (cached, recipe))
-            raise _other_encoder(f"the cache of {ref.source} was made with another encoder", expected, got)
+        if parts := differing_parts(cached, recipe):
+            raise _other_encoder(f"the cache of {ref.source} was made with another encoder", *parts)
 
 
 def _check_key(recipe: Mapping[str, JsonValue], package: Package, ref: CacheRef) -> None:

@@ -1,5 +1,6 @@
 from .reader import FROZEN as FROZEN
 from .reader import FrozenEpochs as FrozenEpochs
+from .reader import differing_parts as differing_parts
 from .reader import frozen_config as frozen_config
 from .reader import frozen_location as frozen_location
 from .reader import open_frozen as open_frozen

@@ -36,13 +36,8 @@ def frozen_config(
 ) -> dict[str, JsonValue]:
     """Return the configuration of frozen epochs, from which the key of their array store is made.
 
-    Parameters
-    ----------
-    options
-        Options of the stream that tuples depend on, by the names of ``training.StreamOptions``. The number of
-        windows per batch is not among them: rows are the same for all.
-    encoder
-        Identity of the encoder as a recipe.
+    ``options`` are those that tuples depend on, by the names of ``training.StreamOptions``; the number of windows per
+    batch is not among them: rows are the same for all. ``encoder`` is its identity as a recipe.
     """
     config: dict[str, JsonValue] = {
         "rows_version": ROWS_VERSION,
@@ -91,22 +86,21 @@ def check_config(
                 got=repr(wanted.get(name)),
                 remedy="Give the value that was frozen, leave frozen out, or freeze with yours (lewm.write_frozen)",
             )
-    if encoder is not None:
-        _check_encoder(where, config["encoder"], normal_json(encoder, where))
-
-
-def _check_encoder(where: str, frozen: JsonValue, given: Mapping[str, JsonValue]) -> None:
-    cached = frozen if isinstance(frozen, dict) else {}
-    differing = sorted(name for name in {*cached, *given} if cached.get(name) != given.get(name))
-    if differing:
-        expected, got = ({name: side.get(name) for name in differing} for side in (cached, given))
+    if encoder is not None and (parts := differing_parts(config["encoder"], normal_json(encoder, where))):
         raise ConfigurationError(
             f"{where}: encoder",
             "the states are of another encoder",
-            expected=str(expected),
-            got=str(got),
+            expected=str(parts[0]),
+            got=str(parts[1]),
             remedy="Give the encoder that froze the epochs, or leave encoder out",
         )
+
+
+def differing_parts(recorded: JsonValue, given: Mapping[str, JsonValue]) -> list[dict[str, JsonValue]]:
+    """Return the entries of two recipes that differ, those of each by name; an empty list if none does."""
+    stored = recorded if isinstance(recorded, dict) else {}
+    differing = sorted(name for name in {*stored, *given} if stored.get(name) != given.get(name))
+    return [{name: side.get(name) for name in differing} for side in (stored, given)] if differing else []
 
 
 def frozen_location(release: str, package: str) -> str:
@@ -120,24 +114,9 @@ def frozen_location(release: str, package: str) -> str:
 class FrozenEpochs:
     """Reader of frozen epochs; it keeps no file open, and its pickle is small.
 
-    Parameters
-    ----------
-    directory
-        The array store, or a published link to it. The link is resolved once, here.
-
-    Attributes
-    ----------
-    config
-        What :func:`~genolewm_assets.training.precomputed_epochs.reader.frozen_config` states.
-    n_epochs
-        Number of epochs, from epoch 0 on.
-    n_visits
-        Visits of an epoch.
-
-    Raises
-    ------
-    MissingResourceError, CorruptResourceError
-        If there is no finished store, or it does not hold frozen epochs.
+    ``directory`` is the array store, or a published link to it, which is resolved once, here. Raises
+    :class:`MissingResourceError` if there is no finished store, :class:`CorruptResourceError` if it does not hold
+    frozen epochs.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -153,7 +132,9 @@ class FrozenEpochs:
                 got=", ".join(sorted(arrays)),
                 remedy="Name a store of tuples/frozen, or the root that contains it",
             )
+        #: What :func:`frozen_config` states.
         self.config: Mapping[str, JsonValue] = config
+        #: Number of epochs, from epoch 0 on, and visits of an epoch.
         self.n_epochs, self.n_visits = epochs, len(self._reader) // epochs
 
     @property
@@ -205,21 +186,12 @@ def open_frozen(
     options: Mapping[str, JsonValue],
     encoder: Mapping[str, JsonValue] | None = None,
 ) -> FrozenEpochs:
-    """Open the frozen epochs of a package.
-
-    Parameters
-    ----------
-    path
-        Folder of the array store, or the root that contains it.
-    info, options, encoder
-        What the epochs must have been frozen from; see ``check_config`` of ``identity``.
+    """Open the frozen epochs of a package; ``path`` is the folder of the array store, or the root that contains it.
 
     Raises
     ------
-    MissingResourceError
-        If there are none.
-    CorruptResourceError
-        If the store is damaged.
+    MissingResourceError, CorruptResourceError
+        If there are none, or the store is damaged.
     ConfigurationError
         If they were frozen from another package, with other options or another encoder.
     """

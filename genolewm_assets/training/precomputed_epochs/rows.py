@@ -11,10 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from genolewm_assets.edits import Classification, PackedWindows, Redraw
-from genolewm_assets.genome import NO_KMER
 from genolewm_assets.store.arrays import ArraySpec
 from genolewm_assets.store.tables import TableSchema, column
-from genolewm_assets.training.sampler import EditBatch
+from genolewm_assets.training.sampler import EditBatch, widen
 
 Integers = NDArray[np.int64]
 
@@ -69,23 +68,15 @@ TABLES: tuple[TableSchema, ...] = (FROZEN_ROWS,)
 
 
 class RowSizes(NamedTuple):
-    """Sizes that make the shape of a row.
+    """Sizes that make the shape of a row."""
 
-    Attributes
-    ----------
-    n_edits
-        Tuples of a visit.
-    tokens
-        Tokens of the longest window.
-    hidden
-        Length of a state.
-    alts_bp, genes
-        Most bases of alts, and most GeneIDs, of one visit; at least 1.
-    """
-
+    #: Tuples of a visit.
     n_edits: int
+    #: Tokens of the longest window.
     tokens: int
+    #: Length of a state.
     hidden: int
+    #: ``alts_bp``, ``genes``: most bases of alts, and most GeneIDs, of one visit; at least 1.
     alts_bp: int = 1
     genes: int = 1
 
@@ -117,12 +108,7 @@ class RowSizes(NamedTuple):
 def measure_rows(batches: Iterable[tuple[EditBatch, Classification]], *, hidden: int) -> tuple[RowSizes, int]:
     """Return the sizes of rows that hold every visit of some batches, and the number of visits.
 
-    Parameters
-    ----------
-    batches
-        Edits of each batch and what ClinVar states of them; every window has as many tuples.
-    hidden
-        Length of a state.
+    ``batches``: edits of each and what ClinVar states of them; every window has as many tuples.
     """
     n_edits, tokens, alts, genes, n = 1, 1, 1, 1, 0
     for edits, stated in batches:
@@ -135,9 +121,7 @@ def measure_rows(batches: Iterable[tuple[EditBatch, Classification]], *, hidden:
 
 def _alts_of_visits(edits: EditBatch, n_edits: int) -> Integers:
     """Return the bytes of ``pool`` that hold the alts of each visit: int64, shape (n_visits,)."""
-    starts = np.append(edits.alt_at[::n_edits, 0], len(edits.pool))
-    sizes: Integers = np.diff(starts)
-    return sizes
+    return np.diff(np.append(edits.alt_at[::n_edits, 0], len(edits.pool)))
 
 
 def pack_rows(
@@ -147,21 +131,9 @@ def pack_rows(
     states: tuple[NDArray[np.float32], NDArray[np.float32]],
     sizes: RowSizes,
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a batch as rows.
+    """Return the arrays of a batch, whose windows have ``sizes.n_edits`` tuples each, as rows: shape (n_windows, ...).
 
-    Parameters
-    ----------
-    edits, stated, windows
-        Arrays of the batch; every window has ``sizes.n_edits`` tuples.
-    states
-        Source and target states, each float32, shape (n, hidden).
-    sizes
-        Sizes of the rows.
-
-    Returns
-    -------
-    dict
-        The arrays of ``sizes.arrays`` by name, each of shape (n_windows, ...).
+    ``states``: source and target states, each float32, shape (n, hidden).
     """
     visits = len(edits.redraws)
     columns = {
@@ -180,8 +152,8 @@ def pack_rows(
         "bases": np.stack([edits.edit_ref, edits.edit_alt], axis=1),
         "alts": _parted(edits.pool, _alts_of_visits(edits, sizes.n_edits), sizes.alts_bp, 0),
         "gene_ids": _parted(stated.gene_ids, np.diff(stated.gene_at[:: sizes.n_edits]), sizes.genes, -1),
-        "source_tokens": _widened(edits.source_tokens, sizes.tokens),
-        "target_tokens": _widened(edits.target_tokens, sizes.tokens),
+        "source_tokens": widen(edits.source_tokens, sizes.tokens),
+        "target_tokens": widen(edits.target_tokens, sizes.tokens),
         "source_states": states[0],
         "target_states": states[1],
     }
@@ -197,29 +169,16 @@ def _parted(values: NDArray[Any], lengths: Integers, room: int, empty: int) -> N
     return rows
 
 
-def _widened(tokens: NDArray[np.int16], width: int) -> NDArray[np.int16]:
-    wider = np.full((len(tokens), width), NO_KMER, dtype=np.int16)
-    wider[:, : tokens.shape[1]] = tokens
-    return wider
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Thawed:
-    """What rows hold of a batch of n tuples.
+    """What rows hold of a batch of n tuples."""
 
-    Attributes
-    ----------
-    edits
-        Edits, tokens and blocks of the tuples, as they were drawn.
-    stated
-        What ClinVar states of them.
-    source_states, target_states
-        float32, shape (n, hidden): pooled states of the unedited and of the edited windows. Maps of the store that
-        cannot be written.
-    """
-
+    #: Edits, tokens and blocks of the tuples, as they were drawn.
     edits: EditBatch
+    #: What ClinVar states of them.
     stated: Classification
+    #: ``source_states``, ``target_states``: float32, shape (n, hidden): pooled states of the unedited and of the edited
+    #: windows. Maps of the store that cannot be written.
     source_states: NDArray[np.float32]
     target_states: NDArray[np.float32]
 
@@ -228,7 +187,7 @@ class Thawed:
         """Return what consecutive rows hold; ``windows`` are those of the rows."""
         visits, n_edits = rows["facts"].shape[:2]
         n, width = visits * n_edits, int(windows.sizes[:, 1].max(initial=0)) // 6
-        facts, codes = _columns(rows["facts"].reshape(n, -1)), _columns(rows["codes"].reshape(n, -1))
+        facts, codes = (np.ascontiguousarray(rows[name].reshape(n, -1).T) for name in ("facts", "codes"))
         places = np.ascontiguousarray(np.moveaxis(rows["places"].reshape(n, _EDITS, -1), -1, 0))
         bases = np.ascontiguousarray(np.moveaxis(rows["bases"].reshape(n, 2, _EDITS, _STORED_BP), 1, 0))
         named = dict(zip((*_FACTS, *_STATED), facts, strict=True)) | dict(zip(_PLACES, places, strict=True))
@@ -254,11 +213,6 @@ class Thawed:
         genes = _joined(rows["gene_ids"], np.diff(gene_at[::n_edits]))
         stated = Classification(named["label"], named["stars"], named["clinvar_id"], gene_at, genes)
         return cls(edits, stated, *(rows[name].reshape(n, -1) for name in ("source_states", "target_states")))
-
-
-def _columns(table: NDArray[Any]) -> NDArray[Any]:
-    """Return the columns of a table as contiguous rows."""
-    return np.ascontiguousarray(table.T)
 
 
 def _alt_places(

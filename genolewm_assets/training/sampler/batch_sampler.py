@@ -1,4 +1,4 @@
-"""Sampling of the edits of a batch of windows by compiled loops. Not here: the rules in words (``edits.rules``)."""
+"""Visits of an epoch, and edits of a batch of windows, by compiled loops. Not here: the rules in words (``edits``)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from genolewm_assets.edits import (
     EDIT_SOURCE_CODES,
     AlleleIndex,
+    Classification,
     EditSource,
     HeldKmers,
     HeldSequences,
@@ -45,21 +46,8 @@ _SYNTHETIC_BP = 16
 class BatchSampler:
     """Samples the edits of windows; keeps no state between batches.
 
-    Parameters
-    ----------
-    real
-        Alleles to draw from, by source; at most two sources.
-    held_out
-        Alleles that no edit of any source may make.
-    rules
-        Limits and shares; None: the defaults.
-    held_sequences
-        What tells these alleles in windows without an exact placement; None: nothing does.
-
-    Raises
-    ------
-    ConfigurationError
-        If there are more than two sources of real alleles.
+    ``real``: alleles to draw from, by source; more than two sources are a ConfigurationError. No edit makes an allele
+    of ``held_out``, which ``held_sequences`` tells in windows without an exact placement; None: nothing does.
     """
 
     def __init__(
@@ -125,6 +113,14 @@ class BatchSampler:
                 remedy="Reduce n_edits or min_left_context_bp",
             )
         return _edit_batch(np.repeat(np.arange(n_windows), n_slots), drawn, used)
+
+    def stated(self, edits: EditBatch) -> Classification:
+        """Return what ClinVar states of edits that were drawn, as far as they are single ClinVar alleles."""
+        clinvar = self._real.get(EditSource.CLINVAR)
+        if clinvar is None or clinvar.classification is None:
+            return Classification.unknown(len(edits))
+        is_clinvar = edits.edit_source == EDIT_SOURCE_CODES[EditSource.CLINVAR]
+        return clinvar.classification.take(np.where(is_clinvar, edits.allele_row, -1))
 
     def _limits(self) -> Limits:
         from genolewm_assets.training.sampler.rule_kernels import Limits
@@ -214,37 +210,46 @@ def _places(n: int) -> NDArray[np.int64]:
     return places
 
 
+#: Arrays of an :class:`EditBatch` in the order of the rows of ``Drawn.facts`` and ``Drawn.places``.
+_FACTS = (
+    "n_edits", "planned_source", "edit_source", "allele_row", "locus_bp", "length_change", "origin_shift",
+    "block_start", "block_stop", "n_pooled", "n_changed", "n_changed_blocks",
+)  # fmt: skip
+_PLACES = ("edit_type", "edit_rel_pos", "edit_pos", "edit_ref_length", "edit_alt_length", "alt_at", "allele_alt_at")
+
+
 def _edit_batch(window: NDArray[np.int64], drawn: sampling_kernels.Drawn, used: int) -> EditBatch:
     """Return drawn edits as named columns."""
-    from genolewm_assets.training.sampler import sampling_kernels as kernels
-
-    facts, places = drawn.facts, drawn.places
+    columns = dict(zip(_FACTS, drawn.facts, strict=True)) | dict(zip(_PLACES, drawn.places, strict=True))
+    columns |= {name: columns[name].astype(np.int8) for name in ("planned_source", "edit_source", "edit_type")}
     return EditBatch(
         window=window,
-        n_edits=facts[kernels.N_EDITS],
-        planned_source=facts[kernels.PLANNED].astype(np.int8),
-        edit_source=facts[kernels.SERVED].astype(np.int8),
-        allele_row=facts[kernels.ALLELE],
-        locus_bp=facts[kernels.LOCUS_BP],
+        **columns,
         phased=np.zeros(len(window), dtype=np.bool_),
-        length_change=facts[kernels.LENGTH_CHANGE],
-        origin_shift=facts[kernels.ORIGIN_SHIFT],
-        block_start=facts[kernels.BLOCK_START],
-        block_stop=facts[kernels.BLOCK_STOP],
-        n_pooled=facts[kernels.N_POOLED],
-        n_changed=facts[kernels.N_CHANGED],
-        n_changed_blocks=facts[kernels.N_CHANGED_BLOCKS],
-        edit_type=places[kernels.TYPE].astype(np.int8),
-        edit_rel_pos=places[kernels.REL_POS],
-        edit_pos=places[kernels.REFERENCE_POS],
-        edit_ref_length=places[kernels.REF_LENGTH],
-        edit_alt_length=places[kernels.ALT_LENGTH],
         edit_ref=drawn.bases[0],
         edit_alt=drawn.bases[1],
-        alt_at=places[kernels.ALT_AT],
-        allele_alt_at=places[kernels.ALLELE_ALT_AT],
         pool=drawn.pool[:used].copy(),
         redraws=drawn.redraws,
         source_tokens=drawn.source_tokens,
         target_tokens=drawn.tokens,
     )
+
+
+def find_visits(
+    seed: tuple[int, int],
+    epoch: int,
+    strata: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]],
+    visits: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return rows of visits of an epoch in random order, and how often each is visited in earlier rounds: int64, (n,).
+
+    ``seed``: low and high word; ``epoch`` is below 2**32. ``strata``: where the visits of each stratum end in the epoch
+    and how many it has in earlier ones, shape (n_strata,); where its rows begin and the end, shape (n_strata + 1,);
+    rows by stratum, shape (n_windows,). ``visits``: numbers of the n visits in the epoch.
+    """
+    from genolewm_assets.training.sampler.entry_kernels import entries
+
+    rows, again = np.empty_like(visits), np.empty_like(visits)
+    words, numbers = np.array(seed, dtype=np.int64), map(read_only, strata)
+    entries().write_visits(read_only(words), epoch, *numbers, read_only(visits), rows, again)
+    return rows, again

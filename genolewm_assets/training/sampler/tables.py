@@ -16,32 +16,13 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WindowArrays:
-    """A batch of n windows with their bases unpacked.
+class WindowArrays(PackedWindows):
+    """A batch of windows with their bases unpacked too."""
 
-    Attributes
-    ----------
-    codes
-        uint8: left flank, window and right flank of each window on the window's strand; A 0, C 1, G 2, T 3.
-    at
-        int64, shape (n + 1,): first base of each window's left flank in ``codes``, and the end.
-    sizes
-        int32, shape (n, 3): bases of left flank, window and right flank.
-    window_ids
-        Bytes (S32), shape (n,).
-    contigs, contig, start, is_reverse, spells_held
-        As in :class:`~genolewm_assets.edits.PackedWindows`.
-    """
-
+    #: uint8: left flank, window and right flank of each window on the window's strand; A 0, C 1, G 2, T 3.
     codes: NDArray[np.uint8]
+    #: int64, shape (n + 1,): first base of each window's left flank in ``codes``, and the end.
     at: Integers
-    sizes: NDArray[np.int32]
-    window_ids: NDArray[np.bytes_]
-    contigs: tuple[str, ...]
-    contig: NDArray[np.int32]
-    start: Integers
-    is_reverse: NDArray[np.bool_]
-    spells_held: NDArray[np.bool_]
 
     @classmethod
     def unpack(cls, windows: PackedWindows) -> Self:
@@ -51,89 +32,58 @@ class WindowArrays:
         at = np.concatenate(([0], np.cumsum(windows.sizes.sum(axis=1, dtype=np.int64))))
         codes = np.empty(int(at[-1]), dtype=np.uint8)
         entries().unpack_windows(read_only(windows.packed), read_only(windows.first), at, codes)
-        return cls(
-            codes, at, windows.sizes, windows.window_ids, windows.contigs, windows.contig, windows.start,
-            windows.is_reverse, windows.spells_held,
-        )  # fmt: skip
-
-    def __len__(self) -> int:
-        """Return the number of windows."""
-        return len(self.sizes)
-
-    @property
-    def n_tokens(self) -> Integers:
-        """DNA tokens (6-mers) of each window: int64, shape (n,)."""
-        tokens: Integers = self.sizes[:, 1].astype(np.int64) // 6
-        return tokens
+        return cls(**{each.name: getattr(windows, each.name) for each in fields(windows)}, codes=codes, at=at)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EditBatch:
-    """The edits and edited tokens of n tuples: window by window, slot by slot.
+    """The edits and edited tokens of n tuples, window by window, slot by slot; shape (n,) where no other is stated."""
 
-    Attributes
-    ----------
-    window
-        int64, shape (n,): index of the unedited window, not falling.
-    n_edits
-        int64, shape (n,): 1 to 3.
-    planned_source, edit_source
-        int8, shape (n,): index in ``EditSource`` of the source planned, and of the first edit's.
-    allele_row
-        int64, shape (n,): row of a single real allele in the table of its source, else -1.
-    locus_bp
-        int64, shape (n,): base of the unedited window at which the haplotypes first differ, 0-based.
-    phased
-        bool, shape (n,): whether phased genotypes show all the edits on one haplotype.
-    length_change, origin_shift
-        int64, shape (n,): bases gained, and shift of the bases left of the edits.
-    block_start, block_stop, n_pooled, n_changed, n_changed_blocks
-        int64, shape (n,): as in ``training.TrainingTuple``.
-    edit_type
-        int8, shape (n, 3): SNV 0, insertion 1, deletion 2, MNV 3, deletion with insertion 4; -1 behind the last edit.
-    edit_rel_pos, edit_pos
-        int64, shape (n, 3): first base of ref in the window, 0-based; position in the reference's normal form, 1-based,
-        -1 in a window without an exact placement. -1 behind the last edit.
-    edit_ref_length, edit_alt_length
-        int64, shape (n, 3): bases of the alleles, in the window as on the reference; 0 behind the last edit.
-    edit_ref, edit_alt
-        int8, shape (n, 3, 16): first bases of the alleles on the window's strand, as codes; -1 behind the end.
-    alt_at, allele_alt_at
-        int64, shape (n, 3): where the whole alt begins in ``pool``, on the window's strand and on the reference.
-    pool
-        uint8: bases of whole alts, as codes. Whole refs are bases of the window.
-    redraws
-        int64, shape (n_windows, 8): refused proposals, in the order of ``Redraw``.
-    source_tokens, target_tokens
-        int16, shapes (n_windows, width) and (n, width): 6-mers of the windows and of the edited windows as
-        lexicographic indices; -1 past the end of a shorter window.
-    """
-
+    #: Index of the unedited window, not falling.
     window: Integers
+    #: Edits of the tuple, 1 to 3.
     n_edits: Integers
+    #: ``planned_source``, ``edit_source``: index in ``EditSource`` of the source planned, and of the first edit's.
     planned_source: NDArray[np.int8]
     edit_source: NDArray[np.int8]
+    #: Row of a single real allele in the table of its source, else -1.
     allele_row: Integers
+    #: Base of the unedited window at which the haplotypes first differ, 0-based.
     locus_bp: Integers
+    #: Whether phased genotypes show all the edits on one haplotype.
     phased: NDArray[np.bool_]
+    #: ``length_change``, ``origin_shift``: bases gained, and shift of the bases left of the edits.
     length_change: Integers
     origin_shift: Integers
+    #: ``block_start`` to ``n_changed_blocks``: as in ``training.TrainingTuple``.
     block_start: Integers
     block_stop: Integers
     n_pooled: Integers
     n_changed: Integers
     n_changed_blocks: Integers
+    #: Shape (n, 3): SNV 0, insertion 1, deletion 2, MNV 3, deletion with insertion 4; -1 behind the last edit.
     edit_type: NDArray[np.int8]
+    #: ``edit_rel_pos``, ``edit_pos``: shape (n, 3): first base of ref in the window, 0-based; position in the
+    #: reference's normal form, 1-based, -1 in a window without an exact placement. -1 behind the last edit.
     edit_rel_pos: Integers
     edit_pos: Integers
+    #: ``edit_ref_length``, ``edit_alt_length``: shape (n, 3): bases of the alleles, in the window as on the reference;
+    #: 0 behind the last edit.
     edit_ref_length: Integers
     edit_alt_length: Integers
+    #: ``edit_ref``, ``edit_alt``: shape (n, 3, 16): first bases on the window's strand, as codes; -1 behind the end.
     edit_ref: NDArray[np.int8]
     edit_alt: NDArray[np.int8]
+    #: ``alt_at``, ``allele_alt_at``: shape (n, 3): where the whole alt begins in ``pool``, on the window's strand and
+    #: on the reference.
     alt_at: Integers
     allele_alt_at: Integers
+    #: Bases of whole alts, as codes. Whole refs are bases of the window.
     pool: NDArray[np.uint8]
+    #: Shape (n_windows, 8): refused proposals, in the order of ``Redraw``.
     redraws: Integers
+    #: ``source_tokens``, ``target_tokens``: shapes (n_windows, width) and (n, width): 6-mers of the windows and of the
+    #: edited windows as lexicographic indices; -1 past the end of a shorter window.
     source_tokens: NDArray[np.int16]
     target_tokens: NDArray[np.int16]
 
@@ -144,8 +94,7 @@ class EditBatch:
     @property
     def slot(self) -> Integers:
         """Number of the tuple among those of its window, from 0: int64, shape (n,)."""
-        slot: Integers = np.arange(len(self)) - np.searchsorted(self.window, self.window)
-        return slot
+        return np.arange(len(self)) - np.searchsorted(self.window, self.window)
 
     @property
     def frame_shift(self) -> NDArray[np.int8]:
@@ -160,7 +109,8 @@ class EditBatch:
 
     def take(self, rows: Integers) -> EditBatch:
         """Return some of the tuples with all windows; ``rows`` are ascending, so that slots stay in order."""
-        per_tuple = (field.name for field in fields(self) if field.name not in _NOT_OF_TUPLES)
+        # The other arrays do not have one row per tuple.
+        per_tuple = {field.name for field in fields(self)} - {"pool", "redraws", "source_tokens"}
         return replace(self, **{name: getattr(self, name)[rows] for name in per_tuple})
 
     def edited_windows(self, windows: WindowArrays) -> NDArray[np.uint8]:
@@ -187,7 +137,7 @@ class EditBatch:
         for name in (field.name for field in fields(cls)):
             columns = [getattr(part, name) for part in parts]
             if name in _TOKENS:
-                columns = [_widen(column, width) for column in columns]
+                columns = [widen(column, width) for column in columns]
             elif name in _NUMBERED:
                 sizes = [len(part.pool if name != "window" else part.redraws) for part in parts]
                 offsets = np.cumsum([0, *sizes[:-1]])
@@ -200,11 +150,9 @@ class EditBatch:
 _TOKENS: Final = frozenset({"source_tokens", "target_tokens"})
 _NUMBERED: Final = frozenset({"window", "alt_at", "allele_alt_at"})
 
-#: Arrays that do not have one row per tuple.
-_NOT_OF_TUPLES: Final = frozenset({"pool", "redraws", "source_tokens"})
 
-
-def _widen(tokens: NDArray[np.int16], width: int) -> NDArray[np.int16]:
+def widen(tokens: NDArray[np.int16], width: int) -> NDArray[np.int16]:
+    """Return tokens with -1 behind them: int16, shape (n, width)."""
     wider = no_tokens(len(tokens), width)
     wider[:, : tokens.shape[1]] = tokens
     return wider

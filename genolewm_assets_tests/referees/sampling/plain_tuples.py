@@ -64,8 +64,7 @@ class Samplers:
         at = np.array(rows, dtype=np.int64)
         visits = Visits(at, plan_codes(plans), count_visits(at))
         settings = StreamSettings(seed=seed, n_edits=visits.plan.shape[1], pooling=self._rules.pooling)
-        clinvar = self._real.get(EditSource.CLINVAR)
-        stream = RandomStream(self.windows, self._compiled, settings, clinvar=clinvar)
+        stream = RandomStream(self.windows, self._compiled, settings)
         try:
             plain = [
                 self._plain_tuples(*visit, seed=seed, epoch=epoch)
