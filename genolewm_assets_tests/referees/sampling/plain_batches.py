@@ -13,6 +13,7 @@ from genolewm_assets.edits import AlleleIndex, DrawKey, EditSource, HeldSequence
 from genolewm_assets.edits.rules import Haplotype
 from genolewm_assets.genome import decode_sequence
 from genolewm_assets.training.haplotype_edits import edits_of
+from genolewm_assets.training.sampler.batch_sampler import BatchSampler
 from genolewm_assets.training.sampler.tables import EditBatch, WindowArrays
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler
 
@@ -27,7 +28,7 @@ class PlainBatchSampler:
         rules: SamplingRules | None = None,
         held_sequences: HeldSequences | None = None,
     ) -> None:
-        self._rules = rules or SamplingRules()
+        self._real, self._rules = real, rules or SamplingRules()
         self._sampler = EditSampler(real, held_out, self._rules, held_sequences)
 
     def sample(
@@ -41,6 +42,8 @@ class PlainBatchSampler:
             own = [Haplotype(one.source, one.edited, one.locus_bp, one.alleles, False, one.allele_row) for one in drawn]
             filled.append((record, own, redraws))
         return replace(edits_of(filled, self._rules.pooling), planned_source=np.ascontiguousarray(plan).ravel())
+
+    stated = BatchSampler.stated
 
 
 def _record(windows: WindowArrays, row: int) -> WindowRecord:
