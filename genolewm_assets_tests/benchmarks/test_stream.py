@@ -66,8 +66,9 @@ def test_the_tables_of_a_small_package_show_writing_opening_and_sizes(tmp_path: 
     assert f"| {sum(split.windows for split in package.info.splits.values()):,} |" in written
     shown = [[cell.strip() for cell in line.split("|")][4:6] for line in lines if line.count("|") == 9]
     assert [name for _, name in shown if name == "worker"] == ["worker", "worker"]
-    (rate,) = [int(rate.replace(",", "")) for rate, _ in shown if rate.replace(",", "").isdigit()]
-    assert rate > 0
+    rates = [int(rate.replace(",", "")) for rate, _ in shown if rate.replace(",", "").isdigit()]
+    assert rates
+    assert min(rates) > 0
 
 
 def test_a_part_that_fails_is_said_to_have_failed(tmp_path: Path) -> None:

@@ -212,7 +212,8 @@ def test_the_real_sequences(
     genome = GenomeSlices(sliced_fasta, sliced_contigs, DerivedFiles(tmp_path / "derived"))
     placer = CorpusPlacer(sliced_contigs, genome, MappyAligner(genome, spliced=source.is_transcribed))
     for params, expected in ((CorpusParams(), full), (CorpusParams(short_windows=True), windows)):
-        report = write_corpus_windows(read_records(files, source), params=params, placer=placer, out_dir=tmp_path)
+        out = tmp_path / str(params.short_windows)
+        report = write_corpus_windows(read_records(files, source), params=params, placer=placer, out_dir=out)
         assert (report.counts["records_in"], report.counts["windows"]) == (records, expected)
         assert report.counts["coordinates.refuted"] == report.counts["placed.stated"] == 0
         # Transcripts whose outer exons are less than half of them.
@@ -220,12 +221,12 @@ def test_the_real_sequences(
         assert report.counts["coordinates.unverifiable"] == (report.counts["placed.mappy"] if is_spliced else 0)
         assert report.counts["bases_lost_non_acgt"] == 0
         checks = audit_corpus_windows(
-            tmp_path, read_records(files, source), params=params, placer=placer, counts=report.counts
+            out, read_records(files, source), params=params, placer=placer, counts=report.counts
         )
         assert [check for check in checks if not check.passed] == []
         if not params.short_windows:
             assert report.counts["records_used"] == long
-    table = pq.read_table(tmp_path / "windows.parquet")
+    table = pq.read_table(out / "windows.parquet")
     assert Counter(table["placement_how"].to_pylist()) == placed
     if source is CorpusSource.EUKARYOTE_GENERATOR:
         assert report.counts["placement_exact"] == placed["coordinates"]
