@@ -70,7 +70,7 @@ class Evaluated:
         """Read what is evaluated; ``along`` is given all of its windows too, so that they are read once."""
         compared, self.n = pa.array(sorted(files.compared_holdouts()), pa.string()), dict[str, int]()
         places, digests, splits, holdouts = list[Span](), list[pa.Array](), list[pa.Array](), list[pa.Array]()
-        self._on_test, ends = list[tuple[str, int]](), [np.empty(0, np.uint64)]
+        self._on_test, ends = list[tuple[str, int]](), [np.zeros(1, np.uint64)]
         self._intervals = spans_by_role(files)
         tested = HeldSpans(span for (_, role), of_role in self._intervals.items() if role == TEST for span in of_role)
         for split in EVALUATION:
@@ -90,6 +90,7 @@ class Evaluated:
                 holdouts.append(ours["holdout"])
                 spans = (each.filter(placed).to_pylist() for each in (contigs, pa.array(start), pa.array(end)))
                 places += map(Span, *spans)
+        #: Sorted keys of the windows, see :func:`end_keys`; 0 is there always.
         self.spans, self.ends = HeldSpans(places), np.unique(np.concatenate(ends))
         columns = [
             pa.chunked_array(digests, _DIGEST),
@@ -153,7 +154,8 @@ class DuplicateSearch:
         """Search windows of training."""
         self._n += windows.num_rows
         # Few windows begin or end as one of evaluation does; only they are hashed.
-        alike = windows.take(pa.array(np.flatnonzero(np.isin(end_keys(windows), self._evaluated.ends))))
+        keys, ends = end_keys(windows), self._evaluated.ends
+        alike = windows.filter(pa.array(ends[np.minimum(np.searchsorted(ends, keys), len(ends) - 1)] == keys))
         digests = _digests(alike)
         rows = np.flatnonzero(pc.is_in(digests, value_set=self._known).to_numpy(zero_copy_only=False))
         for row, key in zip(rows.tolist(), window_keys(alike, rows), strict=True):

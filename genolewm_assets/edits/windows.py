@@ -70,14 +70,14 @@ class PackedWindows:
         """Return the number of windows."""
         return len(self.sizes)
 
-    @classmethod
-    def concatenate(cls, parts: Sequence[PackedWindows]) -> PackedWindows:
+    @staticmethod
+    def concatenate(parts: Sequence[PackedWindows]) -> PackedWindows:
         """Return the windows of several, one after the other."""
         contigs = tuple(dict.fromkeys(name for part in parts for name in part.contigs))
         firsts = np.cumsum([0, *(len(part.packed) for part in parts)])
         codes = [np.array([*map(contigs.index, part.contigs), -1], dtype=np.int32)[part.contig] for part in parts]
         plain = ("packed", "sizes", "window_ids", "origins", "start", "is_reverse", "spells_held")
-        return cls(
+        return PackedWindows(
             **{name: np.concatenate([getattr(part, name) for part in parts]) for name in plain},
             first=np.concatenate([part.first + first for part, first in zip(parts, firsts[:-1], strict=True)]),
             contigs=contigs,

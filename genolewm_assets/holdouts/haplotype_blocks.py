@@ -61,7 +61,9 @@ class Blocks:
 def find_blocks(table: pa.Table, *, link_bp: int, max_block_bp: int, carried: PhasedGenotypes | None = None) -> Blocks:
     """Group the alleles of a contig, at most ``link_bp`` apart, by single linkage into blocks sorted by first allele.
 
-    Alleles with a phased genotype (``carried``) are linked where one haplotype carries them, others among themselves.
+    Of alleles with a phased genotype (``carried``) those are linked that one haplotype carries; the others are linked
+    among themselves. An allele that would make a block longer than ``max_block_bp`` begins the next; a block has two or
+    more positions.
     """
     start, end = allele_spans(table)
     _check_alleles(table, start, carried)
@@ -94,9 +96,11 @@ def choose_blocks(
     max_blocks: float,
     first: Collection[str] = (),
 ) -> tuple[list[HaplotypeBlock], bool]:
-    """Choose blocks by hash until they exclude a share of the windows; tell also whether too few are left.
+    """Choose blocks by hash until they exclude a given share of the windows; tell also whether too few are left.
 
-    Where the share ``max_blocks`` of all is not enough, as many are chosen by the windows that each excludes.
+    A block that would raise the share above ``fraction + tolerance`` is skipped. Where the share ``max_blocks`` of all
+    blocks is not enough, as many are chosen by the windows that each excludes, phased blocks first, if that comes
+    nearer.
     """
     ranked = _Ranked([each for each in blocks if each.contig in footprints], draw, first)
     limit, windows = int(max_blocks * len(ranked)), _RemovedWindows(footprints, fraction, tolerance)

@@ -166,7 +166,10 @@ def corpus_queries(
 
 
 def list_similar(found: pa.Table, held: Mapping[Holdout, Held]) -> tuple[pa.Table, Counter[str]]:
-    """List the windows of ``Compared.similar``, with the best place in each holdout; count them by first reason."""
+    """List the similar windows, each with its best place in each holdout; count them by origin and first reason.
+
+    ``found``: see :class:`Compared`. The best place is that of the strongest reason, then of most shared 21-mers.
+    """
     parts = [found.slice(0, 0).append_column(HOLDOUT_SIMILAR.arrow.field("holdout"), pa.array([], pa.string()))]
     start, end = (found[name].to_numpy() for name in ("held_start", "held_end"))
     for holdout, intervals in held.items():

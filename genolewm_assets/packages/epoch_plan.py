@@ -114,7 +114,10 @@ class SlotPlan:
     indel_share: float
 
     def plans(self, ordinals: Counts, rows: Counts) -> NDArray[np.int8]:
-        """Return the source of every slot of visits, by ``_SLOT_ORDER``: int8, shape (n_visits, n_edits)."""
+        """Return the source of every slot of visits, by ``_SLOT_ORDER``: int8, shape (n_visits, n_edits).
+
+        Visits are given by their number in the epoch and the row of their window.
+        """
         dither = ordinals * _GOLDEN % 1
         level = np.minimum(self.alleles.clinvar[rows].astype(np.float64), self.clinvar_level)
         other = np.minimum(self.gnomad_level, self.n_edits - level)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,22 +83,28 @@ def package_rows(
         bool, shape (n_windows,), the rows in the stream of windows; None: all.
     """
     n, of_reference = windows.num_rows, origin == REFERENCE_ORIGIN
-    made: dict[str, Any] = {
-        **member.columns(n),
-        "frozen": np.ones(n, bool) if frozen is None else frozen,
-        "cache_key": pa.array([None if cache is None else cache.key] * n, pa.string()),
-        "cache_row": pa.nulls(n, pa.int64()) if cache is None else rows,
+    # Made where they are asked for only: a key of every row is large.
+    key = None if cache is None else cache.key
+    made: dict[str, Callable[[], Any]] = {
+        "holdout": lambda: member.columns(n)["holdout"],
+        "role": lambda: member.columns(n)["role"],
+        "frozen": lambda: np.ones(n, bool) if frozen is None else frozen,
+        "cache_key": lambda: pa.array([key] * n, pa.string()),
+        "cache_row": lambda: pa.nulls(n, pa.int64()) if cache is None else rows,
     }
     if of_reference:
-        made |= {"origin": [REFERENCE_ORIGIN] * n, "placement_exact": np.ones(n, bool)}
-        made |= {"record_id": pa.nulls(n, pa.string()), "window_index": pa.nulls(n, pa.int32())}
-        if "window_bp" in columns:
-            made["window_bp"] = windows["end"].to_numpy() - windows["start"].to_numpy()
+        made |= {
+            "origin": lambda: [REFERENCE_ORIGIN] * n,
+            "placement_exact": lambda: np.ones(n, bool),
+            "record_id": lambda: pa.nulls(n, pa.string()),
+            "window_index": lambda: pa.nulls(n, pa.int32()),
+            "window_bp": lambda: windows["end"].to_numpy() - windows["start"].to_numpy(),
+        }
     else:
-        made |= {name: pa.nulls(n, pa.float32()) for name in STRATA}
-        made["frame"] = windows["start"].to_numpy() % TOKEN_BP
+        made |= {name: lambda: pa.nulls(n, pa.float32()) for name in STRATA}
+        made["frame"] = lambda: windows["start"].to_numpy() % TOKEN_BP
     renamed = {} if of_reference else _OF_CORPUS
-    found = {name: made[name] if name in made else windows[renamed.get(name, name)] for name in columns}
+    found = {name: made[name]() if name in made else windows[renamed.get(name, name)] for name in columns}
     return pa.table(found).cast(pa.schema([PACKAGE_WINDOWS.arrow.field(name) for name in columns]))
 
 

@@ -61,7 +61,7 @@ class _Record:
     @classmethod
     def parse(cls, line: str) -> _Record:
         *fields, info = line.split("\t")
-        return cls(tuple(fields), dict(each.split("=", 1) for each in info.split(";")))
+        return cls(tuple(fields), {name: value for name, _, value in (each.partition("=") for each in info.split(";"))})
 
     def text(self) -> str:
         return "\t".join([*self.fields, ";".join(f"{name}={value}" for name, value in self.info.items())])

@@ -9,7 +9,6 @@ import heapq
 import os
 import re
 import secrets
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, astuple, dataclass, field
@@ -87,7 +86,18 @@ class CacheIndex:
     omitted: dict[str, str] = field(default_factory=dict)
 
     def find(self, wanted: bytes) -> list[RowAddress]:
-        """Return the addresses of the rows whose hash is, or begins with, 16 to 32 bytes, by hash, store, row."""
+        """Return the addresses of the rows that have a hash, sorted by store and row; empty if there are none.
+
+        Parameters
+        ----------
+        wanted
+            Hash of 32 bytes, or its first 16 to 31 bytes; with a prefix, the result is sorted by hash first.
+
+        Raises
+        ------
+        InputError, CorruptResourceError
+            If the length is wrong, or a record near the hash was altered.
+        """
         found = [
             (digest, RowAddress(cache.location, row))
             for cache, lookup in self.lookups.items()
@@ -269,6 +279,9 @@ def export_cache_index(root: Root, output: Path, *, overwrite: bool = False) -> 
     ResourceError
         If the file system refuses; no file is written then.
     """
+    # Only the export needs it.
+    import sqlite3
+
     check_output(output, overwrite=overwrite)
     index = open_cache_index(root)
     scratch = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")

@@ -111,7 +111,17 @@ def _block_check(mapped: mmap.mmap, block: int, n_rows: int) -> int:
 
 
 class RowLookup:
-    """The look-up of one cache, mapped into memory; a damaged one, or a damaged record, is a CorruptResourceError."""
+    """The look-up of one cache, mapped into memory; threads and forked processes may share it.
+
+    Raises
+    ------
+    MissingResourceError
+        If the file does not exist.
+    CorruptResourceError
+        If it belongs to another window table or has another length; a search raises it for damaged records.
+    ResourceError
+        If it cannot be opened or mapped.
+    """
 
     def __init__(self, path: Path, windows_sha256: str, n_rows: int) -> None:
         self.path, self.n_rows = path, n_rows

@@ -230,10 +230,12 @@ def pool_states(states: NDArray[Any], blocks: Integers, n_tokens: Integers, bloc
 
 
 def encode_targets(batch: TrainingBatch, encoder: WindowEncoder) -> NDArray[np.float32]:
-    """Encode the edited windows of a batch of n tuples and pool over the same blocks as the source.
+    """Encode the edited windows of a batch and pool over the same blocks as the source.
 
     Parameters
     ----------
+    batch
+        The batch, of n tuples.
     encoder
         Encoder of the caches. One with ``encode_edits`` computes only what the edits change: per visit one
         pass, and per tuple the tokens from the first that differs to the end of the pooled blocks.

@@ -28,7 +28,7 @@ class FileOrder:
         return self.n_windows
 
     def visits(self, epoch: int, ordinals: Rows) -> tuple[Rows, Rows]:  # noqa: ARG002 - all epochs are equal
-        """Return the numbers of the visits, which are their rows, and zeros."""
+        """Return the numbers of the visits, which are their rows, and zeros: int64, shape (n_visits,) each."""
         return ordinals, np.zeros_like(ordinals)
 
 

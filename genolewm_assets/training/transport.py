@@ -55,6 +55,7 @@ class _Record(NamedTuple):
 
     make: Callable[..., Any]
     parts: tuple[Any, ...]
+    named: dict[str, Any]
 
 
 class Packing:
@@ -74,7 +75,7 @@ class Packing:
         if type(value) is Tensor:
             # One that a ``collate_fn`` added may have no array, such as one of bfloat16.
             with suppress(RuntimeError, TypeError):
-                return _Record(from_numpy, (self._placed(value.numpy()),))
+                return _Record(from_numpy, (self._placed(value.numpy()),), {})
         # Of these types ``dtype.str`` says all, and their items refer to no object.
         if isinstance(value, np.ndarray) and not value.dtype.hasobject and value.dtype.names is None:
             place = _Place(value.dtype.str, value.shape, -(-self.n_bytes // _ALIGNED) * _ALIGNED)
@@ -84,9 +85,10 @@ class Packing:
         if type(value) is dict:
             return {name: self._placed(own) for name, own in value.items()}
         if type(value) is TensorBatch:
-            return _Record(TensorBatch, (self._placed(dict(value)),))
+            return _Record(TensorBatch, (self._placed(dict(value)),), {})
         if is_dataclass(value) and not isinstance(value, type):
-            return _Record(type(value), tuple(self._placed(getattr(value, field.name)) for field in fields(value)))
+            own = {field.name: self._placed(getattr(value, field.name)) for field in fields(value)}
+            return _Record(type(value), (), own)
         return value
 
 
@@ -97,7 +99,7 @@ def unpack(record: Any, block: NDArray[np.uint8]) -> Any:
     if type(record) is dict:
         return {name: unpack(own, block) for name, own in record.items()}
     if isinstance(record, _Record):
-        return record.make(*(unpack(own, block) for own in record.parts))
+        return record.make(*(unpack(own, block) for own in record.parts), **unpack(record.named, block))
     return record
 
 

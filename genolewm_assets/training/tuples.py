@@ -133,12 +133,11 @@ def encode_tokens(sequence: str) -> Tokens:
 
 def read_edits(edits: EditBatch, row: int, window: str) -> tuple[RelEdit, ...]:
     """Return the edits of a tuple with whole alleles, in the window's normal form."""
-    n = edits.n_edits[row]
-    spans = zip(edits.edit_rel_pos[row, :n].tolist(), edits.edit_ref_length[row, :n].tolist(), strict=True)
-    return tuple(
-        RelEdit(pos, window[pos : pos + ref_bp], read_alt(edits, row, place, edits.alt_at))
-        for place, (pos, ref_bp) in enumerate(spans)
-    )
+    found = []
+    for place in range(edits.n_edits[row]):
+        pos, ref_bp = int(edits.edit_rel_pos[row, place]), int(edits.edit_ref_length[row, place])
+        found.append(RelEdit(pos, window[pos : pos + ref_bp], read_alt(edits, row, place, edits.alt_at)))
+    return tuple(found)
 
 
 def read_alt(edits: EditBatch, row: int, place: int, first: NDArray[np.int64]) -> str:

@@ -58,7 +58,10 @@ def check_clinvar_table(table: pa.Table, contig: Contig, reference: Bases | None
 
 
 def merge_checks(results: Iterable[tuple[CheckResult, ...]]) -> tuple[CheckResult, ...]:
-    """Merge results of the same check: whole-number figures are summed, of others the first non-empty one is kept."""
+    """Merge results of the same check: it passed if all did, and its rows at fault are the first ones of all.
+
+    Whole-number figures are summed; of others, the first non-empty one is kept.
+    """
     merged: dict[str, CheckResult] = {}
     for result in (each for group in results for each in group):
         before = merged.get(result.name)

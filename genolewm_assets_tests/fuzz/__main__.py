@@ -23,7 +23,7 @@ _GUIDES = [
         for name in ("block", "bgzf", "count", "header", "header_size", "index", "scan", "text")
     ),
     "genolewm_assets.sources.files.local",
-    *(f"genolewm_assets.forensic.abif.{name}" for name in ("directory", "file", "plaintext", "tags", "values")),
+    *(f"genolewm_assets.forensic.abif.{name}" for name in ("directory", "file", "tags", "values")),
     "genolewm_assets.forensic.sizing.run",
 ]
 

@@ -10,6 +10,7 @@ import pickle
 import resource
 import signal
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -302,14 +303,23 @@ def test_tensors_travel_as_batches_do(dataset):
     assert in_use(dataset) == 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Own:
+    """What a user's ``collate_fn`` may add."""
+
+    rows: np.ndarray
+
+
 def test_what_a_collate_fn_adds_to_tensors_arrives(dataset):
     def collate(batch):
         added = {"half": torch.arange(3).bfloat16(), "grown": torch.ones(2, requires_grad=True), "names": ["a"]}
-        return tensors.TensorBatch({**tensors.as_tensors(batch), **added, "array": np.arange(4)})
+        added["array"], added["own"] = np.arange(4), Own(rows=np.arange(3))
+        return tensors.TensorBatch({**tensors.as_tensors(batch), **added})
 
     for mine in loader(dataset, 1, collate_fn=collate, timeout=60):
-        assert list(mine)[-4:] == ["half", "grown", "names", "array"]
+        assert list(mine)[-5:] == ["half", "grown", "names", "array", "own"]
         assert torch.equal(mine["half"], torch.arange(3).bfloat16())
         assert mine["grown"].requires_grad
         assert (mine["names"], mine["array"].tolist()) == (["a"], [0, 1, 2, 3])
+        assert mine["own"].rows.tolist() == [0, 1, 2]
         assert is_in_a_slot(dataset, mine["target_tokens"].numpy())

@@ -52,7 +52,11 @@ def stars_of(clnrevstat: str) -> int:
 
 
 def read_records(vcf: Path) -> Iterator[pa.Table]:
-    """Yield the records of a ClinVar VCF as written, contigs canonical, many at once; the first table is empty."""
+    """Yield the records of a ClinVar VCF, many at once; the first table is empty.
+
+    Columns: the allele as it is written, its contig by the canonical name; ``label``, ``stars``: class and review
+    stars; ``VariationID``, ``AlleleID``: int64, the latter -1 where there is none.
+    """
     try:
         with gzip.open(vcf, "rb") if vcf.suffix in {".gz", ".bgz"} else vcf.open("rb") as file:
             yield from map(_records, read_vcf(file))

@@ -71,7 +71,8 @@ def measure_power(
 ) -> dict[LeakKind, tuple[Power, ...]]:
     """Plant ``number`` leaks of each kind in parts of a package, search these as the package, and count what is found.
 
-    What ``before``, the audit of the package, found is no planted leak. What could not be planted has 0 planted.
+    ``field``: it was given the windows of training. ``before``: audit of the package itself; what it found is not
+    counted as a planted leak. ``folder``: where the parts lie meanwhile. What could not be planted has 0 planted.
     """
     power: defaultdict[LeakKind, list[Power]] = defaultdict(list)
     shown = [name for name in PLANTS if name not in EMITTED_PLANTS]

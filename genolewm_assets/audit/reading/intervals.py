@@ -100,7 +100,10 @@ def rows_by_contig(contigs: pa.Array) -> Iterator[tuple[str, Integers]]:
 
 
 def emitted_spans(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
-    """Return start and end, (n,), of what placed windows show trainers: with the flank that deletions draw in."""
+    """Return start and end of what placed windows can show a trainer: the window, and the flank that deletions draw in.
+
+    Both int64, shape (n,); what a window without a start has means nothing.
+    """
     start, end = stated_spans(windows)
     reach, strand = _lengths(windows["right_flank"]), windows["strand"]
     # Where the strand is not known, the flank may lie on either side.

@@ -47,7 +47,8 @@ def window_keys(windows: pa.RecordBatch, rows: Integers) -> list[str]:
 def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, reference: Reference) -> tuple[Integers, Bools]:
     """Return how many bases of windows differ from the FASTA at their exact place; of reference windows, with flanks.
 
-    int64, shape (n,): 0 also without an exact place; -1 if the FASTA lacks the contig. And which have an exact place.
+    ``contigs``: their canonical names. int64, shape (n,): 0 also without an exact place; -1 if the FASTA lacks the
+    contig. Also return which have an exact place.
     """
     from genolewm_assets.audit.difference_kernels import differing_bases
 

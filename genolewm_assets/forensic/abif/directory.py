@@ -115,7 +115,7 @@ def tag_label(entry: Any) -> str:
 
 
 def is_scrambled(entries: Entries) -> npt.NDArray[np.bool_]:
-    """Tell which entries hold enciphered bytes: bool, shape (n_entries,)."""
+    """Tell which entries, or whether one, hold enciphered bytes: bool, shape (n_entries,), or ()."""
     first, last = _SCRAMBLED_TYPES
     return np.asarray((entries["type"] >= first) & (entries["type"] <= last), bool)
 

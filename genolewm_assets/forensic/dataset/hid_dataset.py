@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, SupportsIndex
 
@@ -181,6 +181,10 @@ class HIDDataset(Dataset[Any]):
         data, annotation, scaler = self._reader.get_row(entry.row)
         image = HIDImage(data, annotation if entry.has_annotation else None, scaler, entry, self._reader)
         return image if self.transform is None else self.transform(image)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the profiles in order; an IndexError of ``transform`` does not end the iteration."""
+        return (self[number] for number in range(len(self)))
 
 
 def _open(directory: Path, *, check: bool, load_in_memory: bool) -> MemmapCacheReader:

@@ -99,8 +99,8 @@ class Grid(ABC):
     """Which scans of which dyes are the points of a profile, and how sizes come about."""
 
     #: Size standard of every run; None: the one that each file names.
-    standard: SizeStandard | None = None
-    sizing: SizingRules = field(default_factory=SizingRules)
+    standard: SizeStandard | None
+    sizing: SizingRules
     #: Decimals of the sizes in the panel that is stored; None: all.
     decimals: int | None = None
 
@@ -136,6 +136,8 @@ class BasePairGrid(Grid):
 
     scaling: ScalingStrategy
     rules: ProfileRules
+    standard: SizeStandard | None = field(default=None, kw_only=True)
+    sizing: SizingRules = field(default_factory=SizingRules, kw_only=True)
 
     def place(self, run: HidFile, sizing: Sizing) -> Points:
         """Return the points of a run, as :class:`Grid`."""

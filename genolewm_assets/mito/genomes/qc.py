@@ -86,7 +86,7 @@ Fault: TypeAlias = tuple[GenomeReject, str]
 
 def judge_record(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> KeptGenome | RejectedGenome:
     """Return the genome of a record with its counts and digest, or the fault that the record has by itself."""
-    if (fault := next(find_faults(record, policy), None)) is not None:
+    if (fault := find_fault(record, policy)) is not None:
         return reject(record, fault)
     digest = hashlib.sha256(canonical_rotation(record.sequence).encode("ascii")).hexdigest()
     return KeptGenome(record, *_count_ambiguous(record.sequence), digest)
@@ -135,8 +135,13 @@ def _find_namesakes(genomes: Mapping[int, tuple[GenomeRecord, str]]) -> dict[int
     return found
 
 
-def find_faults(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> Iterator[Fault]:
-    """Yield the faults of a record, without comparison with other records; only the first may be asked for."""
+def find_fault(record: GenomeRecord, policy: GenomeQcPolicy = DEFAULT_POLICY) -> Fault | None:
+    """Return the first fault of a record, without comparison with other records; None if it has none."""
+    return next(_faults(record, policy), None)
+
+
+def _faults(record: GenomeRecord, policy: GenomeQcPolicy) -> Iterator[Fault]:
+    """Yield the faults of a record; those behind the first may follow from it."""
     sequence, length = record.sequence, len(record.sequence)
     if record.problem:
         yield GenomeReject.UNREADABLE, record.problem

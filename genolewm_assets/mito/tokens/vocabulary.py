@@ -169,8 +169,9 @@ class KmerVocabulary:
         if found:
             raise _corrupt(path, "unknown entries", "none", f"{sorted(found)}")
         beside = path.with_name(TOKENIZER_FILE)
-        ids = {token: number for number, token in enumerate(vocabulary._tokens())}
-        if beside.is_file() and listed_tokens(_read_object(beside)) != ids:
+        if beside.is_file() and listed_tokens(_read_object(beside)) != {
+            token: number for number, token in enumerate(vocabulary._tokens())
+        }:
             raise _corrupt(beside, f"its ids are not those of the vocabulary beside it (k = {vocabulary.k})")
         return vocabulary
 

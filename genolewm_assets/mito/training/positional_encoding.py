@@ -9,8 +9,11 @@ from genolewm_assets.errors import ConfigurationError
 
 
 def circular_harmonics(length: int, n_harmonics: int) -> NDArray[np.int64]:
-    """Return the periods per turn of each feature, distinct integers from 1, as evenly spaced as possible in ratio."""
-    # A higher harmonic than this one equals a lower one at all integer positions.
+    """Return the periods per turn of each feature, distinct integers from 1, as evenly spaced as possible in ratio.
+
+    ConfigurationError is raised unless ``n_harmonics`` is 1 to ``length // 2``: a higher harmonic equals a lower one at
+    all integer positions.
+    """
     highest = length // 2
     if not 1 <= n_harmonics <= highest:
         problem, expected = "number of harmonics out of range", f"1 to {highest}"

@@ -152,7 +152,11 @@ def _checked_labels(labels: ArrayLike, n_variants: int) -> NDArray[np.int64]:
 
 
 def substitute_bases(codes: Codes, starts: NDArray[np.int64], bases: Codes, vocabulary: KmerVocabulary) -> Ids:
-    """Return the ids of the tokens with each of n new ``bases`` at 0-based ``starts``, in order: shape (n, k)."""
+    """Return the ids of the tokens that contain a substituted base, for n independent substitutions: shape (n, k).
+
+    ``codes`` and ``bases`` are uint8 base codes of the genome and of the new bases at the 0-based ``starts``. The
+    tokens begin at ``starts - k + 1`` to ``starts``, modulo the length.
+    """
     k = vocabulary.k
     around = _around(codes, starts, k)
     around[:, k - 1] = bases
@@ -168,7 +172,11 @@ def substitute_levels(
     k: int,
     het_pool: HetPool,
 ) -> NDArray[np.float32]:
-    """Return the heteroplasmy, 0 to 1, of the tokens of :func:`substitute_bases`, from the levels of all bases."""
+    """Return the heteroplasmy, 0 to 1, of the tokens of :func:`substitute_bases`: float32, shape (n, k).
+
+    ``levels`` are those of the genome's bases, ``replaced`` those of the substituted ones; ``het_pool`` reduces the
+    levels of a token's bases to one.
+    """
     around = _around(levels, starts, k)
     around[:, k - 1] = replaced
     return pool_levels(around, k, het_pool).astype(np.float32)

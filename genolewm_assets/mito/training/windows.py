@@ -48,10 +48,10 @@ class WindowTiling:
 
     def coverage(self, n_tokens: int) -> NDArray[np.int32]:
         """Return the number of windows that contain each token: int32, shape (n_tokens,)."""
-        tokens = np.arange(n_tokens)
-        firsts = range(0, self.count(n_tokens) * self.stride_tokens, self.stride_tokens)
-        windows = [self.cut(tokens, first) for first in firsts]
-        return np.bincount(np.concatenate(windows), minlength=n_tokens).astype(np.int32)
+        seen, tokens = np.zeros(n_tokens, dtype=np.int32), np.arange(n_tokens)
+        for window in range(self.count(n_tokens)):
+            seen[self.cut(tokens, window * self.stride_tokens)] += 1
+        return seen
 
     def cut(self, values: NDArray[_Value], first: int) -> NDArray[_Value]:
         """Return the values of one window of a genome from token ``first`` on; shorter if the window needs padding."""

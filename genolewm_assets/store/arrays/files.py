@@ -16,7 +16,7 @@ from genolewm_assets.store.locks import locked_folder
 
 
 class WrittenFiles:
-    """Append-only files of one directory, with a lock that the operating system releases when the process ends."""
+    """Append-only files of one directory, with a lock that is held until they are closed or collected."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

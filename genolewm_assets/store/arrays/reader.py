@@ -57,7 +57,9 @@ class ArrayStoreReader:
         self.directory = Path(directory).resolve()
         self.check, self.access = check, access
         self._checksums = read_checksums(self.directory)
-        self.layout, self.n_rows = self._checksums.layout, self._checksums.n_rows
+        self.layout = self._checksums.layout
+        #: Number of committed rows.
+        self.n_rows = self._checksums.n_rows
         self.arrays: dict[str, ArraySpec] = {spec.name: spec for spec in self.layout.arrays}
         for name in self.arrays:
             self._checksums.open_array(name).close()

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from genolewm_assets.store.artefacts.root import WORK
-from genolewm_assets.store.files import make_directories, replacing, walk, write_atomic
+from genolewm_assets.store.files import make_directories, sync_directory, walk, write_atomic
 
 #: Seconds after its last use for which a derived file is kept.
 _UNUSED_FOR_S = 30 * 24 * 3600.0
@@ -56,18 +57,28 @@ class DerivedFiles:
         path = self.folder / name
         if name not in self._known:
             if not _is_as_recorded(path):
-                make_directories(path.parent)
-                with replacing(path) as made:
-                    make(Path(made.name))
-                    digest = _digest_of(Path(made.name))
-                    # Without its record, a file that is replaced half-way is made again.
-                    _record_of(path).unlink(missing_ok=True)
-                write_atomic(_record_of(path), digest.encode())
+                self._make(path, make)
             self._known.add(name)
         # Garbage collection removes what no build has used for a month.
         with suppress(OSError):
             os.utime(path)
         return path
+
+    def _make(self, path: Path, make: Callable[[Path], None]) -> None:
+        make_directories(path.parent)
+        scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+        try:
+            make(scratch)
+            with scratch.open("rb") as made:
+                os.fsync(made.fileno())
+            digest = _digest_of(scratch)
+            # Without its record, a file that is replaced half-way is made again.
+            _record_of(path).unlink(missing_ok=True)
+            os.replace(scratch, path)  # noqa: PTH105 - the crash tests kill at the functions of `os`
+        finally:
+            scratch.unlink(missing_ok=True)
+        sync_directory(path.parent)
+        write_atomic(_record_of(path), digest.encode())
 
 
 def unused_files(base: Path, digests: Collection[str]) -> Iterator[Path]:

@@ -285,7 +285,18 @@ class Root:
         return leftovers(self._work_folder(location))
 
     def sweep(self, location: str, lease: WriterLease, *, keep: str | None = None) -> None:
-        """Remove the work directories that killed builds left, except those called ``keep``; BusyError without lock."""
+        """Remove the work directories that killed builds of a location left; the caller holds its lock.
+
+        Parameters
+        ----------
+        keep
+            Name of the resumable work directories, which are kept; None removes all.
+
+        Raises
+        ------
+        BusyError
+            If the lock was lost; nothing is removed then.
+        """
         sweep(self._work_folder(location), lease, keep=keep)
 
     def locations_at_work(self) -> list[str]:

@@ -69,7 +69,7 @@ class Finding:
     @classmethod
     def of_error(cls, kind: FindingKind, location: str, err: GenoLeWMError) -> Finding:
         """Return the finding that a reader refuses the whole of ``location``."""
-        return cls(kind, location, None, err.problem, err.expected, err.got, err.remedy)
+        return cls(kind, location, None, err.problem, err.expected, err.got, err.remedy or None)
 
     @property
     def is_fault(self) -> bool:

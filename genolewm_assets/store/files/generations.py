@@ -97,7 +97,9 @@ def generation_path(link: Path, digest12: str) -> Path:
 
 def generations_of(link: Path) -> list[Path]:
     """Return every existing generation of a link, sorted by path, including those it does not point to."""
-    return [path for path in generations_in(link.parent) if link_of_generation(path) == link]
+    found = (link.parent / GENERATIONS).glob("*")
+    own = (path for path in found if (split_generation_name(path.name) or ("", ""))[0] == link.name)
+    return sorted(path for path in own if path.is_dir() and not path.is_symlink())
 
 
 def _heal(work_dir: Path, generation: Path) -> None:
@@ -182,20 +184,18 @@ def is_published_link(link: Path) -> bool:
 
 def generations_in(folder: Path) -> Iterator[Path]:
     """Yield every generation in the ``.gen`` of one folder, sorted by path, linked or not."""
-    return (path for path in _beside(folder) if split_generation_name(path.name) and path.is_dir())
+    inside = folder / GENERATIONS
+    for path in sorted(inside.iterdir()) if inside.is_dir() and not inside.is_symlink() else ():
+        if split_generation_name(path.name) and path.is_dir() and not path.is_symlink():
+            yield path
 
 
 def derived_files(folder: Path) -> Iterator[Path]:
     """Yield the files ``<generation>.<suffix>`` in the ``.gen`` of one folder, made from a generation, sorted."""
-    found = (path for path in _beside(folder) if path.suffix and split_generation_name(path.stem))
-    return (path for path in found if path.is_file())
-
-
-def _beside(folder: Path) -> list[Path]:
-    """Return what is in the ``.gen`` of one folder and is no symlink, sorted."""
     inside = folder / GENERATIONS
-    found = inside.iterdir() if inside.is_dir() and not inside.is_symlink() else ()
-    return sorted(path for path in found if not path.is_symlink())
+    for path in sorted(inside.iterdir()) if inside.is_dir() and not inside.is_symlink() else ():
+        if path.suffix and split_generation_name(path.stem) and path.is_file() and not path.is_symlink():
+            yield path
 
 
 def link_of_generation(generation: Path) -> Path:

@@ -210,24 +210,35 @@ def _places(n: int) -> NDArray[np.int64]:
     return places
 
 
-#: Arrays of an :class:`EditBatch` in the order of the rows of ``Drawn.facts`` and ``Drawn.places``.
-_FACTS = (
-    "n_edits", "planned_source", "edit_source", "allele_row", "locus_bp", "length_change", "origin_shift",
-    "block_start", "block_stop", "n_pooled", "n_changed", "n_changed_blocks",
-)  # fmt: skip
-_PLACES = ("edit_type", "edit_rel_pos", "edit_pos", "edit_ref_length", "edit_alt_length", "alt_at", "allele_alt_at")
-
-
 def _edit_batch(window: NDArray[np.int64], drawn: sampling_kernels.Drawn, used: int) -> EditBatch:
     """Return drawn edits as named columns."""
-    columns = dict(zip(_FACTS, drawn.facts, strict=True)) | dict(zip(_PLACES, drawn.places, strict=True))
-    columns |= {name: columns[name].astype(np.int8) for name in ("planned_source", "edit_source", "edit_type")}
+    from genolewm_assets.training.sampler import sampling_kernels as kernels
+
+    facts, places = drawn.facts, drawn.places
     return EditBatch(
         window=window,
-        **columns,
+        n_edits=facts[kernels.N_EDITS],
+        planned_source=facts[kernels.PLANNED].astype(np.int8),
+        edit_source=facts[kernels.SERVED].astype(np.int8),
+        allele_row=facts[kernels.ALLELE],
+        locus_bp=facts[kernels.LOCUS_BP],
         phased=np.zeros(len(window), dtype=np.bool_),
+        length_change=facts[kernels.LENGTH_CHANGE],
+        origin_shift=facts[kernels.ORIGIN_SHIFT],
+        block_start=facts[kernels.BLOCK_START],
+        block_stop=facts[kernels.BLOCK_STOP],
+        n_pooled=facts[kernels.N_POOLED],
+        n_changed=facts[kernels.N_CHANGED],
+        n_changed_blocks=facts[kernels.N_CHANGED_BLOCKS],
+        edit_type=places[kernels.TYPE].astype(np.int8),
+        edit_rel_pos=places[kernels.REL_POS],
+        edit_pos=places[kernels.REFERENCE_POS],
+        edit_ref_length=places[kernels.REF_LENGTH],
+        edit_alt_length=places[kernels.ALT_LENGTH],
         edit_ref=drawn.bases[0],
         edit_alt=drawn.bases[1],
+        alt_at=places[kernels.ALT_AT],
+        allele_alt_at=places[kernels.ALLELE_ALT_AT],
         pool=drawn.pool[:used].copy(),
         redraws=drawn.redraws,
         source_tokens=drawn.source_tokens,

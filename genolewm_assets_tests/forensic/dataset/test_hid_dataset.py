@@ -113,6 +113,14 @@ def test_adjusted_masks_are_at_the_peaks(shared: Folder, adjustment: Any) -> Non
             assert (image.data[row, first:end] >= 40).all()
 
 
+def test_an_index_error_of_a_transform_does_not_end_the_profiles(shared: Folder) -> None:
+    def broken(_: object) -> None:
+        raise IndexError("of the transform")
+
+    with pytest.raises(IndexError, match="of the transform"):
+        list(shared.open(allow_missing_annotations=True, transform=broken))
+
+
 def test_samples_without_annotation_are_dropped_or_kept(shared: Folder) -> None:
     dropping, keeping = shared.open(), shared.open(allow_missing_annotations=True)
     assert paths(dropping) == [f"run 1/{name}.hid" for name in ANNOTATED]

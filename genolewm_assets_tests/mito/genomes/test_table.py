@@ -11,7 +11,7 @@ from genolewm_assets.genome import reverse_complement
 from genolewm_assets.mito.genomes import table as genome_table
 from genolewm_assets.mito.genomes.alignment import CircularAligner
 from genolewm_assets.mito.genomes.differences import parse_names
-from genolewm_assets.mito.genomes.qc import find_faults
+from genolewm_assets.mito.genomes.qc import find_fault
 from genolewm_assets.mito.genomes.records import GenomeRecord, GenomeReject
 from genolewm_assets.mito.genomes.rotation import canonical_rotation
 from genolewm_assets.mito.genomes.split import SplitPolicy
@@ -69,7 +69,7 @@ def test_every_other_record_is_rejected_with_its_reason(placed: PlacedCollection
 
 def test_half_a_genome_turned_round_is_fit_alone_and_does_not_align(placed: PlacedCollection) -> None:
     record = GenomeRecord("chimera", "", chimera(), None, "a.fa", 14)
-    assert not list(find_faults(record, QC))
+    assert find_fault(record, QC) is None
     (found,) = (rejected for rejected in placed.rejected if rejected.reason is GenomeReject.NOT_ALIGNABLE)
     assert (found.name, found.file, found.number) == ("chimera", "a.fa", 14)
     assert found.detail.startswith("got ")
