@@ -19,10 +19,10 @@ from genolewm_assets.audit.planting.field import Field
 from genolewm_assets.audit.planting.power import Evidence, measure_power
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.layouts import Layout, open_layout
-from genolewm_assets.audit.reading.package_files import OwnFiles
+from genolewm_assets.audit.reading.package_files import OwnFiles, PackageFiles, open_files
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS
 from genolewm_assets.audit.report import AuditReport
+from genolewm_assets.audit.searched_before import Searched, find_searched
 from genolewm_assets.audit.similarity import HeldSequence, search_similarity
 from genolewm_assets.audit.states import Encode, search_states
 from genolewm_assets.progress import NO_PROGRESS, Progress
@@ -47,6 +47,7 @@ def audit_package(
     encoder_is_causal: bool = True,
     planted: int = 0,
     folder: Path | None = None,
+    earlier: Path | None = None,
 ) -> AuditReport:
     """Look for every kind of leak in a package.
 
@@ -70,6 +71,10 @@ def audit_package(
     planted, folder
         Leaks of each kind that are planted in parts of a package of this platform and searched for too; 0: the power
         is not measured. Folder in which the parts lie meanwhile; None: the system's for temporary files.
+    earlier
+        Folder of a package of this platform in which an audit by :data:`~genolewm_assets.audit.AUDIT_VERSION`, against
+        the same FASTA, found nothing and lacked nothing. Windows of pieces that both have are compared with what is
+        new only; the report is the same without it.
 
     Raises
     ------
@@ -84,12 +89,10 @@ def audit_package(
         held = HeldSpans.of_package(files)
         places, held_alleles = PlaceSearch(files, reference, held), HeldAlleles.of_package(files, reference)
         evaluated, sequence = Evaluated(files, held_alleles, places.compare_bases), HeldSequence(reference, held)
-        duplicates, field = DuplicateSearch(evaluated), None
-        if planted and isinstance(files, OwnFiles):
-            field = Field(files, reference, np.random.default_rng(0))
-        along = (places.search, duplicates.search, *([field.note] if field else []))
-        columns = field.columns if field else WINDOW_COLUMNS
-        similar = search_similarity(files, reference, held, sequence, progress=progress, along=along, columns=columns)
+        duplicates = DuplicateSearch(evaluated)
+        along = places.search, duplicates.search
+        searched = _find_searched(files, earlier, reference, held, sequence)
+        similar = search_similarity(files, reference, held, sequence, progress=progress, along=along, searched=searched)
         alleles = search_training_alleles(files, reference, held, held_alleles)
         altered = None if files.without_stream or not least_tuples else held_alleles.altered_kmers(reference)
         stream = search_stream(
@@ -124,8 +127,18 @@ def audit_package(
             states,
         )
         report = AuditReport(str(package), files.release, results, {**places.measured, **duplicates.measured})
-        if field is None or not isinstance(files, OwnFiles):
+        if not planted or not isinstance(files, OwnFiles):
             return report
+        field = Field(files, reference, np.random.default_rng(0))
         evidence = Evidence(reference, held, sequence, held_alleles, altered, evaluated, vcfs)
         power = measure_power(files, field, evidence, report, number=planted, folder=folder, progress=progress)
     return report.with_power(power)
+
+
+def _find_searched(
+    files: PackageFiles, earlier: Path | None, reference: Reference, held: HeldSpans, sequence: HeldSequence
+) -> Searched | None:
+    if earlier is None or not isinstance(files, OwnFiles):
+        return None
+    table, soft_masked = sequence.table.kmers, sequence.soft_masked
+    return find_searched(files, open_files(earlier), reference, held, table, soft_masked=soft_masked)

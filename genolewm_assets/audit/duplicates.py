@@ -151,8 +151,16 @@ class DuplicateSearch:
         self._found, self._n, self._overlapping, self._most = Found(), 0, 0, 0
 
     def search(self, windows: pa.RecordBatch) -> None:
-        """Search windows of training."""
+        """Search windows of training; those without texts are known to equal none of evaluation."""
         self._n += windows.num_rows
+        if "sequence" in windows.schema.names:
+            self._search_sequences(windows)
+        contigs, (start, end) = canonical_names(windows["contig"]), emitted_spans(windows)
+        shared = _shared(windows, self._evaluated.spans.shared_bp(contigs, start, end))
+        self._overlapping += int(np.count_nonzero(shared))
+        self._most = max(self._most, int(shared.max(initial=0)))
+
+    def _search_sequences(self, windows: pa.RecordBatch) -> None:
         # Few windows begin or end as one of evaluation does; only they are hashed.
         keys, ends = end_keys(windows), self._evaluated.ends
         alike = windows.filter(pa.array(ends[np.minimum(np.searchsorted(ends, keys), len(ends) - 1)] == keys))
@@ -161,10 +169,6 @@ class DuplicateSearch:
         for row, key in zip(rows.tolist(), window_keys(alike, rows), strict=True):
             for split, holdouts in _holdouts_of(self._evaluated.windows, digests[row]):
                 self._found.add(key, split=split, holdouts=", ".join(holdouts))
-        contigs, (start, end) = canonical_names(windows["contig"]), emitted_spans(windows)
-        shared = _shared(windows, self._evaluated.spans.shared_bp(contigs, start, end))
-        self._overlapping += int(np.count_nonzero(shared))
-        self._most = max(self._most, int(shared.max(initial=0)))
 
     def result(self) -> SearchResult:
         """Return what was found in the windows so far."""

@@ -121,6 +121,11 @@ def count_in_reference(table: KmerTable, reference: Reference, k: int = 31) -> n
 
 
 def held_table(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> SievedTable:
+    """Return the sieved table of :func:`held_31mers`."""
+    return SievedTable.of(held_31mers(reference, spans, soft_masked=soft_masked))
+
+
+def held_31mers(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> KmerTable:
     """Return the 31-mers of merged held-out spans outside repeats."""
     frequent = np.empty(0, np.uint64)
     if not soft_masked:
@@ -130,7 +135,7 @@ def held_table(reference: Reference, spans: Sequence[Span], *, soft_masked: bool
     def masked(codes: Codes) -> Codes:
         return codes if soft_masked else _without_repeats(unmasked(codes), frequent)
 
-    return SievedTable.of(KmerTable.joined(_keys_in(reference, part, 31, masked) for part in _parts(spans)))
+    return KmerTable.joined(_keys_in(reference, part, 31, masked) for part in _parts(spans))
 
 
 def _keys_in(

@@ -60,12 +60,18 @@ def _mixed(kmer: np.uint64) -> np.uint64:
 
 
 @compiled(nogil=True)
+def kmer_of(key: np.uint64) -> np.uint64:
+    """Return the k-mer, two bits a base, the last base lowest, of which a key is mixed."""
+    kmer = (key ^ (key >> np.uint64(32))) * _INVERSE
+    return kmer ^ (kmer >> np.uint64(29)) ^ (kmer >> np.uint64(58))
+
+
+@compiled(nogil=True)
 def least_keys(keys: Keys, least: Keys) -> None:
     """Write a key of the least key, by its first 32 bits, among the 19-mers of each 31-mer, which its own key tells."""
     low = (np.uint64(1) << np.uint64(2 * LEAST_K)) - np.uint64(1)
     for row in range(keys.size):
-        forward = (keys[row] ^ (keys[row] >> np.uint64(32))) * _INVERSE
-        forward ^= (forward >> np.uint64(29)) ^ (forward >> np.uint64(58))
+        forward = kmer_of(keys[row])
         backward = np.uint64(0)
         for base in range(K):
             backward = (backward << np.uint64(2)) | (np.uint64(3) - ((forward >> np.uint64(2 * base)) & np.uint64(3)))
@@ -115,7 +121,7 @@ def find_buckets(table: Keys, shift: np.uint64, firsts: Firsts, filter_shift: np
 
 
 @compiled(nogil=True)
-def _find(key: np.uint64, table: Table) -> int:
+def find_key(key: np.uint64, table: Table) -> int:
     """Return the row of a key in a sorted table, or -1."""
     bit = key >> table.filter_shift
     if not (table.filter_bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
@@ -132,7 +138,7 @@ def count_keys(keys: Keys, table: Table, counts: npt.NDArray[np.uint8]) -> None:
     """Add to ``counts``, at most 255, how often each key of the table occurs among ``keys``."""
     for key in keys:
         if key != NO_KEY:
-            at = _find(key, table)
+            at = find_key(key, table)
             if at >= 0 and counts[at] < 255:
                 counts[at] += 1
 
@@ -168,12 +174,12 @@ def held_kmers(codes: Codes, table: Table, keys: Keys, held: npt.NDArray[np.uint
     held[:n] = 0
     for row in range(n_may):
         first = last = starts[row]
-        if _find(_mixed(np.uint64(least[first])), table.least) >= 0:
+        if find_key(_mixed(np.uint64(least[first])), table.least) >= 0:
             while last < n and least[last] == least[first]:
                 last += 1
             kmer_keys(codes[first : last + K - 1], False, False, keys[first : last + K - 1])
             for at in range(first, last):
-                held[at] = keys[at] != NO_KEY and _find(keys[at], table.kmers) >= 0
+                held[at] = keys[at] != NO_KEY and find_key(keys[at], table.kmers) >= 0
                 n_held += held[at]
     return known, n_held
 

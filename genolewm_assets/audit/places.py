@@ -14,7 +14,7 @@ from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_spans, le
 from genolewm_assets.audit.reading.package_files import PackageFiles, table_of
 from genolewm_assets.audit.reading.parquet_batches import read_batches
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.audit.reading.window_bases import Bases, differing_bp, window_keys
+from genolewm_assets.audit.reading.window_bases import Bases, are_exact, differing_bp, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 
 #: Bases that a context has on either side of its allele.
@@ -32,7 +32,7 @@ class PlaceSearch:
         self._n, self._unknown, self._nameless = Counter[str](), set[str](), set[str]()
 
     def search(self, windows: pa.RecordBatch) -> None:
-        """Search windows of training."""
+        """Search windows of training; of those without texts the bases have been compared."""
         self._n["windows"] += windows.num_rows
         for own in windows["contig"].unique().drop_null().to_pylist():
             name = canonical_name(own)
@@ -103,8 +103,11 @@ class PlaceSearch:
     def compare_bases(self, windows: pa.RecordBatch) -> None:
         """Note windows of any split with an exact place whose bases differ from the FASTA's there."""
         contigs = canonical_names(windows["contig"])
-        differing, is_exact = differing_bp(windows, contigs, self._reference)
+        is_exact = are_exact(windows, contigs)
         self._n["exact"] += int(np.count_nonzero(is_exact))
+        if "sequence" not in windows.schema.names:
+            return
+        differing = differing_bp(windows, contigs, is_exact, self._reference)
         self._unknown |= set(contigs.filter(pa.array(differing < 0)).to_pylist())
         rows = np.flatnonzero(differing > 0)
         for row, key in zip(rows.tolist(), window_keys(windows, rows), strict=True):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 #: Raised when the audit of an unchanged package can find more, less or otherwise.
-AUDIT_VERSION = "6"
+AUDIT_VERSION = "7"
 
 #: Rows of a finding that a report shows.
 SHOWN_ROWS = 10
@@ -57,16 +58,20 @@ class LeakKind(StrEnum):
 
 @dataclass(slots=True)
 class Found:
-    """Findings while a search runs: the names of all that is at fault, and the first :data:`SHOWN_ROWS` to show."""
+    """Findings while a search runs: the names of all that is at fault, and :data:`SHOWN_ROWS` of them by name to show.
+
+    What is shown does not depend on the order of the search.
+    """
 
     keys: set[str] = field(default_factory=set)
     rows: list[Shown] = field(default_factory=list)
 
     def add(self, key: str, **shown: object) -> None:
         """Note a finding; one that is noted already is counted once."""
-        if key not in self.keys and len(self.rows) < SHOWN_ROWS:
-            self.rows.append({"what": key, **shown})
-        self.keys.add(key)
+        if key not in self.keys:
+            self.keys.add(key)
+            insort(self.rows, {"what": key, **shown}, key=lambda row: str(row["what"]))
+            del self.rows[SHOWN_ROWS:]
 
 
 @dataclass(frozen=True, slots=True)

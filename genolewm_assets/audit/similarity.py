@@ -16,6 +16,7 @@ from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import OTHER, Reference, unmasked
 from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS, Bases, Integers, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
+from genolewm_assets.audit.searched_before import Searched
 from genolewm_assets.errors import counted
 from genolewm_assets.progress import Progress
 
@@ -65,12 +66,19 @@ def search_similarity(
     *,
     progress: Progress,
     along: Sequence[Callable[[pa.RecordBatch], None]] = (),
-    columns: Sequence[str] = WINDOW_COLUMNS,
+    searched: Searched | None = None,
 ) -> SearchResult:
-    """Compare every training window, with the flank behind it, with held-out sequence; ``along`` are given all too."""
+    """Compare every training window, with the flank behind it, with held-out sequence; ``along`` are given all too.
+
+    ``searched``: windows that share nothing with it, and which ``along`` are given without their texts.
+    """
     found, n_windows, n_unknown, table = Found(), 0, 0, sequence.table
+    for batch in searched.places() if searched else ():
+        for search in along:
+            search(batch)
+        n_windows += batch.num_rows if table.kmers.keys.size else 0
     with ThreadPoolExecutor(_THREADS) as pool:
-        for batch in files.windows(TRAIN, columns):
+        for batch in files.windows(TRAIN, WINDOW_COLUMNS) if searched is None else searched.others(WINDOW_COLUMNS):
             for search in along:
                 search(batch)
             if not table.kmers.keys.size:

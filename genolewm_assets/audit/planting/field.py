@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from genolewm_assets.audit.alleles.normal_alleles import canonical_names
-from genolewm_assets.audit.reading.intervals import HeldSpans, Span, stated_spans
-from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, Row, table_of
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span
+from genolewm_assets.audit.reading.package_files import TEST, TRAIN, OwnFiles, Row, rows_of, table_of
 from genolewm_assets.audit.reading.reference import Codes, Reference, decode, unmasked
-from genolewm_assets.audit.reading.window_bases import Bools
+from genolewm_assets.audit.reading.window_bases import Bools, Integers
 from genolewm_assets.errors import MissingResourceError
 
 Choose = Callable[[pa.RecordBatch], Bools]
@@ -24,6 +24,8 @@ Choose = Callable[[pa.RecordBatch], Bools]
 TOKEN_BP = 6
 #: Windows, and rows of another table, that leaks are made from at most.
 MOST_WINDOWS, MOST_ROWS = 512, 5_000
+_BLOCK_ROWS = 32
+_PLACE_COLUMNS = ("contig", "start", "end", "placement_exact")
 #: Bases at the ends of a window in which no trainer puts an edit.
 MARGIN_BP = 100
 
@@ -33,37 +35,6 @@ def window_schema(files: OwnFiles) -> pa.Schema:
     return pq.read_schema(next(files.directory.glob("data/*.parquet")))
 
 
-class Lot:
-    """Of all rows given, or of those that ``is_ours`` tells, ``most`` that are chosen by lot, in the order given."""
-
-    def __init__(self, most: int, rng: np.random.Generator, is_ours: Choose | None = None) -> None:
-        self._most, self._rng, self._is_ours = most, rng, is_ours
-        self._parts, self._drawn = list[pa.RecordBatch](), np.empty(0)
-
-    def note(self, batch: pa.RecordBatch) -> None:
-        """Take part of a batch; a row stays while fewer than ``most`` have a lower number."""
-        drawn = self._rng.random(batch.num_rows)
-        if self._is_ours is not None:
-            drawn[~self._is_ours(batch)] = 1
-        least_lost = self._drawn.max() if len(self._drawn) >= self._most else 1
-        rows = np.flatnonzero(drawn < least_lost)
-        if len(rows):
-            self._parts.append(batch.take(pa.array(rows)))
-            self._drawn = np.append(self._drawn, drawn[rows])
-        if len(self._drawn) >= 2 * self._most:
-            self._settle()
-
-    def _settle(self) -> None:
-        rows = np.sort(np.argsort(self._drawn, kind="stable")[: self._most])
-        kept = pa.Table.from_batches(self._parts).take(pa.array(rows)) if len(rows) else None
-        self._parts, self._drawn = kept.to_batches() if kept is not None else [], self._drawn[rows]
-
-    def rows(self, columns: Sequence[str]) -> pa.Table:
-        """Return the rows that are chosen."""
-        self._settle()
-        return table_of(self._parts, columns)
-
-
 def draw_lot(
     batches: Iterable[pa.RecordBatch],
     columns: Sequence[str],
@@ -71,11 +42,29 @@ def draw_lot(
     rng: np.random.Generator,
     is_ours: Choose | None = None,
 ) -> pa.Table:
-    """Return rows of batches that are chosen by lot."""
-    lot = Lot(most, rng, is_ours)
+    """Return ``most`` rows of batches, or of those that ``is_ours`` tells, chosen by lot, in the order given."""
+    parts, numbers = list[pa.RecordBatch](), np.empty(0)
     for batch in batches:
-        lot.note(batch)
-    return lot.rows(columns)
+        drawn = rng.random(batch.num_rows)
+        if is_ours is not None:
+            drawn[~is_ours(batch)] = 1
+        # A row stays while fewer than ``most`` have a lower number.
+        rows = np.flatnonzero(drawn < (numbers.max() if len(numbers) >= most else 1))
+        kept = pa.Table.from_batches([*parts, batch.take(pa.array(rows))])
+        numbers = np.append(numbers, drawn[rows])
+        best = np.sort(np.argsort(numbers, kind="stable")[:most])
+        parts, numbers = kept.take(pa.array(best)).to_batches(), numbers[best]
+    return table_of(parts, columns)
+
+
+def _in_blocks(rows: Integers, rng: np.random.Generator) -> Integers:
+    """Return :data:`MOST_WINDOWS` of some rows, in blocks chosen by lot, so that few parts of a file are read."""
+    n_blocks = max(1, MOST_WINDOWS // _BLOCK_ROWS)
+    if len(rows) <= MOST_WINDOWS:
+        return rows
+    blocks = np.sort(rng.choice(len(rows) // _BLOCK_ROWS, n_blocks, replace=False))
+    chosen: Integers = rows[(blocks[:, None] * _BLOCK_ROWS + np.arange(_BLOCK_ROWS)).ravel()]
+    return chosen
 
 
 class Field:
@@ -109,12 +98,9 @@ class Field:
         self.tests = tests["sequence"].to_pylist()
         self.margin_bp, self.knowledge = int(files.record["margin_bp"]), files.knowledge
         self._places = HeldSpans(Span(row["chrom"], row["pos"] - 1, row["pos"]) for row in self.loose)
-        self._lot, self._near = Lot(MOST_WINDOWS, rng), Lot(MOST_WINDOWS, rng, self._is_near)
-
-    def note(self, windows: pa.RecordBatch) -> None:
-        """Take part of a batch of windows of training."""
-        self._lot.note(windows)
-        self._near.note(windows)
+        is_near = [self._is_near(batch) for batch in files.windows(TRAIN, _PLACE_COLUMNS)]
+        near = np.flatnonzero(np.concatenate([np.empty(0, np.bool_), *is_near]))
+        self._rows, self._near = _in_blocks(np.arange(sum(map(len, is_near))), rng), _in_blocks(near, rng)
 
     def _is_loose(self, alleles: pa.RecordBatch) -> Bools:
         start = alleles["pos"].to_numpy() - 1
@@ -122,7 +108,7 @@ class Field:
         return loose
 
     def _is_near(self, windows: pa.RecordBatch) -> Bools:
-        start, end = stated_spans(windows)
+        start, end = (windows[name].fill_null(0).to_numpy() for name in ("start", "end"))
         shared = self._places.shared_bp(canonical_names(windows["contig"]), start + MARGIN_BP, end - MARGIN_BP)
         near: Bools = (shared > 0) & windows["placement_exact"].fill_null(False).to_numpy(zero_copy_only=False)
         return near
@@ -130,7 +116,7 @@ class Field:
     @cached_property
     def windows(self) -> list[Row]:
         """Windows of training."""
-        rows: list[Row] = self._lot.rows(self.columns).to_pylist()
+        rows = self._read(self._rows)
         if not rows:
             raise MissingResourceError(
                 f"{self._files.directory}/data", "holds no windows of train", remedy="Plant in a package that trains"
@@ -140,8 +126,10 @@ class Field:
     @cached_property
     def near(self) -> list[Row]:
         """Windows of training that have the place of a loose allele."""
-        rows: list[Row] = self._near.rows(self.columns).to_pylist()
-        return rows
+        return self._read(self._near)
+
+    def _read(self, rows: Integers) -> list[Row]:
+        return [*rows_of(self._files.train_rows(self.columns, rows))]
 
     @cached_property
     def placed(self) -> list[Row]:

@@ -77,8 +77,6 @@ def plant_leaks(
     with Reference(fasta) as reference:
         own = files.directory / f"variants/{TRAIN}.parquet"
         field = Field(files, reference, np.random.default_rng(seed))
-        for batch in files.windows(TRAIN, field.columns):
-            field.note(batch)
         field.variants = pq.read_table(own)
         harvest, failed = plant_all(field, list(kinds or PLANTS), number)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,9 @@ from genolewm_assets.errors import CorruptResourceError
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
+#: Ending of the column, int64, that has the lengths of a column of texts where the texts themselves are not read.
+OF_LENGTH = "_bp"
+
 
 class Span(NamedTuple):
     """Bases ``[start, end)`` of a contig, 0-based."""
@@ -105,7 +108,7 @@ def emitted_spans(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
     Both int64, shape (n,); what a window without a start has means nothing.
     """
     start, end = stated_spans(windows)
-    reach, strand = _lengths(windows["right_flank"]), windows["strand"]
+    reach, strand = _lengths(windows, "right_flank"), windows["strand"]
     # Where the strand is not known, the flank may lie on either side.
     return start - np.where(are_equal(strand, "+"), 0, reach), end + np.where(are_equal(strand, "-"), 0, reach)
 
@@ -113,18 +116,24 @@ def emitted_spans(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
 def left_flank_spans(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
     """Return the place of the left flanks of placed windows, which trainers see with another ``length_policy`` only."""
     start, end = stated_spans(windows)
-    reach, is_reverse = _lengths(windows["left_flank"]), are_equal(windows["strand"], "-")
+    reach, is_reverse = _lengths(windows, "left_flank"), are_equal(windows["strand"], "-")
     return np.where(is_reverse, end, start - reach), np.where(is_reverse, end + reach, start)
 
 
 def stated_spans(windows: pa.RecordBatch) -> tuple[Integers, Integers]:
     """Return start and end of windows as stated; without an end, that of as many bases as the window has."""
-    start = windows["start"].fill_null(0).to_numpy()
-    return start, pc.coalesce(windows["end"], pa.array(start + _lengths(windows["sequence"]))).to_numpy()
+    start, end = windows["start"].fill_null(0).to_numpy(), windows["end"]
+    if not end.null_count:
+        return start, end.to_numpy()
+    return start, pc.coalesce(end, pa.array(start + _lengths(windows, "sequence"))).to_numpy()
 
 
-def _lengths(texts: pa.Array) -> Integers:
-    lengths: Integers = pc.utf8_length(texts).to_numpy().astype(np.int64)
+def _lengths(windows: pa.RecordBatch, name: str) -> Integers:
+    """Return the length of a text of each window, which may be given by itself."""
+    if (given := f"{name}{OF_LENGTH}") in windows.schema.names:
+        stated: Integers = windows[given].to_numpy()
+        return stated
+    lengths: Integers = pc.utf8_length(windows[name]).to_numpy().astype(np.int64)
     return lengths
 
 

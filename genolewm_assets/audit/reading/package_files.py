@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from genolewm_assets.audit.reading.parquet_batches import (
@@ -21,6 +22,7 @@ from genolewm_assets.audit.reading.parquet_batches import (
     read_batches,
     rows_at_once,
 )
+from genolewm_assets.audit.reading.pieces import Piece
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 
 Row: TypeAlias = dict[str, Any]
@@ -29,11 +31,6 @@ Row: TypeAlias = dict[str, Any]
 RECORD = "package.json"
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 EVALUATION = (VALIDATION, TEST)
-
-
-#: Columns of windows of the corpus that have another name in their table.
-_CORPUS = {"origin": "source", "contig": "placed_contig", "start": "placed_start", "end": "placed_end"}
-_TRACKS = ("segmental_duplication", "excluded_region", "repeat")
 
 
 class PackageFiles(Protocol):
@@ -123,14 +120,43 @@ class OwnFiles:
         """Yield the windows of training, those of one piece or file after those of another."""
         return self._parts(TRAIN, columns)
 
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the pieces of the windows of training."""
+        for entry in self.record.get("pieces", ()):
+            yield Piece.open(self.directory, self.record, entry)
+
+    def train_rows(self, columns: Sequence[str], rows: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
+        """Yield windows of training by their sorted numbers, in the order of :meth:`windows`."""
+        first = 0
+        for piece in self.pieces():
+            trains = np.flatnonzero(piece.trains)
+            ours = rows[(first <= rows) & (rows < first + len(trains))] - first
+            chosen = np.zeros(len(piece.trains), np.bool_)
+            chosen[trains[ours]] = True
+            if len(ours):
+                yield from piece.windows(columns, chosen)
+            first += len(trains)
+        for batch in self.beside_pieces(TRAIN, columns):
+            ours = rows[(first <= rows) & (rows < first + batch.num_rows)] - first
+            yield batch.take(pa.array(ours))
+            first += batch.num_rows
+
+    def beside_pieces(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split's own files of windows."""
+        yield from chain.from_iterable(self._files(split, columns))
+
     def _parts(self, split: str, columns: Sequence[str]) -> Iterator[Iterator[pa.RecordBatch]]:
-        pieces = self.record.get("pieces", ()) if split == TRAIN else ()
-        for piece in pieces:
-            yield _read_piece(self.directory, self.record, piece, columns)
-        paths = sorted(self.directory.glob(f"data/{split}-*.parquet"))
-        if not (paths or pieces):
+        n_pieces = 0
+        for piece in self.pieces() if split == TRAIN else ():
+            n_pieces += 1
+            yield piece.windows(columns)
+        files = list(self._files(split, columns))
+        if not (files or n_pieces):
             raise MissingResourceError(f"{self.directory}/data", f"holds no windows of {split}", remedy=REMEDY)
-        for path in paths:
+        yield from files
+
+    def _files(self, split: str, columns: Sequence[str]) -> Iterator[Iterator[pa.RecordBatch]]:
+        for path in sorted(self.directory.glob(f"data/{split}-*.parquet")):
             yield read_batches(path, columns)
 
     def variants(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -140,71 +166,6 @@ class OwnFiles:
     def holdout(self, noun: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a holdout table."""
         yield from read_holdouts(self.holdouts, noun, columns)
-
-
-def _read_piece(
-    directory: Path, record: dict[str, Any], piece: Any, columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the windows of a piece that train, with columns of the package's own tables of windows."""
-    try:
-        folder, of_reference = directory / "pieces" / piece["source"], piece["origin"] == "reference"
-        key = next((ref["key"] for ref in record.get("caches", ()) if ref["source"] == piece["source"]), None)
-        trains, at = np.load(folder / "trains.npy"), 0
-    except (KeyError, TypeError, ValueError, OSError, EOFError) as err:
-        raise CorruptResourceError(f"{directory}/pieces", f"a piece cannot be read ({err!r})", remedy=AGAIN) from err
-    if not folder.resolve().is_relative_to(directory):
-        raise CorruptResourceError(f"{directory}/package.json", "names a piece outside of the package", got=str(folder))
-    wanted = {name: _source_of(name, of_reference=of_reference) for name in columns}
-    names = sorted({name for found in wanted.values() for name in found} | {"start"})
-    for batch in read_batches(folder / "windows.parquet", names, frozenset()):
-        rows = np.flatnonzero(trains[at : at + batch.num_rows])
-        picked = batch.take(pa.array(rows))
-        made = _made(picked, rows + at, key, of_reference=of_reference)
-        arrays = [made[name]() if name in made else picked[wanted[name][0]] for name in columns]
-        yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-        at += batch.num_rows
-    if trains.dtype != bool or trains.shape != (at,):
-        raise CorruptResourceError(
-            f"{folder}/trains.npy",
-            "is not of its table",
-            expected=f"{at:,} bools",
-            got=f"{trains.dtype} {trains.shape}",
-        )
-
-
-def _source_of(name: str, *, of_reference: bool) -> tuple[str, ...]:
-    """Return the columns of a piece's table that a column of the package is made from."""
-    if name in {"holdout", "role", "frozen", "cache_key", "cache_row"}:
-        return ()
-    if of_reference:
-        absent = {"origin", "placement_exact", "record_id", "window_index"}
-        return () if name in absent else ("start", "end") if name == "window_bp" else (name,)
-    return () if name in _TRACKS else ("start",) if name == "frame" else (_CORPUS.get(name, name),)
-
-
-def _made(
-    windows: pa.RecordBatch, rows: np.ndarray[Any, Any], key: str | None, *, of_reference: bool
-) -> dict[str, Callable[[], pa.Array]]:
-    n = windows.num_rows
-    made: dict[str, Callable[[], pa.Array]] = {
-        "holdout": lambda: pa.nulls(n, pa.string()),
-        "role": lambda: pa.array(["train"] * n, pa.string()),
-        "frozen": lambda: pa.array(np.ones(n, bool)),
-        "cache_key": lambda: pa.array([key] * n, pa.string()),
-        "cache_row": lambda: pa.nulls(n, pa.int64()) if key is None else pa.array(rows),
-    }
-    if of_reference:
-        return made | {
-            "origin": lambda: pa.array(["reference"] * n, pa.string()),
-            "placement_exact": lambda: pa.array(np.ones(n, bool)),
-            "record_id": lambda: pa.nulls(n, pa.string()),
-            "window_index": lambda: pa.nulls(n, pa.int64()),
-            "window_bp": lambda: pa.array((windows["end"].to_numpy() - windows["start"].to_numpy()).astype(np.int32)),
-        }
-    return made | {
-        **{name: lambda: pa.nulls(n, pa.float32()) for name in _TRACKS},
-        "frame": lambda: pa.array((windows["start"].to_numpy() % 6).astype(np.int8)),
-    }
 
 
 def open_files(package: Path, holdouts: Path | None = None) -> OwnFiles:

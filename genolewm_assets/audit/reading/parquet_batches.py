@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,16 +26,24 @@ ALWAYS = frozenset({"origin", "window_id", "sequence", "chrom", "pos", "ref", "a
 OF_INTERVALS = frozenset({"contig", "start", "end"})
 
 
-def read_batches(path: Path, columns: Sequence[str], never_null: frozenset[str] = ALWAYS) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a Parquet file."""
+def read_batches(
+    path: Path,
+    columns: Sequence[str],
+    never_null: frozenset[str] = ALWAYS,
+    *,
+    groups: Callable[[list[int]], list[int]] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a Parquet file; ``groups`` chooses row groups by their numbers of rows, None: all."""
     try:
         with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
             for name in columns:
                 _check_column(path, file.schema_arrow, name)
-            for batch in file.iter_batches(rows_at_once(columns), columns=list(columns), use_threads=False):
+            of_groups = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+            chosen = range(len(of_groups)) if groups is None else groups(of_groups)
+            given = {"columns": list(columns), "row_groups": list(chosen), "use_threads": False}
+            for batch in file.iter_batches(rows_at_once(columns), **given):
                 _check_filled(path, batch, never_null.intersection(columns))
-                given = [batch[name] for name in columns]
-                typed = [one.cast(TYPES.get(name, one.type)) for name, one in zip(columns, given, strict=True)]
+                typed = [batch[name].cast(TYPES.get(name, batch[name].type)) for name in columns]
                 yield pa.RecordBatch.from_arrays(typed, names=list(columns))
     except FileNotFoundError as err:
         raise MissingResourceError(str(path), "is missing", remedy=REMEDY) from err

@@ -16,11 +16,11 @@ from genolewm_assets.audit.reading.reference import Codes, Reference, encode_byt
 Integers = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: What searches read of each window.
-WINDOW_COLUMNS = (
-    "origin", "contig", "start", "end", "strand", "placement_exact", "record_id", "window_index", "sequence",
-    "left_flank", "right_flank",
-)  # fmt: skip
+#: Texts with the bases of a window, in the order of its strand.
+TEXTS = ("left_flank", "sequence", "right_flank")
+#: What searches read of each window: its name and place, and its bases.
+PLACE_COLUMNS = ("origin", "contig", "start", "end", "strand", "placement_exact", "record_id", "window_index")
+WINDOW_COLUMNS = (*PLACE_COLUMNS, *TEXTS)
 
 
 class Bases(NamedTuple):
@@ -44,22 +44,28 @@ def window_keys(windows: pa.RecordBatch, rows: Integers) -> list[str]:
     return [window_key(row) for row in windows.select(columns).take(pa.array(rows)).to_pylist()]
 
 
-def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, reference: Reference) -> tuple[Integers, Bools]:
+def are_exact(windows: pa.RecordBatch, contigs: pa.Array) -> Bools:
+    """Tell which windows have an exact place; ``contigs``: their canonical names."""
+    exact = pc.and_(windows["placement_exact"], pc.and_(pc.is_valid(windows["start"]), pc.is_valid(contigs)))
+    told: Bools = exact.fill_null(False).to_numpy(zero_copy_only=False)
+    return told
+
+
+def differing_bp(windows: pa.RecordBatch, contigs: pa.Array, is_exact: Bools, reference: Reference) -> Integers:
     """Return how many bases of windows differ from the FASTA at their exact place; of reference windows, with flanks.
 
-    ``contigs``: their canonical names. int64, shape (n,): 0 also without an exact place; -1 if the FASTA lacks the
-    contig. Also return which have an exact place.
+    ``contigs``, ``is_exact``: see :func:`are_exact`. int64, shape (n,): 0 also without an exact place; -1 if the FASTA
+    lacks the contig.
     """
     from genolewm_assets.audit.difference_kernels import differing_bases
 
-    left, sequence, right = (Bases.of(windows[name]) for name in ("left_flank", "sequence", "right_flank"))
+    left, sequence, right = (Bases.of(windows[name]) for name in TEXTS)
     span, masks = stated_spans(windows), (are_equal(windows["strand"], "-"), are_equal(windows["origin"], "reference"))
-    is_exact = pc.and_(windows["placement_exact"], pc.and_(pc.is_valid(windows["start"]), pc.is_valid(contigs)))
-    is_exact, differing = is_exact.fill_null(False).to_numpy(zero_copy_only=False), np.zeros(len(contigs), np.int64)
+    differing = np.zeros(len(contigs), np.int64)
     for contig, ours in rows_by_contig(contigs):
         rows = ours[is_exact[ours]]
         if contig in reference:
             differing_bases(*left, *sequence, *right, rows, *span, *masks, reference.codes(contig), differing)
         else:
             differing[rows] = -1
-    return differing, is_exact
+    return differing

@@ -27,7 +27,7 @@ from genolewm_assets.sources.catalog.training import AuditedKind
 from genolewm_assets.store.artefacts.manifest import read_manifest
 from genolewm_assets_tests.defs.conftest import copied
 from genolewm_assets_tests.rows import each_row
-from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld
+from genolewm_assets_tests.worlds.graph.built_world import Automation, BuiltWorld, forget
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, bytes_of, check_of, failed_checks, shown_of
 
 FIRST, SECOND = RELEASES
@@ -106,8 +106,20 @@ def test_an_audit_made_again_has_the_same_bytes_and_hashes_no_file_of_the_packag
     monkeypatch.setattr(reader, "find_damage_once", lambda *_, **__: pytest.fail("the package is hashed"))
     before = bytes_of(world.root / "audits")
     shutil.rmtree(world.root / "audits")
-    for release in RELEASES:
+    # The second one has no earlier audit, then the first one's, whose windows it does not search again.
+    for release in (SECOND, FIRST):
         world.make("packages/audit", release)
+    assert bytes_of(world.root / "audits") == before
+    forget(world.root, "packages/audit", SECOND)
+    earlier = list[object]()
+
+    def noted(*args: object, **options: object) -> AuditReport:
+        earlier.append(options["earlier"])
+        return audit_package(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(audit_module, "audit_package", noted)
+    world.make("packages/audit", SECOND)
+    assert earlier == [world.open("packages/split", FIRST).directory]
     assert bytes_of(world.root / "audits") == before
 
 

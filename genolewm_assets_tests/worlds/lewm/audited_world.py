@@ -35,7 +35,7 @@ class AuditedWorld:
     vcf: Path
 
 
-def make_audited_world(folder: Path, **changes: object) -> AuditedWorld:
+def make_audited_world(folder: Path, *, in_pieces: bool = False, **changes: object) -> AuditedWorld:
     """Publish the package of ``package_world`` without caches of states; ``changes`` are exchanged sources."""
     root = Root(folder / "root")
     root.claim("tiny", world.GENOME_DIGEST)
@@ -47,7 +47,8 @@ def make_audited_world(folder: Path, **changes: object) -> AuditedWorld:
     )
     # With margins left and right of the blocks, no left flank of a training window has a held-out base.
     changes = {"alleles": alleles, "policy": world.UNBUFFERED} | changes
-    sources = replace(world.make_sources(**changes), caches=())
+    sources = world.make_sources(**changes)
+    sources = replace(world.with_pieces(root, sources) if in_pieces else sources, caches=())
     package = world.publish(root, sources).directory
     fasta = write_fasta(folder / "genome.fa", TEXTS)
     vcf = folder / "clinvar.vcf.gz"

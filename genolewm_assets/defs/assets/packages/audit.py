@@ -1,6 +1,7 @@
 """``packages/audit``: what of a holdout reaches training in the package of one release, by code that no filter uses."""
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -37,6 +38,7 @@ from genolewm_assets.defs.runtime import (
     on_every_partition,
     on_same_key,
 )
+from genolewm_assets.errors import CorruptResourceError, MissingResourceError, RejectedResourceError
 from genolewm_assets.packages import (
     AUDIT_ASSET,
     IS_CONCLUSIVE,
@@ -44,11 +46,13 @@ from genolewm_assets.packages import (
     PLANTED_LEAKS_FOUND,
     Knowledge,
     audit_location,
+    released,
 )
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import CAUSE, BuildReport, Check, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue, canonical_json, read_document, write_atomic
 from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema, check_schema, read_table, write_table
+from genolewm_assets.variants import is_before
 
 _LEAK = (
     "Do not train on this package: packages/current does not move to it. Materialise holdouts/manifest and then "
@@ -120,6 +124,24 @@ KINDS_OF: Mapping[Check, tuple[LeakKind, ...]] = MappingProxyType(
 _TABLE, _FINDINGS, _REPORT = "audit.parquet", "findings.parquet", "report.json"
 
 
+def _open_earlier(workspace: Workspace, key: str, genome: Published) -> Published | None:
+    """Open the newest earlier package in which this code found nothing and lacked nothing; None if there is none."""
+    for release in released(workspace.root.path):
+        if not is_before(release, key):
+            continue
+        with suppress(MissingResourceError, CorruptResourceError, RejectedResourceError):
+            split, audit = packages_split.open(workspace, release), packages_audit.open(workspace, release)
+            made = audit.manifest
+            is_same = made.code_version == packages_audit.code_version and made.recipe["audit_version"] == AUDIT_VERSION
+            if (
+                is_same
+                and {split.ref, genome.ref} <= {*made.inputs}
+                and _read_report(audit)["verdict"] == Verdict.CLEAN
+            ):
+                return split
+    return None
+
+
 def plan_audit(workspace: Workspace, key: str, progress: Progress) -> Plan:
     """Plan the audit of a release's latest package: every search, then the same searches on planted leaks."""
     split, genome = packages_split.open(workspace, key), reference_genome.open(workspace)
@@ -129,6 +151,7 @@ def plan_audit(workspace: Workspace, key: str, progress: Progress) -> Plan:
     if t0 is not None:
         clinvar[t0] = clinvar_release.open(workspace, t0)
     settings, place = workspace.catalog.packages, packages_split.location(workspace, key)
+    earlier = _open_earlier(workspace, key, genome)
     recipe: dict[str, JsonValue] = {
         "audit_version": AUDIT_VERSION,
         "tuples": settings.audit_tuples,
@@ -149,6 +172,7 @@ def plan_audit(workspace: Workspace, key: str, progress: Progress) -> Plan:
             progress=progress,
             planted=settings.audit_planted,
             folder=work,
+            earlier=None if earlier is None else earlier.directory,
         )
         # Where the root lies is no part of what is published.
         return write_audit(work, replace(report, package=place), settings.audit_may_lack)

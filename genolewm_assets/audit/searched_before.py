@@ -1,0 +1,154 @@
+"""Windows that the audit of an earlier package searched, and that have nothing of what is new since.
+
+A window that had no leak can have one only through a 31-mer that is held out now and was not, or through a window of
+evaluation that was none: its bases have the first 31-mer of that window then. All bases are looked through for these
+31-mers, as trainers read them; windows that have one are searched again, and so are those that did not train.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from genolewm_assets.audit.duplicates import either_strand
+from genolewm_assets.audit.held_kmers import PART_BP, Keys, KmerTable, held_31mers, keys_of
+from genolewm_assets.audit.reading.intervals import OF_LENGTH, HeldSpans
+from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, OwnFiles
+from genolewm_assets.audit.reading.parquet_batches import AGAIN
+from genolewm_assets.audit.reading.pieces import Piece
+from genolewm_assets.audit.reading.reference import Reference, encode
+from genolewm_assets.audit.reading.window_bases import PLACE_COLUMNS, TEXTS, Bools, Integers
+from genolewm_assets.errors import CorruptResourceError
+
+#: Bits of the filter through which 16-mers are looked for, as a power of 2: 2 MiB.
+_FILTER_BITS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Windows of training that need no second search; ``rows``: bool by piece, shape (rows,)."""
+
+    files: OwnFiles
+    rows: Mapping[str, Bools]
+
+    def others(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield all other windows of training, those of files behind those of pieces."""
+        for piece in self.files.pieces():
+            yield from piece.windows(columns, ~self.rows[piece.name])
+        yield from self.files.beside_pieces(TRAIN, columns)
+
+    def places(self) -> Iterator[pa.RecordBatch]:
+        """Yield names and places of the windows, with the lengths of their texts in place of these."""
+        sizes, first = _array(self.files, "sizes"), 0
+        for piece in self.files.pieces():
+            trains, rows = np.flatnonzero(piece.trains), self.rows[piece.name]
+            lengths, first = sizes[first : first + len(trains)][rows[trains]].astype(np.int64), first + len(trains)
+            at = 0
+            for batch in piece.windows(PLACE_COLUMNS, rows):
+                ours, at = lengths[at : at + batch.num_rows], at + batch.num_rows
+                names = [*batch.schema.names, *(f"{name}{OF_LENGTH}" for name in TEXTS)]
+                yield pa.RecordBatch.from_arrays([*batch.columns, *map(pa.array, ours.T)], names=names)
+
+
+def find_searched(
+    files: OwnFiles, earlier: OwnFiles, reference: Reference, held: HeldSpans, table: KmerTable, *, soft_masked: bool
+) -> Searched | None:
+    """Find the windows of training that both packages have in the same piece and that have nothing new.
+
+    ``earlier``: a package in which an audit by this version, against the same FASTA, found nothing and lacked nothing.
+    ``table``: the 31-mers of ``held``. None if a window of evaluation is too short to be told by a 31-mer.
+    """
+    before = HeldSpans.of_package(earlier)
+    known = table if [*before] == [*held] else held_31mers(reference, [*before], soft_masked=soft_masked)
+    starts = _starts_of_new(files, earlier)
+    if starts is None:
+        return None
+    new = KmerTable.of(np.concatenate([*_missing(table.keys, known.keys), starts]))
+    pieces = {piece.name: piece for piece in earlier.pieces()}
+    rows, first = dict[str, Bools](), 0
+    first_byte, sizes = (_array(files, name) for name in ("first_byte", "sizes"))
+    bits = _filter_of(new)
+    for piece in files.pieces():
+        rows[piece.name], last = np.zeros(len(piece.trains), np.bool_), first + int(np.count_nonzero(piece.trains))
+        same = pieces.get(piece.name)
+        if same is not None and same.digest == piece.digest and len(same.trains) == len(piece.trains):
+            ours = np.flatnonzero(piece.trains)
+            was = same.trains[ours]
+            at, n = first_byte[first:last][was], sizes[first:last][was].sum(axis=1, dtype=np.int64)
+            rows[piece.name][ours[was]] = ~_have_any(piece, at, n, new, bits)
+        first = last
+    return Searched(files, rows)
+
+
+def _missing(keys: Keys, known: Keys) -> Iterator[Keys]:
+    """Yield the keys, which are sorted like those known, that are not known."""
+    for at in range(0, keys.size, PART_BP):
+        part = keys[at : at + PART_BP]
+        found = np.searchsorted(known, part)
+        is_known = known[np.minimum(found, known.size - 1)] == part if known.size else np.zeros(part.size, np.bool_)
+        yield part[~is_known]
+
+
+def _starts_of_new(files: OwnFiles, earlier: OwnFiles) -> Keys | None:
+    """Return the first 31-mer of each window of evaluation that the earlier package has not; None for a short one."""
+    from genolewm_assets.audit.kmer_kernels import NO_KEY, K
+
+    known = {digest for digest, _ in _evaluated(earlier)}
+    texts = [text for digest, text in _evaluated(files) if digest not in known]
+    if any(len(text) < K for text in texts):
+        return None
+    # Bases of training are known, so that a window with an unknown base is equal to none.
+    starts: Keys = np.array([keys_of(encode(text[:K]))[0] for text in texts], np.uint64)
+    told: Keys = starts[starts != NO_KEY]
+    return told
+
+
+def _evaluated(files: OwnFiles) -> Iterator[tuple[bytes, str]]:
+    """Yield the windows of evaluation of holdouts of intervals: digest and sequence."""
+    compared = pa.array(sorted(files.compared_holdouts()), pa.string())
+    for split in EVALUATION:
+        for batch in files.windows(split, ("sequence", "holdout")):
+            for text in batch.filter(pc.is_in(batch["holdout"], value_set=compared))["sequence"].to_pylist():
+                yield either_strand(text), text
+
+
+def _filter_of(table: KmerTable) -> npt.NDArray[np.uint64]:
+    from genolewm_assets.audit.packed_kernels import SEEDS, list_seeds, mark_seeds
+
+    seeds, bits = np.empty(SEEDS * table.keys.size, np.uint32), np.zeros((1 << _FILTER_BITS) >> 6, np.uint64)
+    list_seeds(table.keys, seeds)
+    mark_seeds(seeds, bits, np.uint32(32 - _FILTER_BITS))
+    return bits
+
+
+def _have_any(
+    piece: Piece, first_byte: Integers, n_bases: Integers, table: KmerTable, bits: npt.NDArray[np.uint64]
+) -> Bools:
+    """Tell which windows, flanks included, have a 31-mer of a table."""
+    from genolewm_assets.audit.packed_kernels import find_any
+
+    packed, found = _load(piece.folder / "bases.npy"), np.zeros(len(n_bases), np.bool_)
+    if len(n_bases) and (
+        min(first_byte.min(), n_bases.min()) < 0 or (first_byte + (n_bases + 3) // 4).max() > packed.size
+    ):
+        raise CorruptResourceError(str(piece.folder / "bases.npy"), "lacks bases of its windows", remedy=AGAIN)
+    find_any(packed, np.ascontiguousarray(first_byte), n_bases, table, bits, np.uint32(32 - _FILTER_BITS), found)
+    return found
+
+
+def _array(files: OwnFiles, name: str) -> Any:
+    """Return a column of the windows of training as trainers read it."""
+    return _load(files.directory / f"arrays/{TRAIN}/windows/{name}.npy")
+
+
+def _load(path: Any) -> Any:
+    try:
+        return np.load(path, mmap_mode="r")
+    except (OSError, ValueError) as err:
+        raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy=AGAIN) from err
