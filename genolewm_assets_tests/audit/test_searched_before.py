@@ -165,6 +165,7 @@ def test_packed_bases_are_looked_through_as_texts_are(seed: int) -> None:
     for at, text in zip(first.tolist(), texts, strict=False):
         for base, letter in enumerate(text):
             packed[at + base // 4] |= "ACGT".index(letter) << 2 * (base % 4)
+    packed.flags.writeable = False
     has = np.zeros(len(texts), np.bool_)
     find_any(packed, first[:-1], sizes, table, bits, np.uint32(16), has)
     either = {*wanted, *(world.reverse(text.encode()) for text in wanted)}
