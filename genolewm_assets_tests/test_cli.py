@@ -191,4 +191,4 @@ def test_findings_that_are_not_listed_are_counted(capsys: pytest.CaptureFixture[
         found.add(f"allele {number}")
     _print_rows(SearchResult(LeakKind.HELD_ALLELE, "by key", {"alleles": 2_000}, found))
     *_, last, more = capsys.readouterr().out.splitlines()
-    assert (last.strip(), more.strip()) == ("allele 9", "and 1,002 more, which are not listed")
+    assert (last.strip(), more.strip()) == ("allele 1005", "and 1,002 more, which are not listed")

@@ -16,7 +16,7 @@ from genolewm_assets.audit.alleles.clinvar_vcf import read_records
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, keys_of, normalise_alleles
 from genolewm_assets.audit.reading.package_files import TEST, TRAIN, VALIDATION, PackageFiles
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.audit.report import SHOWN_ROWS, Found, LeakKind, SearchResult
+from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 from genolewm_assets.errors import counted
 
 _COLUMNS = ("source", *KEY, "label", "stars", "clinvar_id")
@@ -159,7 +159,7 @@ def _add(
     """Note alleles, those that are shown with what is published of their identities."""
     for row in rows.to_pylist():
         key, shown = ":".join(str(row[name]) for name in KEY), {"expected": expected} if expected else {}
-        if published is not None and len(found.rows) < SHOWN_ROWS:
+        if published is not None and found.shows(key):
             identity = pa.scalar(row["clinvar_id"], pa.int64())
             records = published.filter(pc.equal(published["identity"], identity)).select(columns).to_pylist()
             separator = ":" if columns is KEY else " "

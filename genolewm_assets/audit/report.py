@@ -66,6 +66,10 @@ class Found:
     keys: set[str] = field(default_factory=set)
     rows: list[Shown] = field(default_factory=list)
 
+    def shows(self, key: str) -> bool:
+        """Tell whether a finding of this name would be shown by now."""
+        return len(self.rows) < SHOWN_ROWS or key < str(self.rows[-1]["what"])
+
     def add(self, key: str, **shown: object) -> None:
         """Note a finding; one that is noted already is counted once."""
         if key not in self.keys:
