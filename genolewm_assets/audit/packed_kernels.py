@@ -12,18 +12,19 @@ import numpy.typing as npt
 from genolewm_assets.audit.kmer_kernels import NO_KEY, K, Keys, Table, find_key, kmer_keys, kmer_of
 from genolewm_assets.own_caches import compiled
 
-#: Length of the 16-mers, and how many a 31-mer of either strand has.
 _SEED = 16
-SEEDS = 2 * (K - _SEED + 1)
 _FACTOR = np.uint32(0x9E3779B1)
-
-Seeds = npt.NDArray[np.uint32]
 
 
 @compiled(nogil=True)
-def list_seeds(keys: Keys, seeds: Seeds) -> None:
-    """Write the 16-mers of the 31-mers with some keys, on both strands, into ``seeds``, shape (SEEDS * n_keys,)."""
-    at, low = 0, np.uint64(0xFFFFFFFF)
+def _bit_of(seed: np.uint32, shift: np.uint32) -> np.uint64:
+    return np.uint64(np.uint32(seed * _FACTOR) >> shift)
+
+
+@compiled(nogil=True)
+def mark_seeds(keys: Keys, bits: Keys, shift: np.uint32) -> None:
+    """Set the bits, all 0 at first, of the 16-mers of the 31-mers with some keys, on both strands."""
+    low = np.uint64(0xFFFFFFFF)
     for key in keys:
         kmer = kmer_of(key)
         # The last base of a k-mer is in its lowest bits; packed, the first is.
@@ -33,17 +34,9 @@ def list_seeds(keys: Keys, seeds: Seeds) -> None:
             forward = (forward << np.uint64(2)) | code
             backward |= (np.uint64(3) - code) << np.uint64(2 * base)
         for start in range(K - _SEED + 1):
-            seeds[at] = np.uint32((forward >> np.uint64(2 * start)) & low)
-            seeds[at + 1] = np.uint32((backward >> np.uint64(2 * start)) & low)
-            at += 2
-
-
-@compiled(nogil=True)
-def mark_seeds(seeds: Seeds, bits: Keys, shift: np.uint32) -> None:
-    """Set the bit of each 16-mer in ``bits``, all 0 at first."""
-    for seed in seeds:
-        bit = np.uint64(np.uint32(seed * _FACTOR) >> shift)
-        bits[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
+            for strand in (forward, backward):
+                bit = _bit_of(np.uint32((strand >> np.uint64(2 * start)) & low), shift)
+                bits[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
 
 
 @compiled(nogil=True)
@@ -64,7 +57,7 @@ def find_any(
             at = first + 4 * word
             seed = np.uint32(packed[at]) | (np.uint32(packed[at + 1]) << np.uint32(8))
             seed |= (np.uint32(packed[at + 2]) << np.uint32(16)) | (np.uint32(packed[at + 3]) << np.uint32(24))
-            bit = np.uint64(np.uint32(seed * _FACTOR) >> shift)
+            bit = _bit_of(seed, shift)
             if (bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
                 start, end = max(0, _SEED * word - K + _SEED), min(n, _SEED * word + K)
                 for base in range(start, end):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ from genolewm_assets.errors import CorruptResourceError
 
 #: Bits of the filter through which 16-mers are looked for, as a power of 2: 2 MiB.
 _FILTER_BITS = 24
+#: New 31-mers, 32 bits of the filter each, with which it still tells most windows apart.
+MOST_NEW = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +65,15 @@ def find_searched(
     """Find the windows of training that both packages have in the same piece and that have nothing new.
 
     ``earlier``: a package in which an audit by this version, against the same FASTA, found nothing and lacked nothing.
-    ``table``: the 31-mers of ``held``. None if a window of evaluation is too short to be told by a 31-mer.
+    ``table``: the 31-mers of ``held``. None if more than :data:`MOST_NEW` 31-mers are new, or a new window of
+    evaluation is shorter than one: all is to be searched then.
     """
     before = HeldSpans.of_package(earlier)
     known = table if [*before] == [*held] else held_31mers(reference, [*before], soft_masked=soft_masked)
-    starts = _starts_of_new(files, earlier)
-    if starts is None:
+    starts, parts = _starts_of_new(files, earlier), [*_missing(table.keys, known.keys)]
+    if starts is None or starts.size + sum(part.size for part in parts) > MOST_NEW:
         return None
-    new = KmerTable.of(np.concatenate([*_missing(table.keys, known.keys), starts]))
+    new = KmerTable.of(np.concatenate([*parts, starts]))
     pieces = {piece.name: piece for piece in earlier.pieces()}
     rows, first = dict[str, Bools](), 0
     first_byte, sizes = (_array(files, name) for name in ("first_byte", "sizes"))
@@ -119,11 +123,10 @@ def _evaluated(files: OwnFiles) -> Iterator[tuple[bytes, str]]:
 
 
 def _filter_of(table: KmerTable) -> npt.NDArray[np.uint64]:
-    from genolewm_assets.audit.packed_kernels import SEEDS, list_seeds, mark_seeds
+    from genolewm_assets.audit.packed_kernels import mark_seeds
 
-    seeds, bits = np.empty(SEEDS * table.keys.size, np.uint32), np.zeros((1 << _FILTER_BITS) >> 6, np.uint64)
-    list_seeds(table.keys, seeds)
-    mark_seeds(seeds, bits, np.uint32(32 - _FILTER_BITS))
+    bits = np.zeros((1 << _FILTER_BITS) >> 6, np.uint64)
+    mark_seeds(table.keys, bits, np.uint32(32 - _FILTER_BITS))
     return bits
 
 
@@ -134,9 +137,8 @@ def _have_any(
     from genolewm_assets.audit.packed_kernels import find_any
 
     packed, found = _load(piece.folder / "bases.npy"), np.zeros(len(n_bases), np.bool_)
-    if len(n_bases) and (
-        min(first_byte.min(), n_bases.min()) < 0 or (first_byte + (n_bases + 3) // 4).max() > packed.size
-    ):
+    ends = first_byte + (n_bases + 3) // 4
+    if ((first_byte < 0) | (n_bases < 0) | (ends > packed.size)).any():
         raise CorruptResourceError(str(piece.folder / "bases.npy"), "lacks bases of its windows", remedy=AGAIN)
     find_any(packed, np.ascontiguousarray(first_byte), n_bases, table, bits, np.uint32(32 - _FILTER_BITS), found)
     return found
@@ -147,7 +149,7 @@ def _array(files: OwnFiles, name: str) -> Any:
     return _load(files.directory / f"arrays/{TRAIN}/windows/{name}.npy")
 
 
-def _load(path: Any) -> Any:
+def _load(path: Path) -> Any:
     try:
         return np.load(path, mmap_mode="r")
     except (OSError, ValueError) as err:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.audit import AuditReport, LeakKind, audit_package, open_files, similarity
+from genolewm_assets.audit import AuditReport, LeakKind, audit_package, open_files, searched_before, similarity
 from genolewm_assets.audit import audit as audit_module
 from genolewm_assets.audit.held_kmers import KmerTable, keys_of
-from genolewm_assets.audit.packed_kernels import SEEDS, find_any, list_seeds, mark_seeds
+from genolewm_assets.audit.packed_kernels import find_any, mark_seeds
 from genolewm_assets.audit.reading.reference import encode
 from genolewm_assets.audit.searched_before import Searched, find_searched
 from genolewm_assets.errors import CorruptResourceError
@@ -39,8 +39,9 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[Searched]:
     kept = list[Searched]()
 
     def note(*args: object, **options: object) -> Searched | None:
-        kept.extend([one] if (one := find_searched(*args, **options)) is not None else [])  # type: ignore[arg-type]
-        return kept[-1]
+        one = find_searched(*args, **options)  # type: ignore[arg-type]
+        kept.extend([] if one is None else [one])
+        return one
 
     monkeypatch.setattr(audit_module, "find_searched", note)
     return kept
@@ -94,6 +95,20 @@ def test_what_is_held_out_since_is_found_as_without_an_earlier_package(
     assert report[LeakKind.HELD_INTERVAL].found.keys or report[LeakKind.HELD_SEQUENCE].found.keys
     ((known, training),) = map(n_known, found)
     assert 0 < known < training
+
+
+def test_after_much_news_all_is_searched(
+    pieces: AuditedWorld, found: list[Searched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grown = Path(shutil.copytree(pieces.package / "holdouts", tmp_path / "holdouts"))
+    hold_more(grown, ("chr17", 3_000, 4_000))
+    monkeypatch.setattr(searched_before, "MOST_NEW", 960)
+    assert both(pieces, pieces.package, grown, pieces.package)[LeakKind.HELD_SEQUENCE].found.keys
+    assert found == []
+    # A stretch of 1,000 bases has 970 31-mers.
+    monkeypatch.setattr(searched_before, "MOST_NEW", 970)
+    both(pieces, pieces.package, grown, pieces.package)
+    assert len(found) == 1
 
 
 def test_windows_that_did_not_train_are_searched(pieces: AuditedWorld, package: Path, tmp_path: Path) -> None:
@@ -156,9 +171,8 @@ def test_packed_bases_are_looked_through_as_texts_are(seed: int) -> None:
     wanted = [text[at : at + 31] for text in texts[3::5] for at in rng.integers(0, len(text) - 30, 2).tolist()]
     given = [world.reverse(text.encode()) if at % 2 else text for at, text in enumerate(wanted)]
     table = KmerTable.of(np.concatenate([keys_of(encode(text))[:1] for text in given]))
-    seeds, bits = np.empty(SEEDS * table.keys.size, np.uint32), np.zeros(1 << 10, np.uint64)
-    list_seeds(table.keys, seeds)
-    mark_seeds(seeds, bits, np.uint32(16))
+    bits = np.zeros(1 << 10, np.uint64)
+    mark_seeds(table.keys, bits, np.uint32(16))
     sizes = np.array([len(text) for text in texts])
     first = np.concatenate([[0], np.cumsum((sizes + 3) // 4)])
     packed = np.zeros(first[-1], np.uint8)
