@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets.defs.assets.graph import GATED
+from genolewm_assets.defs.assets.packages.split import record_latest
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts.build import build
@@ -54,13 +55,19 @@ class Builder:
         self._world, self._artefacts, self.which = world, ACTIONS[which], which
         self._former = world.folder / f"former {which}"
         shutil.copytree(world.root, self._former, symlinks=True)
+        if which == "release":
+            # Else the release finds its package built: its inputs are those of the root before.
+            for name in ("packages", "audits"):
+                shutil.rmtree(self._former / name)
         self.build(self._former, code_version="0")
 
     def build(self, folder: Path, **changes: str) -> None:
         workspace = Workspace.open(folder, str(self._world.catalog))
         for asset, partition in self._artefacts:
             plan = GATED[asset].build_plan(workspace, partition, NO_PROGRESS)
-            build(workspace.root, replace(plan, **changes))
+            published = build(workspace.root, replace(plan, **changes))
+            if asset == "packages/split":
+                record_latest(workspace, plan, published)
 
     def copy_root(self, folder: Path) -> Path:
         return Path(shutil.copytree(self._former, folder, symlinks=True))
