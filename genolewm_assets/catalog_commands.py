@@ -17,6 +17,7 @@ from genolewm_assets.console import out
 from genolewm_assets.errors import counted
 
 if TYPE_CHECKING:
+    from genolewm_assets.holdouts import HoldoutPolicy
     from genolewm_assets.sources.catalog import Catalog
     from genolewm_assets.sources.examination import Answers, Finding
 
@@ -76,9 +77,17 @@ def _facts(catalog: Catalog) -> dict[str, str]:
         "corpus sources": ", ".join(catalog.corpus.sources) or "none",
         "encoder": catalog.encoder.summary,
         "held-out contigs": ", ".join((*catalog.holdouts.contigs_validation, *catalog.holdouts.contigs_test)) or "none",
+        "held-out blocks": _blocks(catalog.holdouts.policy),
         "T0 of the temporal holdout": str(catalog.holdouts.temporal),
         "mitochondrial genomes": ", ".join(entry.url for entry in catalog.mito.genomes) or "none",
     }
+
+
+def _blocks(policy: HoldoutPolicy) -> str:
+    if policy.block_bp is None:
+        return "none"
+    shares = f"{policy.block_validation_fraction:.0%} for validation, {policy.block_test_fraction:.0%} for test"
+    return f"{shares}, of {policy.block_bp:,} bp"
 
 
 def _report(facts: Mapping[str, str], found: Sequence[Finding], *, as_json: bool) -> None:

@@ -260,9 +260,11 @@ def _hold_intervals(
     before, of_units = inputs.before, inputs.before.of_units()
     kept = kept_components(components, before)
     known = of_units | kept
-    genes = hold_genes(policy, components, lengths, inputs.profile.window_bp, kept=kept, known=known)
+    contigs = hold_contigs(policy, lengths, {name: each["start"].to_numpy() for name, each in inputs.windows.items()})
+    of_contigs, window_bp = HeldIntervals(contigs), inputs.profile.window_bp
+    genes = hold_genes(policy, components, lengths, window_bp, contigs=of_contigs, kept=kept, known=known)
     genes += keep_intervals(genes, before.intervals, Holdout.CLINVAR)
-    larger = [*hold_contigs(policy, lengths), *settle_roles(genes, known)]
+    larger = [*contigs, *settle_roles(genes, known)]
     own = hold_blocks(policy, blocks, HeldIntervals(larger), of_units)
     own += keep_intervals(own, before.intervals, Holdout.HAPLOTYPES)
     # Blocks have the role of what they lie in by now, which one from before must not take away.

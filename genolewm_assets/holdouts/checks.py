@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import EVALUATION, Holdout
 from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables
+from genolewm_assets.holdouts.held_intervals import blocks_wanted
 from genolewm_assets.holdouts.policy import HAPLOTYPE_TOLERANCE, HoldoutPolicy
 from genolewm_assets.holdouts.schema import TABLES, AlleleReason, IntervalReason
 from genolewm_assets.holdouts.window_checks import Problems, bounds_of, check_corpus, check_similar, meets_any, spans_of
@@ -34,7 +35,8 @@ HOLDOUT_CHECKS = (
     ),
     Check(
         "contigs_held_out_whole",
-        "Every contig that the policy holds out is held out from its first base to its last.",
+        "Every contig that the policy holds out is held out from its first base to its last, and of the blocks of the "
+        "others (holdouts.block_bp) as many as it asks for; a block of validation touches none of test.",
         "See that the contigs in holdouts.contigs_validation and holdouts.contigs_test are names of the catalogue's "
         "genome, and materialise again; otherwise report the rows.",
     ),
@@ -107,11 +109,11 @@ def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPol
 
 def _stating(check: CheckResult, held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> CheckResult:
     """State how many rows, contigs, intervals or windows a check compared; none passes if the policy asks for none."""
-    contigs = len(policy.canonical(given.contigs).contig_roles())
+    contigs = len(policy.canonical(given.contigs).contig_roles()) + (policy.block_bp is not None)
     windows = sum(table.num_rows for table in given.windows.values())
     rows = sum(table.num_rows for table, _ in _tables(held))
     n, nothing, declared = {
-        "contigs_held_out_whole": (contigs, "the policy holds out no contig", True),
+        "contigs_held_out_whole": (contigs, "the policy holds out no contig and no block of one", True),
         "alleles_in_stretches_named": (held.intervals.num_rows, "no interval is held out", not contigs),
         "similar_windows_excluded": (held.similar.num_rows, "no window is similar to held-out sequence", True),
         "corpus_windows_in_doubt_named": (held.counts.get("corpus_windows", 0), "the corpus has no window", True),
@@ -206,7 +208,31 @@ def _contigs(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -
         }
         for contig, role in wanted.items()
         if whole.get(contig) != role
-    ]
+    ] + list(_wrong_blocks(held, given, policy, wanted))
+
+
+def _wrong_blocks(
+    held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy, whole: Collection[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield what is no block with windows, blocks of two roles that touch, and roles with a wrong number of blocks."""
+    size, rows = policy.block_bp or 0, held.intervals.to_pylist()
+    rows = [row for row in rows if row["holdout"] == Holdout.CHR and row["contig"] not in whole]
+    divided = {c: {start // size for start in table["start"].to_pylist()} for c, table in given.windows.items() if size}
+    blocks = {(contig, number) for contig in divided.keys() - whole for number in divided[contig]}
+    roles = {(row["contig"], row["start"] // size if size else -1): row["role"] for row in rows}
+    for row in rows:
+        contig, start, end = row["contig"], row["start"], row["end"]
+        number = start // size if size else -1
+        end_of_block = size and min(start + size, given.contigs[contig].length)
+        if (contig, number) not in blocks or start % size or end != end_of_block:
+            yield {**row, "problem": f"{row['unit']} is held out and is no block with windows"}
+        elif roles.get((contig, number + 1), row["role"]) != row["role"]:
+            yield {**row, "problem": f"{row['unit']} touches a block of another role"}
+    shares = {"validation": policy.block_validation_fraction, "test": policy.block_test_fraction}
+    for role, share in shares.items():
+        n, expected = [*roles.values()].count(role), blocks_wanted(len(blocks), share)
+        if n != expected:
+            yield {"role": role, "expected": expected, "got": n, "problem": f"{n} blocks in {role}, not {expected}"}
 
 
 def _alleles(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:

@@ -1,4 +1,4 @@
-"""Held-out intervals of contigs (whole contigs, gene components, haplotype blocks), each with its role.
+"""Held-out intervals of contigs (whole or in blocks, gene components, haplotype blocks), each with its role.
 
 An interval takes the role of one of higher precedence (contig, gene, block) that it overlaps, so that validation never
 contains test data.
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from genolewm_assets.errors import ConfigurationError, counted
 from genolewm_assets.genome import NO_INTERVALS, Holdout, IntervalArray, Split, connect, first_met
 from genolewm_assets.holdouts.gene_components import GeneComponent, GeneComponents
 from genolewm_assets.holdouts.haplotype_blocks import HaplotypeBlock
@@ -81,6 +82,10 @@ class HeldIntervals:
         return pa.Table.from_pylist(rows, schema=HOLDOUT_INTERVALS.arrow).sort_by(keys).combine_chunks()
 
 
+#: No interval.
+NOTHING_HELD = HeldIntervals()
+
+
 def merge_intervals(table: pa.Table) -> dict[str, IntervalArray]:
     """Return the union, by contig, of a table's intervals (contig, start, end: 0-based half-open) in any order."""
     merged: dict[str, IntervalArray] = {}
@@ -90,12 +95,57 @@ def merge_intervals(table: pa.Table) -> dict[str, IntervalArray]:
     return merged
 
 
-def hold_contigs(policy: HoldoutPolicy, lengths: Mapping[str, int]) -> list[HeldInterval]:
-    """Return one interval for each contig, of given length in bases, that the policy holds out as a whole."""
-    return [
+def hold_contigs(
+    policy: HoldoutPolicy, lengths: Mapping[str, int], windows: Mapping[str, Int64s] = MappingProxyType({})
+) -> list[HeldInterval]:
+    """Return an interval for each contig, of given length in bases, or block that the policy holds out.
+
+    ``windows``: first bases of the windows by contig, 0-based; only blocks in which one begins are chosen from.
+    """
+    roles = policy.contig_roles()
+    whole = [
         HeldInterval(Holdout.CHR, role, contig, 0, lengths[contig], contig, contig, IntervalReason.CONTIG)
-        for contig, role in policy.contig_roles().items()
+        for contig, role in roles.items()
     ]
+    size = policy.block_bp
+    if size is None:
+        return whole
+    blocks = {(c, int(n)) for c, starts in windows.items() if c not in roles for n in np.unique(starts // size)}
+    return whole + [
+        HeldInterval(Holdout.CHR, role, contig, number * size, end, unit, unit, IntervalReason.CONTIG_BLOCK)
+        for (contig, number), role in _choose_contig_blocks(policy, blocks).items()
+        for end in (min((number + 1) * size, lengths[contig]),)
+        for unit in (f"{contig}:{number * size + 1}-{end}",)
+    ]
+
+
+def _choose_contig_blocks(policy: HoldoutPolicy, blocks: Collection[tuple[str, int]]) -> dict[tuple[str, int], Split]:
+    """Choose by hash the blocks (contig, number) of validation and test, so that none of both touch."""
+    shares = {Split.VALIDATION: policy.block_validation_fraction, Split.TEST: policy.block_test_fraction}
+    ranked = sorted(blocks, key=lambda block: (policy.draw("contig block", f"{block[0]}:{block[1]}"), block))
+    chosen: dict[tuple[str, int], Split] = {}
+    for role, share in shares.items():
+        wanted, others = blocks_wanted(len(blocks), share), {block for block, had in chosen.items() if had is not role}
+        free = [
+            (contig, number)
+            for contig, number in ranked
+            if (contig, number) not in chosen and not {(contig, number - 1), (contig, number + 1)} & others
+        ]
+        if len(free) < wanted:
+            raise ConfigurationError(
+                f"holdouts.block_{role}_fraction",
+                f"of {counted(len(blocks), 'block')} with windows, {len(free)} are free and touch no other role",
+                expected=f"{wanted} or more",
+                got=f"{share:g} of them",
+                remedy="Hold out smaller shares, or make holdouts.block_bp smaller",
+            )
+        chosen |= dict.fromkeys(free[:wanted], role)
+    return chosen
+
+
+def blocks_wanted(n: int, share: float) -> int:
+    """Return how many of ``n`` blocks a share is: at least one if both are above 0."""
+    return max(1, round(n * share)) if n and share else 0
 
 
 def hold_genes(
@@ -104,21 +154,27 @@ def hold_genes(
     lengths: Mapping[str, int],
     window_bp: int,
     *,
+    contigs: HeldIntervals = NOTHING_HELD,
     kept: Collection[str] = (),
     known: Mapping[str, Split] = MappingProxyType({}),
 ) -> list[HeldInterval]:
     """Return the intervals of held-out gene components: those with named genes or, by hash, a share of all.
 
-    A gene extends beyond its outermost alleles: by ``window_bp`` here. ``kept``: ids of components that must be held
-    out; ``known``: roles from before, by id.
+    A gene extends beyond its outermost alleles: by ``window_bp`` here. ``contigs``: held-out contigs and blocks of
+    them, whose role genes have that meet them. ``kept``: ids of components that must be held out; ``known``: roles from
+    before, by id.
     """
     chosen = _choose_components(policy, components, kept)
-    by_contig = policy.contig_roles()
     roles: dict[str, Split] = {}
     for component in chosen:
-        for span in component.spans:
-            if span.contig in by_contig:
-                roles.setdefault(component.id, by_contig[span.contig])
+        met = [
+            each.role
+            for span in component.spans
+            for each in contigs.of(Holdout.CHR, span.contig)
+            if each.start < span.end + window_bp and span.start - window_bp < each.end
+        ]
+        if met:
+            roles[component.id] = strictest(*met)
     roles = policy.divide(component.id for component in chosen if component.id not in roles) | dict(known) | roles
     return [
         HeldInterval(

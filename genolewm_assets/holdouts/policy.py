@@ -20,6 +20,16 @@ _NOT_DECIDING = frozenset(
 )
 
 
+_SHARES = (
+    "block_validation_fraction",
+    "block_test_fraction",
+    "clinvar_gene_fraction",
+    "haplotype_fraction",
+    "haplotype_max_blocks",
+    "max_moved_fraction",
+)
+
+
 class Buffer(StrEnum):
     """Training windows that are removed although they meet no held-out interval.
 
@@ -39,6 +49,11 @@ class HoldoutPolicy:
     ----------
     contigs_validation, contigs_test
         Contigs held out as a whole, by any known name.
+    block_bp
+        Size of blocks that the other linear contigs are divided into, in bases; None: they are not divided.
+    block_validation_fraction, block_test_fraction
+        Share of the blocks that have windows, 0 to 1, held out for validation and for test; at least one block if it is
+        above 0. Blocks of both never touch.
     clinvar_genes
         Genes to hold out, by symbol or NCBI GeneID, each with its whole gene component. None: choose
         ``clinvar_gene_fraction`` of the gene components by hash. Empty: hold out no gene.
@@ -76,6 +91,9 @@ class HoldoutPolicy:
 
     contigs_validation: tuple[str, ...] = ("chr20",)
     contigs_test: tuple[str, ...] = ("chr21",)
+    block_bp: int | None = None
+    block_validation_fraction: float = 0.1
+    block_test_fraction: float = 0.1
     clinvar_genes: tuple[str, ...] | None = None
     clinvar_gene_fraction: float = 0.2
     haplotype_fraction: float = 0.02
@@ -92,8 +110,9 @@ class HoldoutPolicy:
     buffer: str = Buffer.WINDOWS
 
     def __post_init__(self) -> None:
-        for name in ("clinvar_gene_fraction", "haplotype_fraction", "haplotype_max_blocks", "max_moved_fraction"):
+        for name in _SHARES:
             _check_range(name, getattr(self, name), 0, 1)
+        _check_range("block_bp", 1 if self.block_bp is None else self.block_bp, 1, None)
         _check_range("link_bp", self.link_bp, 0, None)
         _check_range("max_block_bp", self.max_block_bp, max(1, self.link_bp), None)
         _check_range("min_stars", self.min_stars, 0, 4)

@@ -17,6 +17,7 @@ class IntervalReason(StrEnum):
     """Why an interval of a contig is held out; ``kept``: an earlier package of the root held it out."""
 
     CONTIG = "contig"
+    CONTIG_BLOCK = "contig_block"
     GENE_COMPONENT = "gene_component"
     PROXIMITY_BLOCK = "proximity_block"
     PHASED_BLOCK = "phased_block"
@@ -88,7 +89,11 @@ HOLDOUT_INTERVALS = TableSchema(
             column("contig", pa.string(), "canonical contig name"),
             column("start", pa.int64(), "first base, 0-based"),
             column("end", pa.int64(), "end, exclusive"),
-            column("unit", pa.string(), "what is held out as a whole: contig, gene component or block, by its id"),
+            column(
+                "unit",
+                pa.string(),
+                "what is held out as a whole: contig or a block, gene component or haplotype block, by id",
+            ),
             column("name", pa.string(), "the same for people: gene symbols with ',' between, else the unit"),
             column("reason", pa.string(), "one of the closed set IntervalReason"),
         ]

@@ -28,7 +28,7 @@ from genolewm_assets.packages import (
 from genolewm_assets.windows.corpus import CorpusSource
 
 _DEFINITIONS = {
-    Holdout.CHR: "whole contigs",
+    Holdout.CHR: "whole contigs, or blocks of them",
     Holdout.CLINVAR: "gene components: all their alleles, of any class and source, and every window that meets one",
     Holdout.HAPLOTYPES: "blocks of neighbouring common alleles, with every window that meets one; no edit is single",
     Holdout.TEMPORAL: "alleles without a P, LP, B or LB label at T0 that have one, with enough review stars, at the "
@@ -50,6 +50,11 @@ _PIECES = """
 
 Windows of `train` are in the tables under `pieces/`, which releases share: {shown:,} of {total:,} rows train, those for
 which `trains.npy` beside the table is true. **The other rows may be held out: never train on a whole table.**"""
+
+_BLOCKS = """\
+**This is a teaching package.** Blocks of {size:,} bp are held out of contigs that train otherwise: repeats, paralogs
+and linked alleles join a block to its neighbours, and an encoder that was pretrained on the genome has read every
+block. Scores on it say that a method runs, not that it predicts unseen sequence: for that, hold out whole contigs."""
 
 _LIMITS = """\
 - What the encoder whose states a predictor learns from was itself pretrained on: {pretrained_on}. These holdouts bound
@@ -81,7 +86,7 @@ def render_card(info: PackageInfo) -> str:
         "Windows of the reference genome and of a pretraining corpus with their sequences, the normalised alleles that "
         "edits are drawn from, and the holdouts that training never sees.",
         f"## Splits\n\n{_splits(info)}",
-        f"## Holdouts\n\n{_holdouts(info)}\n\n{_shortfalls(info)}{_haplotypes(info)}\n\n{_time(info)}",
+        f"## Holdouts\n\n{_holdouts(info)}{_blocks(info)}\n\n{_shortfalls(info)}{_haplotypes(info)}\n\n{_time(info)}",
         f"## Bench\n\n{_bench(info)}",
         f"## Training windows\n\n{_origins(info)}\n\n{_similar(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n"
         f"{_training_alleles(info)}",
@@ -126,6 +131,12 @@ def _holdouts(info: PackageInfo) -> str:
         rows.append((f"`{name}`", _DEFINITIONS[name], share, " of ".join(found), test, flagged, *alleles))
     header = ("holdout", "what is held out", "reference windows that leave training", "validation windows")
     return _table((*header, "test windows", "of them flagged", "validation alleles", "test alleles"), rows)
+
+
+def _blocks(info: PackageInfo) -> str:
+    """Return what it means that blocks of contigs are held out; empty if whole contigs are."""
+    size = info.policy.get("block_bp")
+    return f"\n\n{_BLOCKS.format(size=size)}" if size else ""
 
 
 def _time(info: PackageInfo) -> str:

@@ -181,7 +181,7 @@ def _shares(shares: Shares) -> dict[str, dict[str, float]]:
 
 #: What to write in the catalogue so that a holdout leaves alleles to training.
 _RELEASED_BY = {
-    Holdout.CHR: "Hold out fewer contigs (holdouts.contigs_validation, holdouts.contigs_test)",
+    Holdout.CHR: "Hold out fewer contigs (holdouts.contigs_validation, contigs_test) or blocks (block_*_fraction)",
     Holdout.CLINVAR: (
         "Name the genes to hold out in holdouts.clinvar_genes (an empty list holds out none), or lower "
         "holdouts.clinvar_gene_fraction"

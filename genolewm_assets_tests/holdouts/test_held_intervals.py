@@ -63,11 +63,12 @@ def test_share_of_components_by_hash() -> None:
 def test_genes_and_blocks_take_the_side_of_what_they_lie_in() -> None:
     policy = HoldoutPolicy(clinvar_gene_fraction=1)
     places = [(f"G{i}:{i}", ("chr17", "chr20", "chr21")[i % 3], 5_000 * i, 5_000 * i + 1_000) for i in range(1, 24)]
-    held = hold_genes(policy, genes(*places), LENGTHS, WINDOW_BP)
+    contigs = hold_contigs(policy, LENGTHS)
+    held = hold_genes(policy, genes(*places), LENGTHS, WINDOW_BP, contigs=HeldIntervals(contigs))
     assert {row.role for row in held if row.contig == "chr20"} == {Split.VALIDATION}
     assert {row.role for row in held if row.contig == "chr21"} == {Split.TEST}
     assert {row.role for row in held if row.contig == "chr17"} == set(EVALUATION)
-    larger = HeldIntervals([*hold_contigs(policy, LENGTHS), *held])
+    larger = HeldIntervals([*contigs, *held])
     blocks = [
         HaplotypeBlock(f"{row.unit} block", Interval(row.contig, row.end - 1, row.end + 50), (0, 1)) for row in held
     ]

@@ -133,11 +133,15 @@ class HoldoutsSection(PolicySection):
     t0`` or a changed ``temporal`` moves it. A release in which more than ``max_moved_fraction`` of the alleles of both
     releases would change their side, or changed their genes, is refused. ``buffer: windows`` removes from training
     every window that shares a base, flanks included, with an evaluation window of a holdout of intervals or with a
-    held-out interval; ``none`` only counts them.
+    held-out interval; ``none`` only counts them. ``block_bp`` divides the contigs that are not held out as a whole into
+    blocks of that many bases; ``block_validation_fraction`` and ``block_test_fraction`` of these are held out.
     """
 
     contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_validation
     contigs_test: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_test
+    block_bp: Annotated[int, Field(gt=0)] | None = _HOLDOUTS.block_bp
+    block_validation_fraction: Share = _HOLDOUTS.block_validation_fraction
+    block_test_fraction: Share = _HOLDOUTS.block_test_fraction
     clinvar_genes: Annotated[tuple[str, ...], Field(strict=False)] | None = _HOLDOUTS.clinvar_genes
     clinvar_gene_fraction: Share = _HOLDOUTS.clinvar_gene_fraction
     haplotype_fraction: Share = _HOLDOUTS.haplotype_fraction
