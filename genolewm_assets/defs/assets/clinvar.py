@@ -56,14 +56,15 @@ _KEY_IS_DATE = Check(
 
 def plan_release(workspace: Workspace, key: str, progress: Progress) -> Plan:
     """Plan the download of one release's VCF; only the bytes for which the key was registered are accepted."""
-    root, place = workspace.root.path, workspace.url(workspace.catalog.clinvar.listing)
-    release = (stated_release if workspace.surveyed else find_release)(root, place, key)
+    root, settings = workspace.root.path, workspace.catalog.clinvar
+    place, begins = workspace.url(settings.listing), {"newest_first": settings.newest_first}
+    release = stated_release(root, place, key) if workspace.surveyed else find_release(root, place, key, **begins)
     source = workspace.source(release.url_at(place), md5=release.md5, progress=progress)
 
     def write(work: Path) -> BuildReport:
         local = source.copy_to(work)
         if release.md5 is None:  # without an MD5, only the listing shows whether the file was replaced
-            check_offered(root, place, release)
+            check_offered(root, place, release, **begins)
         header_date = read_release_date(local.path, label=source.url)
         # A re-issued file of the same date has a key with a suffix, such as "2026-02-26.2".
         dated = CheckResult(

@@ -110,7 +110,7 @@ def _read_releases(workspace: Workspace, log: logging.Logger, before: Mapping[st
     complete = replace(listing, files=tuple(file for file in listing.files if file.file_name not in arriving))
     known = tuple(
         release
-        for release in register_releases(workspace.root.path, complete)
+        for release in register_releases(workspace.root.path, complete, newest_first=settings.newest_first)
         if settings.releases is None or release.key in settings.releases
     )
     offered = tuple(release.key for release in offered_releases(known, complete))

@@ -43,6 +43,7 @@ def register_offered(workspace: Workspace, instance: dg.DagsterInstance) -> list
     """Register every ClinVar release of the catalogue's listing as a partition; return their keys, oldest first."""
     settings = workspace.catalog.clinvar
     listing = read_listing(workspace.url(settings.listing))
-    keys = [release.key for release in choose_releases(workspace.root.path, listing, settings.releases)]
+    chosen = choose_releases(workspace.root.path, listing, settings.releases, newest_first=settings.newest_first)
+    keys = [release.key for release in chosen]
     instance.add_dynamic_partitions(str(clinvar_release_partitions.name), keys)
     return keys

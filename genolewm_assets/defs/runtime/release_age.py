@@ -188,7 +188,9 @@ def offered_by_listing(workspace: Workspace) -> Releases:
     place = workspace.catalog.clinvar.listing
     try:
         place = workspace.url(place)
-        return _admitted(workspace, listed_releases(workspace.root.path, read_listing(place)), place)
+        newest_first = workspace.catalog.clinvar.newest_first
+        found = listed_releases(workspace.root.path, read_listing(place), newest_first=newest_first)
+        return _admitted(workspace, found, place)
     except GenoLeWMError as err:
         return Releases((), place, str(err))
 

@@ -218,6 +218,7 @@ class ClinvarSection(Section):
     """The listing of ClinVar releases, and which releases are used.
 
     ``releases`` lists the releases to use, ``packaged`` the releases that get a package; the default of both is all.
+    ``begin: newest`` begins a root with the newest release on offer: only this one and later ones are used.
     ``predecessors`` maps a release to the release it is compared with; by default that is the newest earlier release
     published when the changes are first computed. The listing is read every ``listing_interval_s`` seconds.
     ``freshness: off`` is for a listing of fixed, old releases: their age is not judged.
@@ -226,10 +227,16 @@ class ClinvarSection(Section):
     listing: Url
     listing_interval_s: Annotated[int, Field(ge=5)] = 3600
     freshness: FreshnessSection | None = FreshnessSection()
+    begin: Literal["all", "newest"] = "all"
     releases: Keys | None = None
     packaged: Keys | None = None
     predecessors: dict[Release, Release] = Field(default_factory=dict)
     max_ref_mismatch_fraction: Share = MAX_REF_MISMATCH_FRACTION
+
+    @property
+    def newest_first(self) -> bool:
+        """Whether releases older than the first one that the root used are left out."""
+        return self.begin == "newest"
 
     @field_validator("freshness", mode="before")
     @classmethod
@@ -241,6 +248,8 @@ class ClinvarSection(Section):
 
     @model_validator(mode="after")
     def _keys_agree(self) -> ClinvarSection:
+        if self.newest_first and self.releases is not None:
+            raise refusal("the releases are listed", key="begin", expected="no clinvar.releases", got="'newest'")
         for later, earlier in self.predecessors.items():
             if not is_before(earlier, later):
                 raise refusal(

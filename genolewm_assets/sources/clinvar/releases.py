@@ -62,11 +62,13 @@ class RegisteredRelease:
         return f"{place.rstrip('/')}/{self.file_name}"
 
 
-def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, ...]:
+def register_releases(root: Path, listing: Listing, *, newest_first: bool = False) -> tuple[RegisteredRelease, ...]:
     """Assign a release key to each new file of a listing, and return all known releases, oldest first.
 
     The first file of a date gets the date as key; further files of the date, and other content under the same name, get
     the next number. A repeated call with the same listing, also in another process or after a kill, changes nothing.
+    With ``newest_first`` files older than the oldest known release, or than the newest file if none is known, are left
+    out.
 
     Raises
     ------
@@ -77,28 +79,32 @@ def register_releases(root: Path, listing: Listing) -> tuple[RegisteredRelease, 
     """
     owner = Root(root, lock_wait_s=_LOCK_WAIT_S)
     with owner.storage_errors(LEDGER), owner.lock(LEDGER) as lease:
-        known = _with_new(read_ledger(root), listing)
+        known = _with_new(read_ledger(root), listing, newest_first=newest_first)
         if known != _read_record(root / LEDGER):
             with lease.fenced():
                 _write_record(root / LEDGER, known)
     return tuple(known)
 
 
-def _with_new(known: Iterable[RegisteredRelease], listing: Listing) -> list[RegisteredRelease]:
+def _with_new(known: Iterable[RegisteredRelease], listing: Listing, *, newest_first: bool) -> list[RegisteredRelease]:
     """Return the known releases and those of the new files of a listing, oldest first."""
-    releases = list(known)
+    releases, days = list(known), [file.day for file in listing.files]
+    first = min((day_of(each.file_name) or "" for each in releases), default=max(days, default=""))
     for file in listing.files:
+        if newest_first and file.day < first:
+            continue
         if (file.file_name, file.identity) not in map(_content_of, releases):
             releases.append(RegisteredRelease(_next_key(releases, file.day), file.file_name, file.identity))
     return sorted(releases, key=_order)
 
 
-def listed_releases(root: Path, listing: Listing) -> list[str]:
+def listed_releases(root: Path, listing: Listing, *, newest_first: bool = False) -> list[str]:
     """Return the keys that the files of a listing have, or would get when they are registered, oldest first.
 
     Nothing is written; raises :class:`CorruptResourceError` as :func:`read_ledger`.
     """
-    return [release.key for release in offered_releases(_with_new(read_ledger(root), listing), listing)]
+    with_new = _with_new(read_ledger(root), listing, newest_first=newest_first)
+    return [release.key for release in offered_releases(with_new, listing)]
 
 
 def stated_release(root: Path, place: str, key: str) -> RegisteredRelease:
@@ -163,7 +169,7 @@ def offered_releases(known: Iterable[RegisteredRelease], listing: Listing) -> tu
 
 
 def choose_releases(
-    root: Path, listing: Listing, allowed: Collection[str] | None = None
+    root: Path, listing: Listing, allowed: Collection[str] | None = None, *, newest_first: bool = False
 ) -> tuple[RegisteredRelease, ...]:
     """Register the files of a listing and return their releases, or those of the keys ``allowed``, oldest first.
 
@@ -173,7 +179,7 @@ def choose_releases(
         If ``allowed`` is None and the listing has no release, or if it lacks one of ``allowed``; also as
         :func:`register_releases`.
     """
-    offered = offered_releases(register_releases(root, listing), listing)
+    offered = offered_releases(register_releases(root, listing, newest_first=newest_first), listing)
     if allowed is None and not offered:
         raise MissingResourceError(
             listing.url,
@@ -189,8 +195,10 @@ def choose_releases(
     return tuple(release for release in offered if allowed is None or release.key in allowed)
 
 
-def find_release(root: Path, place: str, key: str) -> RegisteredRelease:
+def find_release(root: Path, place: str, key: str, *, newest_first: bool = False) -> RegisteredRelease:
     """Return the release of a key, after checking that ``place``, the URL of the listing, still offers its content.
+
+    ``newest_first`` as in :func:`register_releases`.
 
     Raises
     ------
@@ -202,20 +210,20 @@ def find_release(root: Path, place: str, key: str) -> RegisteredRelease:
     known = {release.key: release for release in read_ledger(root)}
     if key not in known:
         listing = read_listing(place)
-        known = {release.key: release for release in register_releases(root, listing)}
+        known = {release.key: release for release in register_releases(root, listing, newest_first=newest_first)}
         if key not in known:
             raise _not_offered(listing, offered_releases(known.values(), listing), key)
-    check_offered(root, place, known[key])
+    check_offered(root, place, known[key], newest_first=newest_first)
     return known[key]
 
 
-def check_offered(root: Path, place: str, release: RegisteredRelease) -> None:
+def check_offered(root: Path, place: str, release: RegisteredRelease, *, newest_first: bool = False) -> None:
     """Check that a listing offers the content that a release was registered with; raises as :func:`find_release`."""
     url = release.url_at(place)
     if read_identity(url, published=release.md5 is not None) == release.identity:
         return
     listing = read_listing(place)
-    offered = offered_releases(register_releases(root, listing), listing)
+    offered = offered_releases(register_releases(root, listing, newest_first=newest_first), listing)
     if release in offered:
         return
     for newer in offered:

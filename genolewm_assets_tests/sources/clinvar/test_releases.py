@@ -14,6 +14,7 @@ from genolewm_assets.sources.clinvar.releases import (
     RegisteredRelease,
     choose_releases,
     find_release,
+    listed_releases,
     offered_releases,
     read_ledger,
     register_releases,
@@ -62,6 +63,17 @@ def test_registering_again_changes_nothing(root: Path) -> None:
     assert register_releases(root, listing()) == known
     after = (root / LEDGER).stat()
     assert (after.st_ino, after.st_mtime_ns) == (written.st_ino, written.st_mtime_ns)
+
+
+def test_a_root_can_begin_with_the_newest_release(root: Path) -> None:
+    offered = listing(("clinvar_20240107.vcf.gz", C), (OLD, A), (NEW, B), (MITO, C))
+    assert listed_releases(root, offered, newest_first=True) == ["2026-02-26", "2026-02-26.2"]
+    begun = register_releases(root, offered, newest_first=True)
+    assert keys(begun) == {"2026-02-26": (NEW, B), "2026-02-26.2": (MITO, C)}
+    late = listing((OLD, A), (NEW, C), ("clinvar_20260305.vcf.gz", B))
+    known = register_releases(root, late, newest_first=True)
+    assert list(keys(known)) == ["2026-02-26", "2026-02-26.2", "2026-02-26.3", "2026-03-05"]
+    assert register_releases(root, listing(), newest_first=True) == known
 
 
 def test_a_file_changed_under_its_name_gets_the_next_number(root: Path) -> None:
