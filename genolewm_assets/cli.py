@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -34,6 +31,7 @@ from genolewm_assets.artefact_commands import (
     root_app,
 )
 from genolewm_assets.audit_commands import audit_app
+from genolewm_assets.build_command import build, build_catalog, exit_on_failure, print_results, say, walk
 from genolewm_assets.catalog_commands import catalog_app
 from genolewm_assets.compile_command import compile_all
 from genolewm_assets.console import ConsoleProgress, err, out
@@ -48,7 +46,6 @@ from genolewm_assets.ui_server import check_can_serve
 from genolewm_assets.variants import MIN_AF, MIN_AN_FRACTION
 
 if TYPE_CHECKING:
-    from genolewm_assets.defs.operations import Demo, PartitionResult, Steps
     from genolewm_assets.store.artefacts import Published
 
 app = typer.Typer(
@@ -63,6 +60,7 @@ demo_app = typer.Typer(invoke_without_command=True)
 demo_app.command("release")(add_release)
 add_status_commands(app)
 app.command("compile")(compile_all)
+app.command("build")(build)
 app.add_typer(demo_app, name="demo")
 app.add_typer(catalog_app, name="catalog")
 _GROUPS = {"cache": cache_app, "package": package_app, "holdouts": holdouts_app, "root": root_app, "audit": audit_app}
@@ -136,54 +134,14 @@ def demo(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Materialise the whole asset graph of a catalogue and print a summary.
+    """Build everything of the simulated miniature, as `genolewm build sample` does.
 
-    Example: `genolewm demo --catalog sample --root data`
+    Example: `genolewm demo --root data`
     """
     if context.invoked_subcommand is not None:
         check_no_options_before(context)
         return
-    from genolewm_assets.sources.catalog import find_impossible_shares, load_catalog
-
-    for error in find_impossible_shares(load_catalog(catalog)):
-        raise error
-    enter_environment(root, catalog)
-    from genolewm_assets.definitions import defs
-    from genolewm_assets.defs.operations import Demo
-
-    with Demo(defs, say=_say) as walk, ConsoleProgress(err) as progress:
-        results = _walk(walk, walk.steps(), progress, further=1)
-        results.append(walk.follow())
-        progress.say(results[-1].line())
-        if any(result.outcome != "current" for result in results):
-            walk.report()
-    _print_results(results, as_json=as_json)
-    if not as_json:
-        command = shlex.join(["genolewm", "ui", "--root", str(root), "--catalog", catalog])
-        summary = f"Outputs: {root}. Open the UI: {command}"
-        out.print(summary, markup=False, highlight=False, soft_wrap=True)
-    _exit_on_failure(results)
-
-
-def _print_results(results: Sequence[PartitionResult], *, as_json: bool) -> None:
-    if as_json:
-        out.print_json(json.dumps([result.as_json() for result in results]))
-    else:
-        out.print(_demo_table(results))
-
-
-def _demo_table(results: Sequence[PartitionResult]) -> Table:
-    table = Table("asset", "partitions", "rows", "checks passed", "outcome")
-    by_asset: dict[str, list[PartitionResult]] = defaultdict(list)
-    for result in results:
-        by_asset[result.artefact.asset].append(result)
-    for asset, group in by_asset.items():
-        outcomes = Counter(result.outcome for result in group)
-        passed, checks = sum(result.checks_passed for result in group), sum(result.checks for result in group)
-        rows = [result.rows for result in group if result.rows is not None]
-        by_outcome = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-        table.add_row(asset, str(len(group)), f"{sum(rows):,}" if rows else "-", f"{passed} of {checks}", by_outcome)
-    return table
+    build_catalog(catalog, root, as_json=as_json)
 
 
 @app.command("cache-windows")
@@ -207,33 +165,11 @@ def cache_windows(
     from genolewm_assets.defs.operations import STATE_ASSETS, Demo
     from genolewm_assets.defs.runtime import echoing
 
-    with Demo(defs, say=_say) as walk, ConsoleProgress(err) as progress, echoing(progress.say):
-        steps = [step for step in walk.steps() if step[0].key in STATE_ASSETS]
-        results = _walk(walk, steps, progress)
-    _print_results(results, as_json=as_json)
-    _exit_on_failure(results)
-
-
-def _walk(walk: Demo, steps: Steps, progress: ConsoleProgress, *, further: int = 0) -> list[PartitionResult]:
-    results = []
-    for result in walk.run(steps):
-        results.append(result)
-        progress.advance(len(results), len(steps) + further, "partitions")
-        progress.say(result.line())
-    return results
-
-
-def _say(line: str) -> None:
-    err.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _exit_on_failure(results: Sequence[PartitionResult]) -> None:
-    failed = [result for result in results if result.outcome == "failed"]
-    for result in failed:
-        err.print(result.text(), style="red", markup=False, highlight=False, soft_wrap=True)
-    if failed:
-        err.print(f"{len(failed)} of {len(results)} partitions failed", style="red")
-        raise typer.Exit(failed[0].exit_code)
+    with Demo(defs, say=say) as walk_of, ConsoleProgress(err) as progress, echoing(progress.say):
+        steps = [step for step in walk_of.steps() if step[0].key in STATE_ASSETS]
+        results = walk(walk_of, steps, progress)
+    print_results(results, as_json=as_json)
+    exit_on_failure(results)
 
 
 @app.command()

@@ -190,7 +190,7 @@ def offered_by_listing(workspace: Workspace) -> Releases:
         place = workspace.url(place)
         newest_first = workspace.catalog.clinvar.newest_first
         found = listed_releases(workspace.root.path, read_listing(place), newest_first=newest_first)
-        return _admitted(workspace, found, place)
+        return _admitted(workspace, [release.key for release in found], place)
     except GenoLeWMError as err:
         return Releases((), place, str(err))
 

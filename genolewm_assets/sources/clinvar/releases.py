@@ -98,13 +98,12 @@ def _with_new(known: Iterable[RegisteredRelease], listing: Listing, *, newest_fi
     return sorted(releases, key=_order)
 
 
-def listed_releases(root: Path, listing: Listing, *, newest_first: bool = False) -> list[str]:
-    """Return the keys that the files of a listing have, or would get when they are registered, oldest first.
+def listed_releases(root: Path, listing: Listing, *, newest_first: bool = False) -> tuple[RegisteredRelease, ...]:
+    """Return the releases that the files of a listing are, or would be when they are registered, oldest first.
 
     Nothing is written; raises :class:`CorruptResourceError` as :func:`read_ledger`.
     """
-    with_new = _with_new(read_ledger(root), listing, newest_first=newest_first)
-    return [release.key for release in offered_releases(with_new, listing)]
+    return offered_releases(_with_new(read_ledger(root), listing, newest_first=newest_first), listing)
 
 
 def stated_release(root: Path, place: str, key: str) -> RegisteredRelease:

@@ -1,4 +1,8 @@
 from .catalog import examine_catalog as examine_catalog
+from .downloads import Download as Download
+from .downloads import Keeping as Keeping
+from .downloads import disk_needs as disk_needs
+from .downloads import list_downloads as list_downloads
 from .finding import Answers as Answers
 from .finding import Examination as Examination
 from .finding import Finding as Finding

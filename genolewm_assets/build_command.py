@@ -1,0 +1,177 @@
+"""Command ``genolewm build``: say what a catalogue downloads, ask, and materialise its whole graph."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.filesize import decimal
+from rich.table import Table
+
+from genolewm_assets.artefact_commands import JsonOption, RootOption
+from genolewm_assets.console import ConsoleProgress, err, out
+from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.launch import enter_environment
+
+if TYPE_CHECKING:
+    from genolewm_assets.defs.operations import Demo, PartitionResult, Steps
+    from genolewm_assets.sources.catalog import Catalog
+    from genolewm_assets.sources.examination import Download
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Download without asking.")]
+WithoutStatesOption = Annotated[
+    bool,
+    typer.Option(
+        "--without-states",
+        help="Compute no states: no encoder is downloaded, no GPU is needed; trainers read tokens "
+        "(`with_states=False`).",
+    ),
+]
+
+
+def build(
+    catalog: Annotated[str, typer.Argument(help="Built-in catalogue or path of a YAML file.")] = "sample",
+    root: RootOption = Path("data"),
+    *,
+    yes: YesOption = False,
+    without_states: WithoutStatesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build everything of a catalogue: say what is downloaded and how much disk it takes, ask, build, and check.
+
+    Interrupted, by Ctrl-C or by a lost connection, it goes on where it was when it is called again.
+
+    Examples: `genolewm build sample` · `genolewm build grch38-chr21 --root chr21 --without-states`
+    """
+    build_catalog(catalog, root, ask=not yes, without_states=without_states, as_json=as_json)
+
+
+def build_catalog(
+    catalog: str, root: Path, *, ask: bool = False, without_states: bool = False, as_json: bool = False
+) -> None:
+    """Materialise the whole graph of a catalogue and print a summary; exit with the code of the first failure."""
+    from genolewm_assets.sources.catalog import find_impossible_shares, load_catalog
+
+    loaded = load_catalog(catalog)
+    for error in find_impossible_shares(loaded):
+        raise error
+    if without_states:
+        os.environ["GENOLEWM_WITHOUT_STATES"] = "1"
+    if ask:
+        _confirm(loaded, root, with_states=not without_states and not loaded.encoder.off)
+    enter_environment(root, catalog)
+    from genolewm_assets.definitions import defs
+    from genolewm_assets.defs.operations import Demo
+    from genolewm_assets.defs.runtime import echoing
+
+    with Demo(defs, say=say) as walk_of, ConsoleProgress(err) as progress, echoing(progress.say):
+        results = walk(walk_of, walk_of.steps(), progress, further=1)
+        results.append(walk_of.follow())
+        progress.say(results[-1].line())
+        if any(result.outcome != "current" for result in results):
+            walk_of.report()
+    print_results(results, as_json=as_json)
+    if not as_json:
+        command = shlex.join(["genolewm", "ui", "--root", str(root), "--catalog", catalog])
+        summary = f"Outputs: {root}. Open the UI: {command}"
+        out.print(summary, markup=False, highlight=False, soft_wrap=True)
+    exit_on_failure(results)
+
+
+def _confirm(catalog: Catalog, root: Path, *, with_states: bool) -> None:
+    """Print what is downloaded, the disk that it takes and what comes out; ask whether to go on if anything is."""
+    from genolewm_assets.sources.examination import disk_needs, list_downloads
+
+    with err.status("Asking the servers for sizes"):
+        found = [*list_downloads(catalog, root), *(_weights(catalog) if with_states else ())]
+    if not found:
+        return
+    _print_downloads(found)
+    needs = disk_needs(catalog, found, with_states=with_states)
+    total = sum(each.size_bytes or 0 for each in found)
+    say(
+        f"{decimal(total)} are downloaded. Disk: up to {decimal(needs.total)}, of which {decimal(needs.root)} in {root}, "
+        f"{decimal(needs.while_read)} while files are read and {decimal(needs.cache)} in the hub's cache."
+    )
+    made = "with the states of every window" if with_states else "without states: trainers read tokens"
+    say(f"What comes out: a package of windows, alleles and holdouts that passed its audit, {made}.")
+    if not sys.stdin.isatty():
+        remedy = "Add --yes to download them"
+        raise ConfigurationError("genolewm build", "asks before it downloads, and there is no terminal", remedy=remedy)
+    typer.confirm("Go on?", abort=True, err=True)
+
+
+def _weights(catalog: Catalog) -> Sequence[Download]:
+    """Return the encoder's files, if the hub's cache lacks them."""
+    from genolewm_assets.encoders import ask_hub, read_identity
+    from genolewm_assets.errors import MissingResourceError
+    from genolewm_assets.sources.examination import Download, Keeping
+
+    section, model = catalog.encoder, catalog.encoder.source
+    if model is None or section.is_folder or section.revision is None:
+        return []
+    try:
+        window_bp = catalog.window_profile.window_bp
+        read_identity(model, **section.settings, window_bp=window_bp, download=False, sha256_of=lambda _: "0" * 64)
+    except MissingResourceError:
+        size = sum(ask_hub(model, section.revision).values())
+        return [Download("encoder.model", f"hf://{model}@{section.revision}", size, Keeping.CACHE)]
+    return []
+
+
+def _print_downloads(found: Sequence[Download]) -> None:
+    table = Table("what", "from", "size", "kept")
+    for each in found:
+        size = "unknown" if each.size_bytes is None else decimal(each.size_bytes)
+        table.add_row(each.place, each.host, size, str(each.keeping))
+    err.print(table)
+
+
+def print_results(results: Sequence[PartitionResult], *, as_json: bool) -> None:
+    """Print a table of the results by asset, or all of them as JSON."""
+    if as_json:
+        out.print_json(json.dumps([result.as_json() for result in results]))
+        return
+    table = Table("asset", "partitions", "rows", "checks passed", "outcome")
+    by_asset: dict[str, list[PartitionResult]] = defaultdict(list)
+    for result in results:
+        by_asset[result.artefact.asset].append(result)
+    for asset, group in by_asset.items():
+        outcomes = Counter(result.outcome for result in group)
+        passed, checks = sum(result.checks_passed for result in group), sum(result.checks for result in group)
+        rows = [result.rows for result in group if result.rows is not None]
+        by_outcome = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        table.add_row(asset, str(len(group)), f"{sum(rows):,}" if rows else "-", f"{passed} of {checks}", by_outcome)
+    out.print(table)
+
+
+def walk(walk_of: Demo, steps: Steps, progress: ConsoleProgress, *, further: int = 0) -> list[PartitionResult]:
+    """Build steps one after the other, with a line for each; ``further`` steps come after them."""
+    results = []
+    for result in walk_of.run(steps):
+        results.append(result)
+        progress.advance(len(results), len(steps) + further, "partitions")
+        progress.say(result.line())
+    return results
+
+
+def say(line: str) -> None:
+    """Print a line of text beside the results."""
+    err.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def exit_on_failure(results: Sequence[PartitionResult]) -> None:
+    """Print what failed, and exit with the code of the first failure."""
+    failed = [result for result in results if result.outcome == "failed"]
+    for result in failed:
+        err.print(result.text(), style="red", markup=False, highlight=False, soft_wrap=True)
+    if failed:
+        err.print(f"{len(failed)} of {len(results)} partitions failed", style="red")
+        raise typer.Exit(failed[0].exit_code)

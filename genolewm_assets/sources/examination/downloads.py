@@ -1,0 +1,157 @@
+"""What building a catalogue downloads, and how much disk that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from genolewm_assets.sources.catalog import Catalog
+from genolewm_assets.sources.clinvar import listed_releases, read_listing
+from genolewm_assets.sources.examination.places import ATTEMPTS, local_path
+from genolewm_assets.sources.files import ask_remote
+from genolewm_assets.store.files import is_published_link
+
+_THREADS = 16
+#: Bytes that a root takes on disk: by base of the genome, window without and with states (1,024 values of 2 bytes for
+#: each of 32 blocks), base of the corpus, and for Dagster's history; measured, rounded up.
+_BY_BASE, _BY_WINDOW, _BY_STATE, _HISTORY = 0.35, 25_000, 32 * 1_024 * 2, 200_000_000
+#: Bases in a byte of the corpus's Parquet files, as its publisher states them.
+_BASES_IN_A_BYTE = 2.3
+
+
+class Keeping(StrEnum):
+    """Where the bytes of a download lie, and for how long."""
+
+    STREAMED = "never stored"
+    READ = "while it is read"
+    ROOT = "in the root"
+    CACHE = "in the hub's cache"
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file on a server, or several of one repository of the hub.
+
+    Attributes
+    ----------
+    place, url
+        Key of the catalogue, and where it is.
+    size_bytes
+        Size that the server states; None if it states none.
+    """
+
+    place: str
+    url: str
+    size_bytes: int | None
+    keeping: Keeping
+
+    @property
+    def host(self) -> str:
+        """The server's name; the hub's repository for ``hf://``."""
+        parts = urlsplit(self.url)
+        return parts.netloc if parts.scheme != "hf" else self.url.partition("@")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class DiskNeeds:
+    """Bytes that a build takes at most: published in the root, while files are read, and in the hub's cache."""
+
+    root: int
+    while_read: int
+    cache: int
+
+    @property
+    def total(self) -> int:
+        """Bytes in all."""
+        return self.root + self.while_read + self.cache
+
+
+def list_downloads(catalog: Catalog, root: Path) -> list[Download]:
+    """Return what a build of a catalogue downloads: everything on servers whose artefact a root does not have.
+
+    The encoder's weights are not among it. Servers are asked for sizes, several at a time.
+
+    Raises
+    ------
+    FetchError, InputError, MissingResourceError
+        If a server cannot be reached, or has not what the catalogue names.
+    """
+    with ThreadPoolExecutor(_THREADS) as pool:
+        asked = [pool.submit(ask) for ask in _questions(catalog, root)]
+        return [each for answer in asked if (each := answer.result()) is not None]
+
+
+def disk_needs(catalog: Catalog, downloads: Sequence[Download], *, with_states: bool) -> DiskNeeds:
+    """Return the disk that a build takes, from the lengths of contigs and the sizes of downloads."""
+    corpus = sum(each.size_bytes or 0 for each in downloads if each.place.startswith("corpus.")) * _BASES_IN_A_BYTE
+    bases = sum(contig.length for contig in catalog.contigs)
+    windows = (bases + corpus * catalog.corpus.slice_fraction) / catalog.window_profile.stride_bp
+    kept, read, cached = (
+        [each.size_bytes or 0 for each in downloads if each.keeping is keeping]
+        for keeping in (Keeping.ROOT, Keeping.READ, Keeping.CACHE)
+    )
+    # Records of the corpus are divided into pieces beside the files that they come from.
+    own = bases * _BY_BASE + corpus / 2 + windows * (_BY_WINDOW + _BY_STATE * with_states) + _HISTORY
+    return DiskNeeds(int(own) + sum(kept), max(read, default=0), sum(cached))
+
+
+def _questions(catalog: Catalog, root: Path) -> Iterator[Callable[[], Download | None]]:
+    """Yield a function for each file that a build reads and the root does not have."""
+
+    def url_of(url: str) -> str:
+        return catalog.resolve_url(url, root=root)
+
+    def ask(place: str, url: str, keeping: Keeping = Keeping.READ) -> Callable[[], Download | None]:
+        def answer() -> Download | None:
+            if local_path(url) is not None:
+                return None
+            return Download(place, url, ask_remote(url, attempts=ATTEMPTS).size, keeping)
+
+        return answer
+
+    def has(*folders: str) -> bool:
+        return all(is_published_link(root / folder) for folder in folders)
+
+    linear = [contig.name for contig in catalog.contigs if not contig.circular]
+    if not has(f"reference/{catalog.genome_digest[:12]}"):
+        yield ask("genome.fasta", url_of(catalog.genome.fasta))
+    if not has(*(f"windows/{catalog.window_profile.name}/{name}" for name in linear)):
+        for name, url in catalog.genome.tracks.urls.items():
+            yield ask(f"genome.tracks.{name}", url_of(url))
+    for name, source in catalog.gnomad.sources.items():
+        if not has(f"gnomad/{source.release}/{name}"):
+            keeping = Keeping.READ if source.read == "download" else Keeping.STREAMED
+            yield ask(f"gnomad.sources.{name}", url_of(source.url), keeping)
+    for place, url in _releases(catalog, root, url_of(catalog.clinvar.listing)):
+        yield ask(place, url, Keeping.ROOT)
+    for name, phased in catalog.haplotypes.sources.items():
+        yield ask(f"haplotypes.sources.{name}", url_of(phased.url))
+    for name, entry in catalog.corpus.sources.items():
+        hub, place = entry.hub, f"corpus.sources.{name}"
+        if has(f"corpus/records/{name}"):
+            continue
+        if hub is None:
+            yield ask(place, url_of(entry.url))
+            continue
+        found = [file for file in hub.find(entry.files) if file.place == file.url]
+        if found:
+            size, url = sum(file.size_bytes for file in found), entry.url
+            yield lambda place=place, url=url, size=size: Download(place, url, size, Keeping.CACHE)  # type: ignore[misc]
+    for at, collection in enumerate([*catalog.mito.genomes, *catalog.mito.heteroplasmy]):
+        if not has("mito/genomes"):
+            yield ask(f"mito[{at}]", url_of(collection.url))
+
+
+def _releases(catalog: Catalog, root: Path, place: str) -> Iterator[tuple[str, str]]:
+    """Yield key and URL of the ClinVar releases on a server that a build would use and the root does not have."""
+    if local_path(place) is not None:
+        return
+    settings = catalog.clinvar
+    for release in listed_releases(root, read_listing(place), newest_first=settings.newest_first):
+        admitted = settings.releases is None or release.key in settings.releases
+        if admitted and not is_published_link(root / f"clinvar/{release.key}/vcf"):
+            yield f"clinvar {release.key}", release.url_at(place)
