@@ -10,7 +10,7 @@ from typing import TypeVar
 
 _AHEAD = 2
 #: Seconds that drawing an item takes at a slow source; the results before it are then handed on first.
-_SLOW_S = 0.2
+_SLOW_S = 0.05
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -33,7 +33,7 @@ def map_ahead(
     ----------
     ahead
         At most ``threads + ahead`` tasks are unfinished or wait with their result when an item is drawn; none if the
-        item before took 0.2 seconds to draw.
+        item before took 0.05 seconds to draw.
     caller_helps
         Let the caller run unstarted tasks instead of waiting for the next result.
     """
