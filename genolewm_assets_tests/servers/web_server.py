@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-
 _PIECE_S = 0.02
 
 
@@ -122,7 +121,6 @@ class _Handler(QuietHandler):
         if cut is not None:
             time.sleep(0.05)  # what a client has not read when the connection breaks is lost to it
             self.close_connection = True
-
 
     def _send(self, body: bytes) -> None:
         """Send a body; at a limited rate, in pieces of 20 ms."""

@@ -21,7 +21,13 @@ from genolewm_assets.sources.examination.files import (
 )
 from genolewm_assets.sources.examination.finding import Examination, Finding, contradictions
 from genolewm_assets.sources.examination.places import look_at_digest, look_into
-from genolewm_assets.sources.examination.variants import look_at_gnomad, look_at_index, look_at_listing, look_at_phased, look_at_stream
+from genolewm_assets.sources.examination.variants import (
+    look_at_gnomad,
+    look_at_index,
+    look_at_listing,
+    look_at_phased,
+    look_at_stream,
+)
 
 #: Places looked at at once; most of the time is the latency of servers.
 _THREADS = 16

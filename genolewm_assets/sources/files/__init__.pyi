@@ -3,8 +3,8 @@ from .digests import KnownDigests as KnownDigests
 from .digests import RecordedDigests as RecordedDigests
 from .fetch import published_md5 as published_md5
 from .journal import Journal as Journal
-from .local import SCHEME as SCHEME
 from .local import BGZF_END as BGZF_END
+from .local import SCHEME as SCHEME
 from .local import Compression as Compression
 from .local import check_local_file as check_local_file
 from .local import detect_compression as detect_compression

@@ -107,7 +107,9 @@ def _complete(
 ) -> None:
     """Download until the part holds the whole file; retry after transient failures."""
     try:
-        retrying(_StopWhenStuck(attempts, partial), wait)(_pull, partial, verified_later=verified_later, progress=progress)
+        retrying(_StopWhenStuck(attempts, partial), wait)(
+            _pull, partial, verified_later=verified_later, progress=progress
+        )
     except Exception as error:
         size = partial.stamp.size
         got = f"{partial.done:,} of {size:,} bytes" if size is not None and partial.done else None

@@ -1,4 +1,4 @@
-"""MD5 whose state can be saved, so that a later process goes on with it; hashlib and OpenSSL keep theirs to themselves."""
+"""MD5 whose state can be saved, so that a later process goes on with it; hashlib does not give its state away."""
 
 from __future__ import annotations
 

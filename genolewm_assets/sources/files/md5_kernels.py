@@ -23,7 +23,7 @@ def _turned(value: int, by: int) -> np.uint32:
 
 @compiled(nogil=True)
 def add_blocks(words: Words, state: Words) -> None:
-    """Add whole blocks to an MD5. ``words``: the blocks, 16 little-endian words each; ``state``: in and out, 4 words."""
+    """Add whole blocks to an MD5. ``words``: blocks of 16 little-endian words; ``state``: in and out, 4 words."""
     a, b, c, d = state[0], state[1], state[2], state[3]
     for at in range(0, len(words), 16):
         a0, b0, c0, d0 = a, b, c, d

@@ -135,6 +135,7 @@ class PartialFile:
 
 
 def open_locked(path: Path) -> FileIO:
+    """Open or create a file under an exclusive lock; raises :class:`BusyError` if another process has it."""
     while True:
         # Unbuffered: after a failed write, closing a buffered file would write the buffer again and fail again.
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)

@@ -166,7 +166,7 @@ def read_stamp(url: str) -> RemoteStamp:
 def retrying(stop: int | stop_base, wait: wait_base) -> tenacity.Retrying:
     """Return a tenacity retrier: it calls a function again after transient failures and raises the last error.
 
-    ``stop`` is the number of attempts, or a stop condition. A pause that the server asks for takes the place of ``wait``.
+    ``stop`` is the number of attempts, or a stop condition. A pause that the server asks for replaces ``wait``.
     """
 
     def pause(state: tenacity.RetryCallState) -> float:

@@ -111,9 +111,10 @@ _Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class FoundState:
-    """What a scan has counted: counts of the ledger, largest AN by contig and field, contigs that have a record."""
+    """What a scan has counted: alleles, filtered ones by reason, largest AN by contig and field, contigs met."""
 
-    counts: tuple[tuple[str, int], ...]
+    alleles: int
+    filtered: Mapping[FilterReason, int]
     largest_an: tuple[tuple[str, str, int], ...]
     contigs: tuple[str, ...]
 
@@ -148,21 +149,21 @@ class GnomadScan:
     @property
     def state(self) -> FoundState:
         """What has been counted so far."""
+        counts = self._ledger.counts()
+        filtered = {each: counts[name] for each in FilterReason if (name := f"filtered.{each}") in counts}
         largest = tuple((*key, an) for key, an in self.largest_an.items())
-        return FoundState(tuple(self._ledger.counts().items()), largest, tuple(sorted(self.contigs)))
+        return FoundState(counts["alleles_in"], filtered, largest, tuple(sorted(self.contigs)))
 
     def go_on(self, state: FoundState) -> None:
-        """Begin with what an earlier scan had counted; raises :class:`ValueError` for a reason that there is not."""
-        for name, alleles in state.counts:
-            _, _, reason = name.partition("filtered.")
-            if reason:
-                self._ledger.filter(FilterReason(reason), alleles)
-        self._ledger.read(dict(state.counts)["alleles_in"])
+        """Begin with what an earlier scan of the file had counted."""
+        self._ledger.read(state.alleles)
+        for reason, alleles in state.filtered.items():
+            self._ledger.filter(reason, alleles)
         self.largest_an = {(contig, field): an for contig, field, an in state.largest_an}
         self.contigs = set(state.contigs)
 
     def finish(self) -> None:
-        """Spool the alleles that are still buffered; must be called after the last block, and before a state is saved."""
+        """Spool the alleles that are still buffered; must be called after the last block, and before ``state``."""
         for contig, sample_set in list(self._kept):
             self._spool_kept(contig, sample_set)
 

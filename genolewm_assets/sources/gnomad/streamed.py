@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import pyarrow as pa
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from genolewm_assets.errors import ChecksumError, printable
 from genolewm_assets.progress import Progress
@@ -106,10 +106,11 @@ class SavedScan:
         if self._journal.state is None:
             return None, "its state is damaged or of another version" if self._journal.dropped else ""
         try:
-            saved = _adapter().validate_python(self._journal.state, strict=False)
+            saved = _adapter().validate_python(self._journal.state)
+            saved.point.check()
             for _ in self._rows():
                 pass
-        except (ValidationError, ValueError, KeyError, OSError) as error:
+        except (OSError, ValueError, KeyError, TypeError, ArithmeticError) as error:
             return None, f"its state cannot be read ({str(error).splitlines()[0]})"
         stamp = self._source.stamp
         if saved.stamp != stamp:

@@ -11,8 +11,8 @@ import struct
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from io import BufferedReader
+from itertools import pairwise
 from typing import BinaryIO, NoReturn, cast
 
 import numpy as np

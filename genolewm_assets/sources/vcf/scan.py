@@ -20,7 +20,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files import Compression, detect_compression
 from genolewm_assets.sources.vcf.block import SourceText, VcfBlock
 from genolewm_assets.sources.vcf.count import AlleleCount
-from genolewm_assets.sources.vcf.header import FIXED_COLUMNS, VcfHeader, parse_header
+from genolewm_assets.sources.vcf.header import FIXED_COLUMNS, parse_header
 from genolewm_assets.sources.vcf.header_size import HeaderSize
 from genolewm_assets.sources.vcf.source import LocalVcf, Region, VcfSource, find_region
 from genolewm_assets.sources.vcf.text import TextChunk, read_text
@@ -83,6 +83,8 @@ class VcfScanner:
         self._line, self._ends_in_line = 0, False
         # Text after the last whole line.
         self._unfinished: list[bytes] = []
+        # Text after the header that was read with it.
+        self._rest = b""
         self._count = AlleleCount()
         self._region: Region | None = None
         region = None if contig is None else find_region(source, contig)
@@ -143,10 +145,10 @@ class VcfScanner:
             self._open_region(region, threads)
 
     def _rest_between_texts(self) -> None:
-        """Called after the records of each text were taken."""
+        """Do nothing; called after the records of each text were taken."""
 
     def _pass(self, chunk: TextChunk) -> None:
-        """Called with each chunk before its text is read."""
+        """Do nothing; called with each chunk before its text is read."""
 
     def _open_text(self, *, threads: int, begin: int = 0, end: int | None = None) -> None:
         self._open_chunks(read_text(self._file, label=self._label, threads=threads, begin=begin, end=end))

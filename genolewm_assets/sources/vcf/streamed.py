@@ -1,4 +1,4 @@
-"""Scan a remote BGZF VCF that passes once, in order, and is never stored: its MD5, and the points where a scan goes on."""
+"""Scan a remote BGZF VCF as it passes, once and in order: its MD5, and the points where a later scan goes on."""
 
 from __future__ import annotations
 
@@ -62,6 +62,12 @@ class ScanPoint:
     counts: tuple[int, int, int, int]
     md5: Md5State
     header: tuple[str, ...]
+
+    def check(self) -> None:
+        """Raise :class:`ValueError` or :class:`OverflowError` for a point that no scan can have given."""
+        if self.offset <= 0 or self.offset != self.md5.size or not self.header:
+            raise ValueError("a point that is none")
+        ResumableMd5(self.md5), bytes.fromhex(self.unfinished), AlleleCount(self.counts)
 
 
 def check_blocked(source: RangeFile) -> None:
@@ -131,7 +137,7 @@ class StreamedScanner(VcfScanner):
             check_blocked(self._file)
             super()._open_scan(region, threads)
             return
-        self._line, self.records, self._rest = begin.line, begin.records, b""
+        self._line, self.records = begin.line, begin.records
         self._unfinished, self._count = [bytes.fromhex(begin.unfinished)], AlleleCount(begin.counts)
         self._take_header(list(begin.header))
         self._open_text(threads=threads, begin=begin.offset << 16)

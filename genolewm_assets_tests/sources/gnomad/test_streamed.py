@@ -52,7 +52,7 @@ def written(folder: Path) -> list[bytes]:
     return [(folder / name).read_bytes() for name in (VARIANTS_FILE, REJECTS_FILE)]
 
 
-class Stopped(BaseException):  # noqa: N818 - as KeyboardInterrupt, it is no error
+class Stopped(BaseException):
     """What ends a scan in a test."""
 
 
