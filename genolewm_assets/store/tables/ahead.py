@@ -32,10 +32,10 @@ def map_ahead(
     Parameters
     ----------
     ahead
-        At most ``threads + ahead`` tasks are unfinished or wait with their result when an item is drawn; none if the
-        item before took 0.05 seconds to draw.
+        At most ``threads + ahead`` tasks are unfinished or wait with their result when an item is drawn.
     caller_helps
-        Let the caller run unstarted tasks instead of waiting for the next result.
+        Let the caller run unstarted tasks instead of waiting for the next result, and hand on all results once an item
+        took 0.05 seconds to draw.
     """
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
     waiting: deque[tuple[_Item, Future[_Result]]] = deque()
@@ -48,7 +48,7 @@ def map_ahead(
     try:
         asked = time.monotonic()
         for item in items:
-            slow = time.monotonic() - asked > _SLOW_S
+            slow = caller_helps and time.monotonic() - asked > _SLOW_S
             waiting.append((item, pool.submit(work, item)))
             while waiting and (slow or len(waiting) > threads + ahead):
                 yield take()
