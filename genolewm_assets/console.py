@@ -8,7 +8,16 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.segment import Segment
 from rich.text import Text
 
@@ -36,6 +45,14 @@ err = SafeConsole(stderr=True, emoji=False)
 _LINE_INTERVAL_S = 10.0
 
 
+class _ByteSpeed(TransferSpeedColumn):
+    """Bytes a second, where bytes are counted."""
+
+    def render(self, task: Task) -> Text:
+        """Return the speed of a task."""
+        return super().render(task) if str(task.fields["unit"]).startswith("bytes") else Text()
+
+
 class ConsoleProgress:
     """Progress display of the commands, to be used as a context manager: a bar on a terminal, plain lines elsewhere."""
 
@@ -47,6 +64,7 @@ class ConsoleProgress:
             TextColumn("{task.description}"),
             BarColumn(),
             TextColumn("{task.completed:,.0f} {task.fields[unit]}"),
+            _ByteSpeed(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console,

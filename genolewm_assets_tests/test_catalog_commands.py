@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable
@@ -192,6 +193,18 @@ def test_a_large_genome_without_an_index_is_not_read(folder: Path, check: Check)
     (folder / "genome.fa.fai").write_text("chr17\t24000\t7\t60\t61\n")
     code, printed = check(folder / "catalog.yaml")
     assert (code, len(printed["findings"])) == (2, 3)
+
+
+def test_of_a_streamed_file_the_beginning_is_looked_at(folder: Path, check: Check) -> None:
+    with web_directory(folder) as site:
+        sources = {"url": f"{site.url}gnomad.chr20.vcf.bgz", "read": "stream"}
+        edit(folder, lambda catalog: catalog["gnomad"]["sources"]["chr20"].update(sources))
+        assert "gnomad.sources.chr20.read" not in faults(check(folder / "catalog.yaml")[1])
+        (folder / "gnomad.chr20.vcf.bgz").write_bytes(gzip.compress(b"##fileformat=VCFv4.2\n"))
+        code, printed = check(folder / "catalog.yaml")
+    assert code == 2
+    found = faults(printed)
+    assert "is not BGZF" in found["gnomad.sources.chr20.read"]
 
 
 def test_of_remote_files_the_server_is_asked(folder: Path, check: Check) -> None:

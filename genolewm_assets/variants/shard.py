@@ -33,11 +33,14 @@ class ShardReport:
     alleles_in_source
         ALT alleles in the source, as :class:`~genolewm_assets.sources.vcf.count.AlleleCount` counts them; 0 for a
         source of sequences.
+    source_md5
+        MD5 of a source that was streamed, in lower-case hex; else None.
     """
 
     counts: Mapping[str, int]
     rows: Mapping[str, int]
     alleles_in_source: int = 0
+    source_md5: str | None = None
 
 
 def state_origin(code_version: str, recipe: Mapping[str, JsonValue], inputs: Iterable[InputRef] = ()) -> dict[str, str]:

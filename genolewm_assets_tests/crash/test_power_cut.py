@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets.errors import VcfError
+from genolewm_assets.sources.files import Journal
 from genolewm_assets.store.artefacts.build import BuildPlan, build
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.artefacts.verify import verify_root
@@ -80,3 +81,27 @@ def test_what_is_shown_is_on_disk_and_all_of_it_when_the_action_returns(
     for left in found[-len(LOSING) :]:
         assert picture(left) == after
         assert left.is_rejected(LOCATION) == root.is_rejected(LOCATION)
+
+
+def test_a_journal_is_as_it_was_saved_last_or_before(tmp_path: Path) -> None:
+    disk_folder, cuts = tmp_path / "disk", list[Tree]()
+
+    def save(more: bytes, state: int) -> None:
+        with Journal.open(disk_folder / "scan", {"of": "a file"}) as journal:
+            journal.save(more, state)
+
+    def found(folder: Path) -> tuple[object, bytes]:
+        with Journal.open(folder / "scan", {"of": "a file"}) as journal:
+            assert not journal.dropped
+            return journal.state, journal.path.read_bytes()
+
+    save(b"one" * 100, 1)
+    with lossy_disk(disk_folder, random.Random(5)) as disk:
+        disk.follow(
+            lambda: save(b"two" * 100, 2),
+            before=lambda disk, _: cuts.extend(disk.cut(losing=share) for share in LOSING),
+        )
+        last = disk.cut(losing=1.0)
+    states = [found(lay(tree, tmp_path / str(number))) for number, tree in enumerate(cuts)]
+    assert set(states) == {(1, b"one" * 100), (2, b"one" * 100 + b"two" * 100)}
+    assert found(lay(last, tmp_path / "last"))[0] == 2

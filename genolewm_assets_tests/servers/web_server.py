@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+_PIECE_S = 0.02
+
 
 @dataclass
 class WebServer:
@@ -25,6 +27,17 @@ class WebServer:
     statuses: list[int] = field(default_factory=list)
     #: How many body bytes the next requests get before the connection breaks; None: all.
     cuts: list[int | None] = field(default_factory=list)
+    #: Bytes of bodies a second; None: as fast as they are taken.
+    rate: float | None = None
+    #: How many bytes of bodies were sent.
+    sent: int = 0
+    #: How many body bytes the next requests get before nothing more comes, until the server ends; None: all.
+    stalls: list[int | None] = field(default_factory=list)
+    #: Value of Retry-After of the answers whose status is an error.
+    retry_after: str | None = None
+    #: Where paths are redirected to.
+    moved: dict[str, str] = field(default_factory=dict)
+    ended: threading.Event = field(default_factory=threading.Event)
     #: Whether HEAD is known.
     head: bool = True
     #: Path and Range header of every request.
@@ -66,8 +79,11 @@ class _Handler(QuietHandler):
             hook()
         status = site.statuses.pop(0) if site.statuses else 200
         content = site.files.get(self.path.lstrip("/"))
+        if self.path in site.moved:
+            self._refuse(302, Location=site.moved[self.path])
+            return
         if status != 200 or content is None:
-            self._refuse(status if status != 200 else 404)
+            self._refuse(status if status != 200 else 404, **{"Retry-After": site.retry_after})
             return
         start, end = 0, len(content)
         if wanted and site.ranges and self.headers.get("If-Range") in (None, site.etag):
@@ -78,9 +94,12 @@ class _Handler(QuietHandler):
                 return
         self._answer(content, start, end, ranged=(start, end) != (0, len(content)))
 
-    def _refuse(self, status: int) -> None:
+    def _refuse(self, status: int, **headers: str | None) -> None:
         self.send_response(status)
         self.send_header("Content-Length", "0")
+        for name, value in headers.items():
+            if value is not None:
+                self.send_header(name, value)
         self.end_headers()
 
     def _answer(self, content: bytes, start: int, end: int, *, ranged: bool) -> None:
@@ -95,10 +114,24 @@ class _Handler(QuietHandler):
         if self.command == "HEAD":
             return
         cut = site.cuts.pop(0) if site.cuts else None
-        self.wfile.write(content[start:end] if cut is None else content[start:end][:cut])
+        stall = site.stalls.pop(0) if site.stalls else None
+        self._send(content[start:end][: stall if cut is None else cut])
+        if stall is not None:
+            site.ended.wait()
         if cut is not None:
             time.sleep(0.05)  # what a client has not read when the connection breaks is lost to it
             self.close_connection = True
+
+    def _send(self, body: bytes) -> None:
+        """Send a body; at a limited rate, in pieces of 20 ms."""
+        site = self.site
+        piece = len(body) if site.rate is None else max(1, int(site.rate * _PIECE_S))
+        for at in range(0, len(body), max(1, piece)):
+            due = time.monotonic() + _PIECE_S
+            self.wfile.write(body[at : at + piece])
+            site.sent += len(body[at : at + piece])
+            if site.rate is not None:
+                time.sleep(max(0.0, due - time.monotonic()))
 
 
 class _Server(ThreadingHTTPServer):
@@ -115,7 +148,10 @@ class _Server(ThreadingHTTPServer):
 def running_server() -> Iterator[WebServer]:
     site = WebServer()
     with serving(type("Handler", (_Handler,), {"site": site})) as site.port:
-        yield site
+        try:
+            yield site
+        finally:
+            site.ended.set()
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """``gnomad/shard``: common alleles of gnomAD, one partition per contig."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -25,9 +25,9 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.progress import Progress
-from genolewm_assets.sources.files import CHECKSUM_MATCHES, SourceFile
+from genolewm_assets.sources.files import CHECKSUM_MATCHES, LocalCopy, SourceFile
 from genolewm_assets.sources.gnomad import GnomadParams, build_gnomad_shard, check_filters_applied, write_empty_shard
-from genolewm_assets.sources.vcf import LocalVcf, RemoteVcf, VcfSource
+from genolewm_assets.sources.vcf import LocalVcf, RemoteVcf, StreamedVcf, VcfSource
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import read_table
@@ -35,6 +35,7 @@ from genolewm_assets.variants import (
     CONTIGS_KNOWN,
     GNOMAD_CHECKS,
     GNOMAD_VARIANTS,
+    ShardReport,
     audit_shard,
     check_contigs_known,
     check_filters_spare,
@@ -75,7 +76,7 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress
         if source is None:
             report, checksum = write_empty_shard(work, origin=origin), _NO_CHECKSUM
         else:
-            with _opened(source, in_ranges=bool(entry and entry.read == "ranges")) as (vcf, checksum):
+            with _opened(source, entry.read if entry else "download") as (vcf, check):
                 report = build_gnomad_shard(
                     vcf,
                     contig=contig,
@@ -87,6 +88,7 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress
                     origin=origin,
                     progress=progress,
                 )
+                checksum = check(report)
                 check_filters_applied(report, where=vcf.label, remedy=_ACCEPT.format(contig.name))
         checks = audit_shard(
             work,
@@ -105,13 +107,17 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress
 
 
 @contextmanager
-def _opened(source: SourceFile, *, in_ranges: bool) -> Iterator[tuple[VcfSource, CheckResult]]:
-    """Yield a source and the check of its checksum; it is a local file unless it is remote and read in ranges."""
-    if in_ranges and source.is_remote:
-        yield RemoteVcf(source.url), _NOT_DOWNLOADED
-        return
-    with source.local() as local:
-        yield LocalVcf(local.path), local.checksum_check()
+def _opened(source: SourceFile, how: str) -> Iterator[tuple[VcfSource, Callable[[ShardReport], CheckResult]]]:
+    """Yield a source and what checks its checksum once it was read; a file that is here is a local one however read."""
+    if how == "ranges" and source.is_remote:
+        yield RemoteVcf(source.url), lambda _: _NOT_DOWNLOADED
+    elif how == "stream" and source.is_remote:
+        expected = source.expected_md5()
+        vcf = StreamedVcf(source.url, expected, source.download_folder)
+        yield vcf, lambda report: LocalCopy(Path(source.name), report.source_md5 or "", expected).checksum_check()
+    else:
+        with source.local() as local:
+            yield LocalVcf(local.path), lambda _: local.checksum_check()
 
 
 def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:

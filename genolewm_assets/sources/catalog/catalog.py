@@ -166,14 +166,17 @@ class GnomadSource(Section):
     """The gnomAD VCF of one contig; ``md5`` is the MD5 of the file, or ``published`` if ``<url>.md5`` states it.
 
     ``accept_unfiltered`` keeps records whose FILTER is ``.``. ``joint_rescue`` keeps alleles of joint files that fail
-    the filters of one data type only, with the frequencies of the other. ``read: ranges`` reads only the contig's part
-    of a remote indexed file, of which no ``md5`` can be checked.
+    the filters of one data type only, with the frequencies of the other.
+
+    ``read`` says how a remote file is read. ``download`` stores it first. ``stream`` scans it once as it passes, checks
+    its ``md5`` and stores nothing; an interrupted scan goes on where it was. The file must be BGZF. ``ranges`` reads
+    only the contig's part of an indexed file, of which no ``md5`` can be checked.
     """
 
     url: Url
     release: FolderName
     md5: FileMd5 | None = None
-    read: Literal["download", "ranges"] = "download"
+    read: Literal["download", "stream", "ranges"] = "download"
     accept_unfiltered: bool = False
     joint_rescue: bool = False
 
@@ -182,7 +185,7 @@ class GnomadSource(Section):
         if self.read == "ranges" and self.md5 is not None:
             raise refusal(
                 "md5 is given for a file that is read in ranges",
-                expected="read: download, or no md5",
+                expected="read: download or stream, or no md5",
                 got="read: ranges",
                 remedy="The MD5 of the whole file cannot be checked when only ranges are read",
             )

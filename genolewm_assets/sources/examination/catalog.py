@@ -21,7 +21,13 @@ from genolewm_assets.sources.examination.files import (
 )
 from genolewm_assets.sources.examination.finding import Examination, Finding, contradictions
 from genolewm_assets.sources.examination.places import look_at_digest, look_into
-from genolewm_assets.sources.examination.variants import look_at_gnomad, look_at_index, look_at_listing, look_at_phased
+from genolewm_assets.sources.examination.variants import (
+    look_at_gnomad,
+    look_at_index,
+    look_at_listing,
+    look_at_phased,
+    look_at_stream,
+)
 
 #: Places looked at at once; most of the time is the latency of servers.
 _THREADS = 16
@@ -94,6 +100,8 @@ def _variants(catalog: Catalog) -> Iterator[Examination]:
         yield from _digest(f"gnomad.sources.{name}.md5", source.url, source.md5)
         if source.read == "ranges":
             yield Examination(f"gnomad.sources.{name}.read", source.url, look_at_index)
+        if source.read == "stream":
+            yield Examination(f"gnomad.sources.{name}.read", source.url, look_at_stream)
     named = {
         *(clinvar.releases or ()),
         *(clinvar.packaged or ()),

@@ -11,9 +11,9 @@ from genolewm_assets.genome import Contig, ContigSet
 from genolewm_assets.sources.clinvar import read_listing
 from genolewm_assets.sources.examination.finding import Answers
 from genolewm_assets.sources.examination.places import ATTEMPTS, local_path
-from genolewm_assets.sources.files import Compression, ask_remote, detect_compression, has_bgzf_end
+from genolewm_assets.sources.files import Compression, RangeFile, ask_remote, detect_compression, has_bgzf_end
 from genolewm_assets.sources.gnomad import check_gnomad_release, detect_layout
-from genolewm_assets.sources.vcf import INDEX_SUFFIXES, LocalVcf, VcfHeader, VcfScanner, check_assembly
+from genolewm_assets.sources.vcf import INDEX_SUFFIXES, LocalVcf, VcfHeader, VcfScanner, check_assembly, check_blocked
 
 #: Seconds after which a listing that has not arrived is a fault.
 _LISTING_S = 60.0
@@ -34,6 +34,14 @@ def look_at_index(url: str) -> Answers:
             ask_remote(url + suffix, attempts=ATTEMPTS)
             return
     yield f"has no index ({' or '.join(INDEX_SUFFIXES)}) at {url}: the build will read the whole file"
+
+
+def look_at_stream(url: str) -> Answers:
+    """Look at the beginning of a remote VCF that is streamed: the server states its size, and it is BGZF."""
+    if local_path(url) is None:
+        with RangeFile(url, attempts=ATTEMPTS) as file:
+            check_blocked(file)
+    yield from ()
 
 
 def look_at_phased(contig: Contig, contigs: ContigSet, path: Path) -> Answers:

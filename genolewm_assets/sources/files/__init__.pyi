@@ -2,11 +2,16 @@ from .digests import Digests as Digests
 from .digests import KnownDigests as KnownDigests
 from .digests import RecordedDigests as RecordedDigests
 from .fetch import published_md5 as published_md5
+from .journal import Journal as Journal
+from .local import BGZF_END as BGZF_END
 from .local import SCHEME as SCHEME
 from .local import Compression as Compression
 from .local import check_local_file as check_local_file
 from .local import detect_compression as detect_compression
 from .local import has_bgzf_end as has_bgzf_end
+from .md5 import Md5State as Md5State
+from .md5 import ResumableMd5 as ResumableMd5
+from .ranges import NoRangesError as NoRangesError
 from .ranges import RangeFile as RangeFile
 from .remote import ATTEMPTS as ATTEMPTS
 from .remote import BACK_OFF as BACK_OFF
@@ -17,4 +22,5 @@ from .remote import is_absent as is_absent
 from .remote import read_remote as read_remote
 from .source import CHECKSUM_MATCHES as CHECKSUM_MATCHES
 from .source import PUBLISHED as PUBLISHED
+from .source import LocalCopy as LocalCopy
 from .source import SourceFile as SourceFile

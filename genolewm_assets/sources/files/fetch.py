@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import tenacity
+from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
 from genolewm_assets.errors import ChecksumError, FetchError
@@ -17,9 +18,9 @@ from genolewm_assets.sources.files.remote import (
     BACK_OFF,
     RemoteChangedError,
     fetch_error,
-    is_transient,
     open_remote,
     read_remote,
+    retrying,
 )
 
 _CHUNK_BYTES = 1 << 20
@@ -105,18 +106,17 @@ def _complete(
     partial: PartialFile, *, attempts: int, wait: wait_base, verified_later: bool, progress: Progress
 ) -> None:
     """Download until the part holds the whole file; retry after transient failures."""
-    retrying = tenacity.Retrying(
-        stop=_StopWhenStuck(attempts, partial), wait=wait, retry=tenacity.retry_if_exception(is_transient), reraise=True
-    )
     try:
-        retrying(_pull, partial, verified_later=verified_later, progress=progress)
+        retrying(_StopWhenStuck(attempts, partial), wait)(
+            _pull, partial, verified_later=verified_later, progress=progress
+        )
     except Exception as error:
         size = partial.stamp.size
         got = f"{partial.done:,} of {size:,} bytes" if size is not None and partial.done else None
         raise fetch_error(partial.url, error, got=got) from error
 
 
-class _StopWhenStuck:
+class _StopWhenStuck(stop_base):
     """Stop condition for tenacity: ``attempts`` failures in a row, none with more bytes than any attempt before."""
 
     def __init__(self, attempts: int, partial: PartialFile) -> None:

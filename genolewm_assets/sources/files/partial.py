@@ -41,7 +41,7 @@ class PartialFile:
         """Open or create the part under an exclusive lock; on exit record its state, or remove it if it is empty."""
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            file = _open_locked(path)
+            file = open_locked(path)
         with file:
             partial = cls(path, url, file)
             try:
@@ -134,7 +134,8 @@ class PartialFile:
         self._recorded = self.done
 
 
-def _open_locked(path: Path) -> FileIO:
+def open_locked(path: Path) -> FileIO:
+    """Open or create a file under an exclusive lock; raises :class:`BusyError` if another process has it."""
     while True:
         # Unbuffered: after a failed write, closing a buffered file would write the buffer again and fail again.
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)

@@ -37,6 +37,10 @@ _FIRST_BYTES, _MOST_BYTES = 64 << 10, 1 << 20
 _SKIP_BYTES = 1 << 20
 
 
+class NoRangesError(FetchError):
+    """A server that cannot send a part of a file was asked for one."""
+
+
 class RangeFile(io.RawIOBase):
     """Read-only binary file over any URL that fsspec knows; not safe for several readers at once.
 
@@ -121,13 +125,20 @@ class RangeFile(io.RawIOBase):
         wanted = left if size is None or size < 0 else min(size, left)
         pieces = []
         while wanted:
-            self._load()
-            start = self._position - self._portion_start
-            piece = self._portion[start : start + wanted]
-            pieces.append(piece)
-            self._position += len(piece)
-            wanted -= len(piece)
+            pieces.append(self.read1(wanted))
+            wanted -= len(pieces[-1])
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def read1(self, size: int, /) -> bytes:
+        """Return up to ``size`` of the next bytes, as many as have arrived and at least one; ``b""`` at the end."""
+        self._check_open()
+        if self._position >= self.size:
+            return b""
+        self._load()
+        start = self._position - self._portion_start
+        piece = self._portion[start : start + size]
+        self._position += len(piece)
+        return piece
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Read into a buffer; return the number of bytes read, which is smaller than the buffer only at the end."""
@@ -230,7 +241,7 @@ def _check_answer(body: Body, url: str, start: int, stamp: RemoteStamp) -> None:
     if body.stamp != stamp:
         raise RemoteChangedError(f"the file on the server changed from {stamp} to {body.stamp}")
     if body.start != start:
-        raise FetchError(
+        raise NoRangesError(
             url,
             "the server cannot send a part of the file",
             expected=f"a range from byte {start:,} on",

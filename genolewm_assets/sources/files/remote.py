@@ -6,15 +6,19 @@ requested range and do not notice that a file changed between two ranges. Other 
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 
 import fsspec
 import fsspec.asyn
 import tenacity
+from tenacity.stop import stop_base
 from tenacity.wait import wait_base
 
 from genolewm_assets.errors import FetchError, GenoLeWMError, printable
@@ -25,6 +29,12 @@ if TYPE_CHECKING:
 
 BACK_OFF: wait_base = tenacity.wait_exponential(multiplier=1, max=60)
 ATTEMPTS = 5
+#: Longest pause that a server may ask for, in seconds.
+_MOST_PAUSE_S = 600.0
+#: Seconds without a connection, and without a byte, after which a request has failed.
+_CONNECT_S, _SILENCE_S = 30.0, 60.0
+#: Seconds after which a read from a slow server returns what has arrived.
+_PORTION_S = 0.5
 
 _TRANSIENT_STATUS = frozenset({408, 425, 429, 500, 502, 503, 504})
 _ABSENT_STATUS = frozenset({401, 403, 404, 410})
@@ -66,11 +76,16 @@ class Body:
 
 
 class HttpStatusError(OSError):
-    """An HTTP response whose status is an error; ``status`` holds the code."""
+    """An HTTP response whose status is an error: its code, and the seconds after which it asks to be asked again."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, pause_s: float | None = None) -> None:
         super().__init__(f"HTTP {status} {reason}".strip())
-        self.status = status
+        self.status, self.pause_s = status, pause_s
+
+    @classmethod
+    def of(cls, response: aiohttp.ClientResponse) -> HttpStatusError:
+        """Return the error of a response."""
+        return cls(response.status, response.reason or "", _pause_s(response.headers.get("Retry-After", "")))
 
 
 class RemoteChangedError(OSError):
@@ -148,14 +163,34 @@ def read_stamp(url: str) -> RemoteStamp:
         raise fetch_error(url, error) from error
 
 
-def retrying(attempts: int, wait: wait_base) -> tenacity.Retrying:
-    """Return a tenacity retrier: it calls a function again after transient failures and raises the last error."""
+def retrying(stop: int | stop_base, wait: wait_base) -> tenacity.Retrying:
+    """Return a tenacity retrier: it calls a function again after transient failures and raises the last error.
+
+    ``stop`` is the number of attempts, or a stop condition. A pause that the server asks for replaces ``wait``.
+    """
+
+    def pause(state: tenacity.RetryCallState) -> float:
+        error = None if state.outcome is None else state.outcome.exception()
+        asked = error.pause_s if isinstance(error, HttpStatusError) else None
+        return wait(state) if asked is None else min(asked, _MOST_PAUSE_S)
+
     return tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(attempts),
-        wait=wait,
+        stop=tenacity.stop_after_attempt(stop) if isinstance(stop, int) else stop,
+        wait=pause,
         retry=tenacity.retry_if_exception(is_transient),
         reraise=True,
     )
+
+
+def _pause_s(text: str) -> float | None:
+    """Return the seconds that a ``Retry-After`` states, as a number or a date (RFC 9110, section 10.2.3), or None."""
+    if re.fullmatch(r"[0-9]{1,9}", text):
+        return float(text)
+    try:
+        until = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (until.replace(tzinfo=until.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def is_absent(error: BaseException) -> bool:
@@ -210,7 +245,7 @@ def _open_http(url: str, start: int, stamp: RemoteStamp) -> Iterator[Body]:
         if response.status == 416:
             raise RemoteChangedError(f"the file on the server is now too short to have byte {start:,}")
         if response.status not in (200, 206):
-            raise HttpStatusError(response.status, response.reason or "")
+            raise HttpStatusError.of(response)
         found, begins = _stamp_of(response), _range_start(response)
         if begins not in (0, start):
             raise ConnectionError(f"the server sent the range from byte {begins:,} instead of {start:,}")
@@ -229,7 +264,7 @@ def _ask_http(url: str) -> RemoteStamp:
         response = fsspec.asyn.sync(filesystem.loop, _request, filesystem, "GET", url, headers)
     filesystem.loop.call_soon_threadsafe(response.close)
     if response.status not in (200, 206):
-        raise HttpStatusError(response.status, response.reason or "")
+        raise HttpStatusError.of(response)
     return _stamp_of(response)
 
 
@@ -239,7 +274,7 @@ def _http_filesystem() -> Any:
     return fsspec.filesystem(
         "http",
         client_kwargs={
-            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60),
+            "timeout": aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S),
             "trust_env": True,  # use the proxies that the environment names, as other download tools do
             "auto_decompress": False,  # keep a .gz that is served with Content-Encoding compressed
         },
@@ -263,12 +298,17 @@ async def _request(filesystem: Any, method: str, url: str, headers: dict[str, st
 
 
 async def _take(response: aiohttp.ClientResponse, n: int) -> bytes:
-    """Read up to ``n`` bytes; on a failure return the bytes that arrived before it, and raise at the next call."""
+    """Read up to ``n`` bytes, of a slow server those of half a second.
+
+    On a failure return the bytes that arrived before it, and raise at the next call.
+    """
     import aiohttp
 
     parts: list[bytes] = []
+    clock = asyncio.get_running_loop().time
+    late = clock() + _PORTION_S
     try:
-        while n > 0 and (part := await response.content.read(n)):
+        while n > 0 and not (parts and clock() > late) and (part := await response.content.read(n)):
             parts.append(part)
             n -= len(part)
     except (OSError, aiohttp.ClientError):

@@ -34,9 +34,9 @@ CHECKSUM_MATCHES = Check(
 
 @dataclass(frozen=True, slots=True)
 class LocalCopy:
-    """A source as a local file."""
+    """A source as a local file, or one that was streamed."""
 
-    #: Path of the file.
+    #: Path of the file; of one that was streamed its name.
     path: Path
     #: MD5 of the file, lower-case hex.
     md5: str
@@ -95,9 +95,9 @@ class SourceFile:
             If a local file is missing or not a regular file, or the server has no such file or cannot be reached.
         """
         if not self.is_remote:
-            pin = {"expected_md5": expected} if (expected := self._expected_md5()) else {}
+            pin = {"expected_md5": expected} if (expected := self.expected_md5()) else {}
             return {"file": self.name, "md5": self.digests.of(self._local_path(), "md5"), **pin}
-        if expected := self._expected_md5():
+        if expected := self.expected_md5():
             return {"file": self.name, "md5": expected}
         return self._stamped(read_stamp(self.url))
 
@@ -107,7 +107,7 @@ class SourceFile:
         It is as :meth:`identity`, but a local file has ``size_bytes`` and ``modified_ns`` (modification time) in place
         of ``md5``.
         """
-        expected = self._expected_md5()
+        expected = self.expected_md5()
         if self.is_remote:
             return {"file": self.name, "md5": expected} if expected else self._stamped(ask_remote(self.url))
         pin = {"expected_md5": expected} if expected else {}
@@ -128,23 +128,25 @@ class SourceFile:
         """
         if not self.is_remote:
             path = self._local_path()
-            yield LocalCopy(path, ReadDigests().of(path, "md5"), self._expected_md5())
+            yield LocalCopy(path, ReadDigests().of(path, "md5"), self.expected_md5())
             return
-        copy = self.copy_to(self._download_folder())
+        copy = self.copy_to(self.download_folder)
         yield copy
         copy.path.unlink()
 
     def copy_to(self, folder: Path) -> LocalCopy:
         """Copy or download the source into ``folder``; an interrupted download is resumed; raises as :meth:`local`."""
-        target, expected = folder / self.name, self._expected_md5()
+        target, expected = folder / self.name, self.expected_md5()
         if not self.is_remote:
             return LocalCopy(target, _copy(self._local_path(), target), expected)
         if expected and target.is_file() and ReadDigests().of(target, "md5") == expected:
             return LocalCopy(target, expected, expected)
-        part = self._download_folder() / f"{self.name}.part"
+        part = self.download_folder / f"{self.name}.part"
         return LocalCopy(target, fetch(self.url, target, md5=expected, part=part, progress=self.progress), expected)
 
-    def _download_folder(self) -> Path:
+    @property
+    def download_folder(self) -> Path:
+        """Folder in which work on a remote file is kept until it is done."""
         # A new signature is no new file.
         return self.downloads / hashlib.sha256(printable(self.url).encode()).hexdigest()[:12]
 
@@ -167,7 +169,8 @@ class SourceFile:
         path = urlsplit(self.url).path
         return Path(path if self.is_remote else unquote(path))
 
-    def _expected_md5(self) -> str | None:
+    def expected_md5(self) -> str | None:
+        """Return the MD5 that the catalogue pins or the publisher states, hex; None if there is none."""
         if self.md5 != PUBLISHED:
             return self.md5
         return published_md5(self.url if self.is_remote else str(self._path))

@@ -6,9 +6,10 @@ INFO is read in two passes: AF, AC and AN of every record, then the other fields
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,6 @@ import pyarrow.compute as pc
 from genolewm_assets.genome import Contig
 from genolewm_assets.sources.gnomad.layouts import MAIN, FrequencyFields, GnomadLayout, canonical_group
 from genolewm_assets.sources.vcf import AlleleRows, ContigNames, Numbers, VcfBlock
-from genolewm_assets.store.tables import BatchSpool
 from genolewm_assets.variants import ANCESTRY_GROUPS, GNOMAD_VARIANTS, RAW_FIELDS, AlleleLedger, FilterReason
 
 #: Bytes of buffered text at which a buffer is emptied.
@@ -98,7 +98,25 @@ SPOOLED = pa.schema(
 )
 _PACKED_GROUPS = "pop_AF_hom"
 
+
+class Spool(Protocol):
+    """Where the rows of a scan go, such as a :class:`BatchSpool`."""
+
+    def append(self, contig: str, batch: pa.RecordBatch) -> None:
+        """Append rows to a contig."""
+
+
 _Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundState:
+    """What a scan has counted: alleles, filtered ones by reason, largest AN by contig and field, contigs met."""
+
+    alleles: int
+    filtered: Mapping[FilterReason, int]
+    largest_an: tuple[tuple[str, str, int], ...]
+    contigs: tuple[str, ...]
 
 
 class GnomadScan:
@@ -112,7 +130,7 @@ class GnomadScan:
         min_af: float,
         only: Contig | None,
         ledger: AlleleLedger,
-        spool: BatchSpool,
+        spool: Spool,
     ) -> None:
         self._layout, self._verdicts, self._min_af, self._only = layout, verdicts, min_af, only
         self._ledger, self._spool = ledger, spool
@@ -128,8 +146,24 @@ class GnomadScan:
         #: Names of the requested contigs that have a record.
         self.contigs: set[str] = set()
 
+    @property
+    def state(self) -> FoundState:
+        """What has been counted so far."""
+        counts = self._ledger.counts()
+        filtered = {each: counts[name] for each in FilterReason if (name := f"filtered.{each}") in counts}
+        largest = tuple((*key, an) for key, an in self.largest_an.items())
+        return FoundState(counts["alleles_in"], filtered, largest, tuple(sorted(self.contigs)))
+
+    def go_on(self, state: FoundState) -> None:
+        """Begin with what an earlier scan of the file had counted."""
+        self._ledger.read(state.alleles)
+        for reason, alleles in state.filtered.items():
+            self._ledger.filter(reason, alleles)
+        self.largest_an = {(contig, field): an for contig, field, an in state.largest_an}
+        self.contigs = set(state.contigs)
+
     def finish(self) -> None:
-        """Spool the alleles that are still buffered; must be called after the last block."""
+        """Spool the alleles that are still buffered; must be called after the last block, and before ``state``."""
         for contig, sample_set in list(self._kept):
             self._spool_kept(contig, sample_set)
 

@@ -8,7 +8,8 @@ share of the contig's largest AN over all records, known after the last one. On 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -22,8 +23,18 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.gnomad.layouts import MAIN, GnomadLayout, detect_layout
 from genolewm_assets.sources.gnomad.release import check_gnomad_release
 from genolewm_assets.sources.gnomad.scan import SPOOLED, GnomadScan
-from genolewm_assets.sources.vcf import ContigNames, LocalVcf, VcfScanner, VcfSource, check_assembly
+from genolewm_assets.sources.gnomad.streamed import SavedScan
+from genolewm_assets.sources.vcf import (
+    ContigNames,
+    LocalVcf,
+    StreamedScanner,
+    StreamedVcf,
+    VcfScanner,
+    VcfSource,
+    check_assembly,
+)
 from genolewm_assets.store.artefacts import CheckResult
+from genolewm_assets.store.files import JsonValue
 from genolewm_assets.store.tables import BatchSpool, memory_given_back, write_table
 from genolewm_assets.variants import (
     GNOMAD_VARIANTS,
@@ -106,6 +117,8 @@ def build_gnomad_shard(
 ) -> ShardReport:
     """Write ``variants.parquet`` and ``rejects.parquet`` of one gnomAD sites VCF.
 
+    Of a :class:`StreamedVcf` the state of the scan is kept if it is interrupted, and the next call goes on there.
+
     Parameters
     ----------
     contig
@@ -136,24 +149,37 @@ def build_gnomad_shard(
     VcfError
         If the file is malformed, of an unknown layout or another release, on another assembly, or has no record on a
         requested contig.
+    ChecksumError, FetchError
+        If a streamed file has another MD5 than expected, changes while it is read, or the server fails.
+    BusyError
+        If another process scans the same streamed file for the same contig.
     UnknownContigError
         If a record's contig is not one of the human assembly.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
     source = LocalVcf(vcf) if isinstance(vcf, Path) else vcf
     ledger, where = AlleleLedger(source.name), source.label
-    with (
-        memory_given_back(),
-        VcfScanner(source, contig=contig, threads=threads, progress=progress) as scanner,
-        BatchSpool(SPOOLED, out_dir) as spool,
-    ):
+    with memory_given_back(), BatchSpool(SPOOLED, out_dir) as spool, ExitStack() as opened:
+        saved = None
+        if isinstance(source, StreamedVcf):
+            key: dict[str, JsonValue] = {"origin": dict(origin), "params": asdict(params), "release": release}
+            key["contigs"] = [repr(each) for each in contigs]
+            part = "all" if contig is None else contig.name
+            saved = opened.enter_context(SavedScan.open(source, part, key, spool))
+        scanner = opened.enter_context(
+            saved.scanner(threads=threads, progress=progress)
+            if saved
+            else VcfScanner(source, contig=contig, threads=threads, progress=progress)
+        )
         check_assembly(scanner.header, contigs, where=where)
         layout = detect_layout(scanner.header, where=where)
         if release is not None:
             check_gnomad_release(scanner.header, release, where=where)
         verdicts = params.verdicts(layout)
-        scan = GnomadScan(layout, verdicts, min_af=params.min_af, only=contig, ledger=ledger, spool=spool)
+        scan = GnomadScan(layout, verdicts, min_af=params.min_af, only=contig, ledger=ledger, spool=saved or spool)
         names = ContigNames(contigs)
+        if saved is not None:
+            saved.go_on(scan, names)
         for block in scanner:
             scan.take(block, names)
         scan.finish()
@@ -173,11 +199,12 @@ def build_gnomad_shard(
 
         recipe = {**origin, "layout": layout.name, "normal_form": "trimmed" if reference is None else "left-aligned"}
         rows = write_table(settled(), out_dir / VARIANTS_FILE, GNOMAD_VARIANTS, recipe=recipe)
-    ledger.note("records", scanner.records)
-    for name, records in names.other_contigs().items():
-        ledger.note(name, records)
-    rejected = write_table([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=origin)
-    return ShardReport(ledger.counts(), {VARIANTS_FILE: rows, REJECTS_FILE: rejected}, scanner.alleles)
+        ledger.note("records", scanner.records)
+        for name, records in names.other_contigs().items():
+            ledger.note(name, records)
+        rejected = write_table([ledger.rejects()], out_dir / REJECTS_FILE, REJECTS, recipe=origin)
+    md5 = scanner.md5 if isinstance(scanner, StreamedScanner) else None
+    return ShardReport(ledger.counts(), {VARIANTS_FILE: rows, REJECTS_FILE: rejected}, scanner.alleles, md5)
 
 
 def check_filters_applied(report: ShardReport, *, where: str, remedy: str) -> None:

@@ -3,6 +3,7 @@ from .block import AlleleRows as AlleleRows
 from .block import Numbers as Numbers
 from .block import VcfBlock as VcfBlock
 from .contig_names import ContigNames as ContigNames
+from .contig_names import NamesState as NamesState
 from .count import count_records as count_records
 from .header import VcfHeader as VcfHeader
 from .header import parse_header as parse_header
@@ -14,3 +15,7 @@ from .scan import MAX_RECORD_BYTES as MAX_RECORD_BYTES
 from .scan import VcfScanner as VcfScanner
 from .source import LocalVcf as LocalVcf
 from .source import VcfSource as VcfSource
+from .streamed import ScanPoint as ScanPoint
+from .streamed import StreamedScanner as StreamedScanner
+from .streamed import StreamedVcf as StreamedVcf
+from .streamed import check_blocked as check_blocked

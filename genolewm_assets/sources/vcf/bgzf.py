@@ -8,10 +8,12 @@ inflates the blocks of one batch. A virtual offset is ``block offset << 16 | off
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from itertools import pairwise
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, cast
 
 import numpy as np
 from isal import igzip_lib, isal_zlib
@@ -23,6 +25,8 @@ from genolewm_assets.errors import VcfError
 BATCH_TEXT_BYTES = 3 << 20
 
 _READ_BYTES = 1 << 20
+#: Seconds after which the blocks that a slow server has sent are a batch.
+BATCH_S = 1.0
 
 _MAX_TEXT_BYTES = _MAX_BLOCK_BYTES = 1 << 16
 _FIXED = struct.Struct("<4BI2BH")
@@ -49,17 +53,20 @@ class Batch:
 
 
 def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None = None) -> Iterator[Batch]:
-    """Yield blocks between virtual offsets, half-open, in batches of about :data:`BATCH_TEXT_BYTES` of text."""
+    """Yield blocks between virtual offsets, half-open, in batches of about :data:`BATCH_TEXT_BYTES` of text.
+
+    A batch that is not full after :data:`BATCH_S` is what has arrived.
+    """
     offset, skip = begin >> 16, begin & 0xFFFF
     last, stop = (None, None) if end is None else (end >> 16, end & 0xFFFF)
     file.seek(offset)
-    data, more = b"", True
+    data, more, late = b"", True, time.monotonic() + BATCH_S
     while last is None or offset <= last:
         blocks, full = _whole_blocks(data, offset, last, label)
-        if more and not full:
+        if more and not full and not (blocks and time.monotonic() > late):
             # Read at most 64 KiB from the start of the last block requested: a remote file transfers every byte read.
             wanted = _READ_BYTES if last is None else last + _MAX_BLOCK_BYTES - offset - len(data)
-            read = file.read(min(_READ_BYTES, wanted)) if wanted > 0 else b""
+            read = cast("BufferedReader", file).read1(min(_READ_BYTES, wanted)) if wanted > 0 else b""
             data, more = data + read, bool(read)
             continue
         size = blocks[-1][1] if blocks else 0
@@ -67,7 +74,7 @@ def read_batches(file: BinaryIO, *, label: str, begin: int = 0, end: int | None 
             break
         ended = last is not None and offset + size > last
         yield Batch(data[:size], offset, blocks, skip, stop if ended else None)
-        data, offset, skip = data[size:], offset + size, 0
+        data, offset, skip, late = data[size:], offset + size, 0, time.monotonic() + BATCH_S
     if data and (last is None or offset <= last):
         raise VcfError(
             f"{label}, block at byte {offset:,}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +26,15 @@ _LONGEST_NAME = 100
 _FEW, _TOLD = 0.01, 5
 
 
+@dataclass(frozen=True, slots=True)
+class NamesState:
+    """Names that were resolved, records divided, and records by name of contigs that are no chromosome."""
+
+    known: tuple[str, ...]
+    records: int
+    others: tuple[tuple[str, int], ...]
+
+
 class ContigNames:
     """Resolves contig names of a source to contigs of the genome; each name is looked up once.
 
@@ -36,6 +46,17 @@ class ContigNames:
         self._contigs = contigs
         self._known: dict[str, Contig | None] = {}
         self._records, self._others = 0, Counter[str]()
+
+    @property
+    def state(self) -> NamesState:
+        """What has been resolved and counted so far."""
+        return NamesState(tuple(self._known), self._records, tuple(self._others.items()))
+
+    def go_on(self, state: NamesState, where: str) -> None:
+        """Begin with what an earlier reader of the same file had resolved and counted; raises as :meth:`resolve`."""
+        for name in state.known:
+            self.resolve(name, lambda _: where)
+        self._records, self._others = state.records, Counter(dict(state.others))
 
     def other_contigs(self) -> dict[str, int]:
         """Return the records on contigs that are no chromosome, ``other_contig.<name>`` of the five commonest names.

@@ -17,11 +17,17 @@ from genolewm_assets.sources.vcf.text import read_text
 class AlleleCount:
     """Counts data lines and ALT alleles of a text fed in pieces; a line has one allele more than commas in ALT."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: tuple[int, int, int, int] = (0, 0, 0, 2)) -> None:
         from genolewm_assets.sources.vcf.kernels import count_lines
 
         self._count_lines = count_lines
-        self._counts = np.array([0, 0, 0, 2])
+        self._counts = np.array(state, np.int64)
+
+    @property
+    def state(self) -> tuple[int, int, int, int]:
+        """What a count that goes on with the next piece of the text begins with."""
+        records, alleles, column, place = self._counts.tolist()
+        return records, alleles, column, place
 
     @property
     def records(self) -> int:
@@ -48,7 +54,7 @@ def count_records(vcf: Path, *, progress: Progress = NO_PROGRESS) -> int:
     """
     count, size = AlleleCount(), vcf.stat().st_size
     with vcf.open("rb") as file:
-        for parts, read_bytes in read_text(file, label=str(vcf), threads=2):
+        for parts, read_bytes, _ in read_text(file, label=str(vcf), threads=2):
             for part in parts:
                 count.feed(part)
             progress.advance(min(read_bytes, size), size, "bytes counted")

@@ -47,7 +47,7 @@ def read_header_lines(file: BinaryIO, *, label: str) -> list[str]:
         If the header is too large, or the compressed data are truncated or damaged.
     """
     size, header, within_line = HeaderSize(label), bytearray(), False
-    for number, (parts, _) in enumerate(read_text(file, label=label, threads=1)):
+    for number, (parts, *_) in enumerate(read_text(file, label=label, threads=1)):
         text = b"".join(parts)
         if number == 0 and text.startswith(_BCF_MAGIC):
             text = text[_BCF_HEADER_AT:]

@@ -20,7 +20,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.files import Compression, detect_compression
 from genolewm_assets.sources.vcf.block import SourceText, VcfBlock
 from genolewm_assets.sources.vcf.count import AlleleCount
-from genolewm_assets.sources.vcf.header import FIXED_COLUMNS, VcfHeader, parse_header
+from genolewm_assets.sources.vcf.header import FIXED_COLUMNS, parse_header
 from genolewm_assets.sources.vcf.header_size import HeaderSize
 from genolewm_assets.sources.vcf.source import LocalVcf, Region, VcfSource, find_region
 from genolewm_assets.sources.vcf.text import TextChunk, read_text
@@ -81,18 +81,16 @@ class VcfScanner:
         self.records = 0
         self._progress, self._progress_from = progress, 0
         self._line, self._ends_in_line = 0, False
+        # Text after the last whole line.
+        self._unfinished: list[bytes] = []
+        # Text after the header that was read with it.
+        self._rest = b""
         self._count = AlleleCount()
         self._region: Region | None = None
         region = None if contig is None else find_region(source, contig)
         self._file, self._size = source.open()
         try:
-            if region is None:
-                self._open_text(threads=threads)
-            else:
-                self._open_text(threads=1, end=region.header_end)
-            self.header, self._columns, self._rest = self._read_header()
-            if region is not None:
-                self._open_region(region, threads)
+            self._open_scan(region, threads)
         except BaseException:
             self._close()
             raise
@@ -127,6 +125,7 @@ class VcfScanner:
                 del block
             # Release this text before the next one is read.
             del text
+            self._rest_between_texts()
             text = next(self._texts, None)
         if self._region is not None:
             self._region.check_end(self._file, self.records)
@@ -135,8 +134,27 @@ class VcfScanner:
         if not self.records:
             raise VcfError(self._label, "the file holds no record", remedy="Fetch the file again")
 
+    def _open_scan(self, region: Region | None, threads: int) -> None:
+        """Open the text and read the header."""
+        if region is None:
+            self._open_text(threads=threads)
+        else:
+            self._open_text(threads=1, end=region.header_end)
+        self._read_header()
+        if region is not None:
+            self._open_region(region, threads)
+
+    def _rest_between_texts(self) -> None:
+        """Do nothing; called after the records of each text were taken."""
+
+    def _pass(self, chunk: TextChunk) -> None:
+        """Do nothing; called with each chunk before its text is read."""
+
     def _open_text(self, *, threads: int, begin: int = 0, end: int | None = None) -> None:
-        self._chunks = self._counted(read_text(self._file, label=self._label, threads=threads, begin=begin, end=end))
+        self._open_chunks(read_text(self._file, label=self._label, threads=threads, begin=begin, end=end))
+
+    def _open_chunks(self, chunks: Iterator[TextChunk]) -> None:
+        self._chunks = self._counted(chunks)
         self._texts = self._whole_lines()
 
     def _open_region(self, region: Region, threads: int) -> None:
@@ -161,33 +179,34 @@ class VcfScanner:
 
     def _counted(self, chunks: Iterator[TextChunk]) -> Generator[list[bytes]]:
         """Yield the parts of each chunk after counting its alleles and reporting progress."""
-        for parts, read_bytes in chunks:
-            for part in parts:
+        for chunk in chunks:
+            self._pass(chunk)
+            for part in chunk.parts:
                 self._count.feed(part)
-            self._progress.advance(min(read_bytes - self._progress_from, self._size), self._size, "bytes of VCF read")
-            yield parts
+            done = min(chunk.read_bytes - self._progress_from, self._size)
+            self._progress.advance(done, self._size, "bytes of VCF read")
+            yield chunk.parts
 
     def _whole_lines(self) -> Generator[bytes]:
         """Yield the text in pieces of whole lines, checked to be UTF-8 without NUL bytes."""
-        rest: list[bytes] = []
         for parts in self._chunks:
             last = next((at for at in reversed(range(len(parts))) if b"\n" in parts[at]), None)
             if last is None:
                 # Join the pieces: a BGZF block may hold one byte, and a bytes object of one byte takes about 40.
-                rest = [b"".join([*rest, *parts])]
-                self._check_length(len(rest[0]))
+                self._unfinished = [b"".join([*self._unfinished, *parts])]
+                self._check_length(len(self._unfinished[0]))
                 continue
             cut = parts[last].rindex(b"\n") + 1
-            whole = [b"".join([*rest, *parts[:last], parts[last][:cut]])]
-            rest = [parts[last][cut:], *parts[last + 1 :]]
+            whole = [b"".join([*self._unfinished, *parts[:last], parts[last][:cut]])]
+            self._unfinished = [parts[last][cut:], *parts[last + 1 :]]
             # Drop the parts, also in the caller's list, so that the text is in memory once.
             parts.clear()
             yield self._checked(whole.pop())
-        if any(rest):
+        if any(self._unfinished):
             if self._region is not None:
                 self._region.misfit("its last offset is within a line")
             self._ends_in_line = True
-            yield self._checked(b"".join([*rest, b"\n"]))
+            yield self._checked(b"".join([*self._unfinished, b"\n"]))
 
     def _check_compressed(self) -> None:
         """Refuse plain text, whose last line has no line end here; compressed text has an end of its own."""
@@ -283,8 +302,8 @@ class VcfScanner:
             remedy="Fetch the file again, or make it plain UTF-8",
         ) from cause
 
-    def _read_header(self) -> tuple[VcfHeader, int, bytes]:
-        """Return the header, the number of columns, and the text after the header that was read already."""
+    def _read_header(self) -> None:
+        """Read the header; text after it that was read already is kept."""
         meta: list[str] = []
         size = HeaderSize(self._label)
         for data in self._texts:
@@ -303,8 +322,15 @@ class VcfScanner:
                 names = text.split("\t")
                 if tuple(names[:8]) != FIXED_COLUMNS:
                     self._fail("no #CHROM line before the first record", got=repr(text[:60]))
-                return parse_header(meta, tuple(names[9:])), len(names), data[at:]
+                self._take_header([*meta, text])
+                self._rest = data[at:]
+                return
         raise VcfError(self._label, "the header has no #CHROM line", remedy="The file may be truncated: fetch it again")
+
+    def _take_header(self, lines: list[str]) -> None:
+        """Parse the header, whose last line is that of the columns."""
+        self._header_lines, names = lines, lines[-1].split("\t")
+        self.header, self._columns = parse_header(lines[:-1], tuple(names[9:])), len(names)
 
     def _bad_line(self, text: str) -> NoReturn:
         if text.startswith("#"):

@@ -18,10 +18,14 @@ CHUNK_BYTES = 1 << 22
 
 
 class TextChunk(NamedTuple):
-    """Consecutive text of a file, which may begin and end within a line, and the offset up to which it is read."""
+    """Consecutive text of a file, which may begin and end within a line, and the offset up to which it is read.
+
+    ``data``: the blocks of a BGZF file that hold the text, compressed.
+    """
 
     parts: list[bytes]
     read_bytes: int
+    data: bytes = b""
 
 
 def read_text(
@@ -35,19 +39,24 @@ def read_text(
     compression = detect_compression(file)
     if compression is Compression.BGZF:
         if not has_bgzf_end(file):
-            raise _truncated(label, "the BGZF end-of-file block is missing")
-
-        def inflate(batch: Batch) -> TextChunk:
-            return TextChunk(inflate_batch(batch, label=label), batch.offset + len(batch.data))
-
-        batches = read_batches(file, label=label, begin=begin, end=end)
-        return (
-            map(inflate, batches)
-            if threads < 2
-            else map_ahead(inflate, batches, threads=threads - 1, caller_helps=True)
-        )
+            raise without_end(label)
+        return read_bgzf(file, label=label, threads=threads, begin=begin, end=end)
     chunks = _read_stream(file, compression, label)
     return chunks if threads < 2 else _read_ahead(chunks)
+
+
+def read_bgzf(
+    file: BinaryIO, *, label: str, threads: int, begin: int = 0, end: int | None = None
+) -> Iterator[TextChunk]:
+    """Yield the text of a BGZF file as :func:`read_text`, without looking at its beginning and end first."""
+
+    def inflate(batch: Batch) -> TextChunk:
+        return TextChunk(inflate_batch(batch, label=label), batch.offset + len(batch.data), batch.data)
+
+    batches = read_batches(file, label=label, begin=begin, end=end)
+    if threads < 2:
+        return map(inflate, batches)
+    return map_ahead(inflate, batches, threads=threads - 1, caller_helps=True)
 
 
 def _read_ahead(chunks: Iterator[TextChunk]) -> Iterator[TextChunk]:
@@ -74,6 +83,11 @@ def _read_stream(file: BinaryIO, compression: Compression, label: str) -> Iterat
         if not text:
             return
         yield TextChunk([text], file.tell())
+
+
+def without_end(label: str) -> VcfError:
+    """Return the error of a BGZF file whose last block is not the one that ends files."""
+    return _truncated(label, "the BGZF end-of-file block is missing")
 
 
 def _truncated(label: str, how: str) -> VcfError:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 _AHEAD = 2
+#: Seconds that drawing an item takes at a slow source; the results before it are then handed on first.
+_SLOW_S = 0.05
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
@@ -31,7 +34,8 @@ def map_ahead(
     ahead
         At most ``threads + ahead`` tasks are unfinished or wait with their result when an item is drawn.
     caller_helps
-        Let the caller run unstarted tasks instead of waiting for the next result.
+        Let the caller run unstarted tasks instead of waiting for the next result, and hand on all results once an item
+        took 0.05 seconds to draw.
     """
     pool = ThreadPoolExecutor(threads, thread_name_prefix="read-ahead")
     waiting: deque[tuple[_Item, Future[_Result]]] = deque()
@@ -42,10 +46,13 @@ def map_ahead(
         return waiting.popleft()[1].result()
 
     try:
+        asked = time.monotonic()
         for item in items:
+            slow = caller_helps and time.monotonic() - asked > _SLOW_S
             waiting.append((item, pool.submit(work, item)))
-            if len(waiting) > threads + ahead:
+            while waiting and (slow or len(waiting) > threads + ahead):
                 yield take()
+            asked = time.monotonic()
         while waiting:
             yield take()
     finally:

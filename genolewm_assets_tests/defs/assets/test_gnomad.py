@@ -13,7 +13,9 @@ import pytest
 
 from genolewm_assets.errors import RejectedResourceError
 from genolewm_assets.sample.bgzip import write_bgzip
+from genolewm_assets.sources.files import CHECKSUM_MATCHES
 from genolewm_assets.variants import CONTIGS_KNOWN
+from genolewm_assets_tests.servers.web_server import WebServer
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES, TinyWorld, check_of, refusal_of
 
 OLD, NEW = RELEASES
@@ -43,6 +45,30 @@ def refusal(world: TinyWorld, asset: str, partition: str) -> str:
         world.open(asset, partition)
     assert not list(world.root.glob(f"{asset.split('/', maxsplit=1)[0]}/**/*.parquet"))
     return said
+
+
+def test_a_streamed_file_gives_the_shard_of_a_download_and_the_other_way_of_reading_rebuilds_nothing(
+    world: TinyWorld, site: WebServer
+) -> None:
+    for name in (GNOMAD, f"{GNOMAD}.md5"):
+        site.files[name] = (world.folder / name).read_bytes()
+    (md5, *_) = site.files[f"{GNOMAD}.md5"].decode().split()
+    tables = []
+    for how, other in (("stream", "download"), ("download", "stream")):
+        shutil.rmtree(world.root / "gnomad", ignore_errors=True)
+        for read in (how, other):
+            site.requests.clear()
+            source = {"url": site.url(GNOMAD), "md5": "published", "read": read}
+            world.edit_catalog(gnomad={"sources": {"chr17": source}})
+            result = world.materialize("gnomad/shard", partition="chr17")
+            assert result.success
+            assert (f"/{GNOMAD}" in dict(site.requests)) == (read == how)
+            checked = check_of(result, CHECKSUM_MATCHES)
+            assert (checked.passed, checked.metadata["md5"].value) == (True, md5)
+        shard = world.open("gnomad/shard", "chr17")
+        tables.append([shard.file(name).read_bytes() for name in ("variants.parquet", "rejects.parquet")])
+        assert not list((world.root / "work/downloads").rglob("*gnomad*"))
+    assert tables[0] == tables[1]
 
 
 def test_another_assembly_or_release_that_a_file_states_fails_its_step(world: TinyWorld) -> None:

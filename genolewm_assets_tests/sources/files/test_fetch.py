@@ -5,14 +5,18 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from io import FileIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tenacity
 
 from genolewm_assets.errors import BusyError, ChecksumError, FetchError
 from genolewm_assets.sources.files.fetch import fetch, published_md5
+from genolewm_assets.sources.files.remote import ask_remote
 from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.servers.served_file import AT_ONCE, CONTENT, MD5, leftovers
 from genolewm_assets_tests.servers.web_server import WebServer
@@ -27,6 +31,20 @@ def site(site: WebServer) -> WebServer:
 @pytest.fixture
 def target(tmp_path: Path) -> Path:
     return tmp_path / "downloads" / "data.bin"
+
+
+def test_the_pause_that_a_server_asks_for_is_kept(site: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(tenacity.nap, "time", SimpleNamespace(sleep=pauses.append))
+    now = datetime.now(UTC)
+    asked = ["7", format_datetime(now + timedelta(seconds=120), usegmt=True), "86400"]
+    asked += [format_datetime(now - timedelta(days=1)), "soon", "-3"]
+    for site.retry_after in asked:
+        site.statuses = [429, 503]
+        ask_remote(site.url("data.bin"), wait=tenacity.wait_fixed(77))
+    assert pauses[:2] == [7, 7]
+    assert all(100 < pause <= 120 for pause in pauses[2:4])
+    assert pauses[4:] == [600, 600, 0, 0, 77, 77, 77, 77]
 
 
 def test_http_download_is_complete_and_its_md5_true(site: WebServer, target: Path) -> None:

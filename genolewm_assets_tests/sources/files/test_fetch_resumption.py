@@ -184,7 +184,7 @@ def test_a_new_signature_goes_on_with_the_download_and_no_signature_is_kept(site
     queries = ["?X-Amz-Signature=SECRET1&versionId=7", "?X-Amz-Signature=SECRET2&versionId=7"]
     site.files |= {f"data.bin{query}": CONTENT for query in queries}
     first, second = (SourceFile(site.url(f"data.bin{query}"), None, tmp_path / "downloads") for query in queries)
-    part = first._download_folder() / f"{first.name}.part"
+    part = first.download_folder / f"{first.name}.part"
     site.cuts, site.statuses = [1_500_000], [200, 403]  # the signature ends
     with pytest.raises(FetchError, match="does not exist") as refused:
         fetch(first.url, tmp_path / "data.bin", part=part, wait=AT_ONCE)

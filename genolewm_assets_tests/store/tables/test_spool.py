@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -158,6 +159,21 @@ def test_an_error_of_the_items_leaves_no_thread() -> None:
     with pytest.raises(VcfError, match="is broken"):
         list(map_ahead(lambda n: n, items(), threads=2))
     assert not _readers()
+
+
+def test_results_do_not_wait_for_items_that_come_slowly() -> None:
+    taken: list[int] = []
+    before: list[int] = []
+
+    def items() -> Iterator[int]:
+        for item in range(4):
+            before.append(len(taken))
+            time.sleep(0.1)
+            yield item
+
+    for each in map_ahead(lambda n: n, items(), threads=1, caller_helps=True):
+        taken.append(each)  # noqa: PERF402 - what is taken is looked at meanwhile
+    assert taken == before == [0, 1, 2, 3]
 
 
 def test_the_caller_helps_where_it_would_wait() -> None:
