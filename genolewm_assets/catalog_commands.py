@@ -105,7 +105,7 @@ def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
 
     Windows longer than the model's context are a fault.
     """
-    from genolewm_assets.encoders import TINY_LLAMA, ask_hub, read_identity
+    from genolewm_assets.encoders import TINY_LLAMA, ask_hub, locate_model, read_identity
     from genolewm_assets.errors import MissingResourceError
 
     section = catalog.encoder
@@ -119,8 +119,14 @@ def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
     except MissingResourceError:
         if section.is_folder:
             raise
-        ask_hub(model, str(section.revision))
-    yield from ()
+        sizes, where = ask_hub(model, str(section.revision)), "at the hub"
+    else:
+        if section.is_folder:
+            return
+        files = locate_model(named, revision=section.revision, trusted_code=section.trusted_source, download=False)
+        sizes = {name: (files.folder / name).stat().st_size for name in (*files.settings(), *files.weights())}
+        where = "in this machine's hub cache"
+    yield f"{counted(len(sizes), 'file')} {where}, {sum(sizes.values()):,} bytes"
 
 
 def _is_there(path: Path) -> str:

@@ -24,7 +24,9 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.encoders import TINY_LLAMA, locate_model
 from genolewm_assets.errors import GenoLeWMError, InputError, printable
+from genolewm_assets.hub import HubFile
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.sources.catalog import CorpusSourceEntry
 from genolewm_assets.sources.corpus import count_records, list_corpus_files
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.run_folders import list_run_files
@@ -66,19 +68,33 @@ def mito_sources(workspace: Workspace) -> Sources:
     return {source.name: source for source in sources}
 
 
-def corpus_files(workspace: Workspace, source: str, progress: Progress = NO_PROGRESS) -> list[SourceFile]:
-    """Return the files of one corpus source, sorted; raises as ``sources.corpus.list_corpus_files``."""
-    urls = list_corpus_files(workspace.url(workspace.catalog.corpus.sources[source].url))
+def corpus_files(
+    workspace: Workspace, source: str, progress: Progress = NO_PROGRESS
+) -> Sequence[SourceFile] | Sequence[HubFile]:
+    """Return the files of one corpus source, sorted; raises as ``list_corpus_files`` and ``HubFiles.find``."""
+    entry = workspace.catalog.corpus.sources[source]
+    return _listed(workspace, entry, progress) if entry.hub is None else entry.hub.find(entry.files)
+
+
+def _listed(workspace: Workspace, entry: CorpusSourceEntry, progress: Progress = NO_PROGRESS) -> Sequence[SourceFile]:
+    urls = list_corpus_files(workspace.url(entry.url))[: entry.files]
     return [workspace.source(url, progress=progress) for url in urls]
 
 
 def state_corpus(workspace: Workspace, _: str) -> Stated:
-    """Return what is stated of each file of the corpus, by source and name; a source without files is absent."""
+    """Return what is stated of each file of the corpus, by source and name; a source without files is absent.
+
+    Of a source at the hub its commit is, which says all: the hub is not asked.
+    """
     stated: dict[str, StatedFile] = {}
     for name, entry in workspace.catalog.corpus.sources.items():
-        pinned = {} if entry.revision is None else {"revision": entry.revision}
+        pinned = entry.pinned
+        if entry.hub is not None:
+            used = "all files" if entry.files is None else f"first {entry.files:,} files"
+            stated[name] = StatedFile(entry.url, {"file": entry.url, "version": used, **pinned})
+            continue
         try:
-            files = corpus_files(workspace, name)
+            files = _listed(workspace, entry)
         except InputError:
             stated[name] = StatedFile(entry.url, {"file": printable(entry.url), "version": "absent", **pinned})
             continue
@@ -95,8 +111,9 @@ def register_pieces(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     registered, wanted = instance.get_dynamic_partitions(CORPUS_PIECES), list[str]()
     for source in workspace.catalog.corpus.sources:
         try:
-            files = [file.url for file in corpus_files(workspace, source)]
-            wanted += piece_keys(source, count_pieces(count_records(files), workspace.catalog.corpus.records_per_piece))
+            files = corpus_files(workspace, source)
+            rows = count_records([file.place if isinstance(file, HubFile) else file.url for file in files])
+            wanted += piece_keys(source, count_pieces(rows, workspace.catalog.corpus.records_per_piece))
         except GenoLeWMError:
             wanted += [key for key in registered if parse_piece(key)[0] == source]
     instance.add_dynamic_partitions(CORPUS_PIECES, [key for key in wanted if key not in registered])
