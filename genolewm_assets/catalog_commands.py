@@ -119,14 +119,14 @@ def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
     except MissingResourceError:
         if section.is_folder:
             raise
-        sizes, where = ask_hub(model, str(section.revision)), "at the hub"
+        sizes, where = ask_hub(model, str(section.revision)), "the hub"
     else:
         if section.is_folder:
             return
         files = locate_model(named, revision=section.revision, trusted_code=section.trusted_source, download=False)
         sizes = {name: (files.folder / name).stat().st_size for name in (*files.settings(), *files.weights())}
-        where = "in this machine's hub cache"
-    yield f"{counted(len(sizes), 'file')} {where}, {sum(sizes.values()):,} bytes"
+        where = "the hub, in this machine's cache"
+    yield f"{counted(len(sizes), 'file')} of {where}, {sum(sizes.values()):,} bytes"
 
 
 def _is_there(path: Path) -> str:

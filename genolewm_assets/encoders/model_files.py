@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.hub import COMMIT, HubRepository, hub_errors
+from genolewm_assets.hub import COMMIT, HubRepository, check_cached, hub_errors
 from genolewm_assets.store.files import open_regular
 
 CONFIG_FILE = "config.json"
@@ -148,8 +148,9 @@ def locate_model(
     MissingResourceError
         If ``model`` is neither an existing folder nor a hub id, or ``config.json`` is missing, or the hub's cache lacks
         a model that may not be downloaded.
-    CorruptResourceError, FetchError
-        If ``config.json`` is not a JSON object; if the download fails.
+    CorruptResourceError, InputError, FetchError
+        If ``config.json`` is not a JSON object; if the download fails, or a downloaded file differs from what the hub
+        states (:class:`ChecksumError`).
     """
     if trusted_code is not None and trusted_code != str(model):
         raise ConfigurationError(
@@ -247,4 +248,7 @@ def _fetch_snapshot(model: str, revision: str, *, with_code: bool, download: boo
                 "the model is not in this machine's hub cache",
                 remedy=f"Run hf download {model} --revision {revision}, or build embeddings/cache",
             ) from err
-        return Path(fetched)
+        folder = Path(fetched)
+    for path in sorted(folder.iterdir()) if download else ():
+        check_cached(path, f"{model} ({path.name})")
+    return folder

@@ -19,6 +19,7 @@ HUB_SCHEME = "hf://"
 _URL = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)(?:@([^/]*))?(?:/(.*))?")
 _NOTATION = "hf://datasets/OWNER/NAME@COMMIT/PATH"
 _WILDCARD = re.compile(r"[*?\[]")
+_DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _BLOCK_BYTES = 1 << 20
 _ATTEMPTS = 5
 
@@ -83,15 +84,7 @@ class HubFile:
         """
         with hub_errors(self.repository, self.url, self.path):
             path = _download(self.repository, self.path)
-        got = _digest(path, self.digest)
-        if got != self.digest:
-            raise ChecksumError(
-                str(path.resolve()),
-                f"differs from what the hub states of {self.url}",
-                expected=self.digest,
-                got=got,
-                remedy="Delete this file and run it again, which downloads it again",
-            )
+        _compare(path, self.digest, self.url)
         return path
 
 
@@ -165,8 +158,7 @@ class HubFiles:
         sizes = {entry.path: entry.size for entry in tree}
         paths = self._chosen(sizes, first)
         links = [_cached(at, path) for path in paths]
-        # The cache names a blob by what the hub states of it, and links to it from the folder of the commit.
-        stated = [link.readlink().name if link is not None and link.is_symlink() else None for link in links]
+        stated = [None if link is None else _stated(link) for link in links]
         if None in stated:
             return []
         return [HubFile(at, path, sizes[path], blob or "") for path, blob in zip(paths, stated, strict=True)]
@@ -191,6 +183,33 @@ class HubFiles:
 
         matches = re.compile(glob_translate(self.pattern)).match
         return sorted(path for path in paths if matches(path))[:first]
+
+
+def check_cached(path: Path, where: str) -> None:
+    """Compare a file with what the hub states of it, if it is in the hub's cache; others are passed over.
+
+    ``where`` names the file in the message; raises :class:`ChecksumError` if its content differs.
+    """
+    if (stated := _stated(path)) is not None:
+        _compare(path, stated, where)
+
+
+def _stated(path: Path) -> str | None:
+    """Return what the hub states of a file of its cache: a link in the folder of the commit to the blob so named."""
+    name = path.readlink().name if path.is_symlink() else ""
+    return name if _DIGEST.fullmatch(name) else None
+
+
+def _compare(path: Path, stated: str, where: str) -> None:
+    got = _digest(path, stated)
+    if got != stated:
+        raise ChecksumError(
+            str(path.resolve()),
+            f"differs from what the hub states of {where}",
+            expected=stated,
+            got=got,
+            remedy="Delete this file and run it again, which downloads it again",
+        )
 
 
 def _cached(repository: HubRepository, path: str) -> Path | None:
