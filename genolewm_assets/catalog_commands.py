@@ -40,7 +40,8 @@ def catalog_check(
     """Print what a catalogue names, and every fault found in it or in a place that it names.
 
     Opened: FASTA (contigs by its index), BED tracks, VCFs (header, index), the ClinVar listing, corpus files (columns),
-    the encoder's files, mitochondrial genomes (first record). Servers are asked for size and published MD5.
+    the encoder's files, mitochondrial genomes (first record). Servers are asked for size and published MD5, the
+    Hugging Face hub for commit, files and sizes of corpus and encoder, which are printed; config.json is read.
     Not checked: contents of files over 8 MiB (MD5, bases, records, tracks), contents of remote files, model weights.
     Exit code: that of the first fault, 3 for the catalogue itself.
 
