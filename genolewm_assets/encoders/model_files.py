@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
-from genolewm_assets.hub import COMMIT, HubRepository, check_cached, hub_errors
+from genolewm_assets.hub import COMMIT, HubRepository, check_cached, download_files, hub_errors
 from genolewm_assets.store.files import open_regular
 
 CONFIG_FILE = "config.json"
@@ -178,7 +178,7 @@ def ask_hub(model: str, revision: str) -> dict[str, int]:
 
     Raises
     ------
-    InputError, FetchError
+    InputError, MissingResourceError, FetchError
         As :func:`~genolewm_assets.hub.hub_errors`.
     CorruptResourceError, ConfigurationError
         If ``config.json`` is not a JSON object; if there are no safetensors weights.
@@ -228,27 +228,27 @@ def _with_safe_code(files: ModelFiles) -> ModelFiles:
 
 
 def _fetch_snapshot(model: str, revision: str, *, with_code: bool, download: bool) -> Path:
+    patterns = [*_DOWNLOADED, *(["*.py"] if with_code else [])]
+    where, at = f"encoder {model}@{revision}", HubRepository("model", model, revision)
+    if not download:
+        return _find_snapshot(model, revision, patterns, where)
+    with hub_errors(at, where, "*"):
+        folder = download_files(at, patterns)
+    for path in sorted(folder.iterdir()):
+        check_cached(path, f"{model} ({path.name})")
+    return folder
+
+
+def _find_snapshot(model: str, revision: str, patterns: list[str], where: str) -> Path:
     # Imported here because a local folder does not need the hub client.
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
-    patterns = [*_DOWNLOADED, *(["*.py"] if with_code else [])]
-    where, at = f"encoder {model}@{revision}", HubRepository("model", model, revision)
-    with hub_errors(at, where, "*"):
-        try:
-            # At one commit the cached files are those of the hub.
-            fetched = snapshot_download(
-                model, revision=revision, allow_patterns=patterns, local_files_only=not download
-            )
-        except LocalEntryNotFoundError as err:
-            if download:
-                raise
-            raise MissingResourceError(
-                where,
-                "the model is not in this machine's hub cache",
-                remedy=f"Run hf download {model} --revision {revision}, or build embeddings/cache",
-            ) from err
-        folder = Path(fetched)
-    for path in sorted(folder.iterdir()) if download else ():
-        check_cached(path, f"{model} ({path.name})")
-    return folder
+    try:
+        return Path(snapshot_download(model, revision=revision, allow_patterns=patterns, local_files_only=True))
+    except LocalEntryNotFoundError as err:
+        raise MissingResourceError(
+            where,
+            "the model is not in this machine's hub cache",
+            remedy=f"Run hf download {model} --revision {revision}, or build embeddings/cache",
+        ) from err

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from genolewm_assets.errors import FetchError, GenoLeWMError, InputError
+from genolewm_assets.errors import FetchError, GenoLeWMError, InputError, MissingResourceError
 from genolewm_assets.hub.repository import HubRepository
 
 
@@ -22,9 +22,10 @@ def hub_errors(repository: HubRepository, where: str, files: str) -> Iterator[No
     ------
     InputError
         If the repository has no such commit or file.
+    MissingResourceError
+        If the repository is gated, absent or private, or files are not in the hub's cache while it is offline.
     FetchError
-        If the repository is gated, absent or private, the hub cannot be reached, or files are not in the hub's cache
-        while it is offline.
+        If the hub cannot be reached or a download fails: another attempt may succeed.
     """
     try:
         yield
@@ -40,7 +41,7 @@ def _explained(error: Exception, repository: HubRepository, where: str, files: s
 
     page, token = repository.page, get_token()
     with_token = "give HF_TOKEN the token of an account that may read it" if token else "set HF_TOKEN"
-    kind: type[GenoLeWMError] = FetchError
+    kind: type[GenoLeWMError] = MissingResourceError
     match error:
         case errors.OfflineModeIsEnabled() | errors.LocalEntryNotFoundError() if constants.is_offline_mode():
             problem = "is not whole in this machine's hub cache, and HF_HUB_OFFLINE is set"
@@ -59,6 +60,7 @@ def _explained(error: Exception, repository: HubRepository, where: str, files: s
         case errors.HfHubHTTPError() if error.response.status_code in (401, 403):
             problem, remedy = "the hub refuses the token", f"{with_token[0].upper()}{with_token[1:]}"
         case _:
+            kind = FetchError
             detail = str(error.__cause__ or error).strip().partition("\n")[0] or type(error).__name__
             problem = f"cannot be read from the hub ({detail.replace(token, '…') if token else detail})"
             remedy = "Run it again later, or check the network and HF_ENDPOINT"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -79,11 +79,11 @@ class HubFile:
         ------
         ChecksumError
             If the content differs from what the hub states.
-        InputError, FetchError
+        InputError, MissingResourceError, FetchError
             As :func:`hub_errors`.
         """
         with hub_errors(self.repository, self.url, self.path):
-            path = _download(self.repository, self.path)
+            path = download_files(self.repository, [glob.escape(self.path)]) / self.path
         _compare(path, self.digest, self.url)
         return path
 
@@ -130,7 +130,7 @@ class HubFiles:
 
         Raises
         ------
-        InputError, FetchError
+        InputError, MissingResourceError, FetchError
             As :func:`hub_errors`; InputError too if there is no such file.
         """
         with hub_errors(self.repository, self.url, self.pattern):
@@ -219,8 +219,11 @@ def _cached(repository: HubRepository, path: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def _download(repository: HubRepository, path: str) -> Path:
-    """Download a file, and the listing of the commit beside it, by which the cache is complete without a network."""
+def download_files(repository: HubRepository, patterns: Sequence[str]) -> Path:
+    """Download files of patterns, with the listing of the commit; return the folder of the commit in the hub's cache.
+
+    With the listing the client knows offline which files there are. Its errors are those for :func:`hub_errors`.
+    """
     import tenacity
     from huggingface_hub import snapshot_download
 
@@ -230,9 +233,8 @@ def _download(repository: HubRepository, path: str) -> Path:
         retry=tenacity.retry_if_exception(_is_transient),
         reraise=True,
     )
-    at, only = repository, [glob.escape(path)]
-    folder = retrying(snapshot_download, at.name, repo_type=at.kind, revision=at.commit, allow_patterns=only)
-    return Path(folder) / path
+    at, wanted = repository, list(patterns)
+    return Path(retrying(snapshot_download, at.name, repo_type=at.kind, revision=at.commit, allow_patterns=wanted))
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import huggingface_hub
 import pytest
 
-from genolewm_assets.errors import ChecksumError, FetchError, GenoLeWMError, InputError
+from genolewm_assets.errors import ChecksumError, FetchError, GenoLeWMError, InputError, MissingResourceError
 from genolewm_assets.hub import HubFiles, hub_errors
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.hub import TOKEN, Hub, running_hub, use_hub
@@ -93,11 +96,27 @@ def test_what_is_in_the_cache_is_the_same_without_the_hub(hub: Hub, monkeypatch:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert files.find() == asked
     assert [file.fetch() for file in asked] == paths
-    with pytest.raises(FetchError) as caught:
+    with pytest.raises(MissingResourceError) as caught:
         HubFiles.parse(url("many")).find(1)
     command = f"hf download {NAME} --repo-type dataset --revision {COMMIT} --include 'many/*.parquet'"
     assert "HF_HUB_OFFLINE is set" in str(caught.value)
     assert command in str(caught.value)
+
+
+def test_variables_of_the_client_say_where_the_hub_is(hub: Hub, tmp_path: Path) -> None:
+    program = (
+        "import sys; from genolewm_assets.hub import HubFiles\n"
+        "assert 'huggingface_hub' not in sys.modules\n"
+        "for file in HubFiles.parse(sys.argv[1]).find(2): print(file.identity(), file.fetch())"
+    )
+    command = [sys.executable, "-c", program, url("**/*.parquet")]
+    outputs = [
+        subprocess.check_output(command, env=os.environ | hub.environment(tmp_path / "own", **more), text=True)
+        for more in ({}, {"HF_HUB_OFFLINE": "1", "HF_ENDPOINT": "http://127.0.0.1:9"})
+    ]
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0].splitlines()) == 2
+    assert len(hub.downloads()) == 2
 
 
 def test_a_broken_download_goes_on_where_it_broke(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,9 +158,13 @@ def test_a_changed_byte_in_the_cache_is_found(path: str, hub: Hub, monkeypatch: 
 @each_row(
     ("where", "error", "says"),
     [
-        (url("a", name="owner/gated"), FetchError, "https://huggingface.co/datasets/owner/gated and set HF_TOKEN"),
-        (url("a", name="owner/private"), FetchError, "no such dataset, or does not show it"),
-        (url("a", name="owner/absent"), FetchError, "no such dataset, or does not show it"),
+        (
+            url("a", name="owner/gated"),
+            MissingResourceError,
+            "https://huggingface.co/datasets/owner/gated and set HF_TOKEN",
+        ),
+        (url("a", name="owner/private"), MissingResourceError, "no such dataset, or does not show it"),
+        (url("a", name="owner/absent"), MissingResourceError, "no such dataset, or does not show it"),
         (url("a", commit=OTHER), InputError, f"{NAME}/commits/main"),
         (url("b"), InputError, f"files are listed at https://huggingface.co/datasets/{NAME}/tree/{COMMIT}"),
         (url("a/*.csv"), InputError, "the commit has no such file"),
@@ -164,7 +187,7 @@ def test_what_cannot_be_read_says_what_to_do(where: str, error: type[GenoLeWMErr
 def test_a_token_is_in_no_message(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_other")
     gated = HubFiles.parse(url("a", name="owner/gated"))
-    with pytest.raises(FetchError, match="owner/gated and give HF_TOKEN the token of an account"):
+    with pytest.raises(MissingResourceError, match="owner/gated and give HF_TOKEN the token of an account"):
         gated.find()[0].fetch()
     with pytest.raises(FetchError) as caught, hub_errors(gated.repository, "here", "*"):
         raise ValueError("Illegal header value b'Bearer hf_other'")

@@ -8,6 +8,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,7 +25,7 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.encoders import TINY_LLAMA, locate_model
 from genolewm_assets.errors import GenoLeWMError, InputError, printable
-from genolewm_assets.hub import HubFile
+from genolewm_assets.hub import HubFile, HubFiles
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.catalog import CorpusSourceEntry
 from genolewm_assets.sources.corpus import count_records, list_corpus_files
@@ -111,14 +112,25 @@ def register_pieces(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     registered, wanted = instance.get_dynamic_partitions(CORPUS_PIECES), list[str]()
     for source in workspace.catalog.corpus.sources:
         try:
-            files = corpus_files(workspace, source)
-            rows = count_records([file.place if isinstance(file, HubFile) else file.url for file in files])
+            rows = _count_rows(workspace, workspace.catalog.corpus.sources[source])
             wanted += piece_keys(source, count_pieces(rows, workspace.catalog.corpus.records_per_piece))
         except GenoLeWMError:
             wanted += [key for key in registered if parse_piece(key)[0] == source]
     instance.add_dynamic_partitions(CORPUS_PIECES, [key for key in wanted if key not in registered])
     for key in set(registered) - set(wanted):
         instance.delete_dynamic_partition(CORPUS_PIECES, key)
+
+
+def _count_rows(workspace: Workspace, entry: CorpusSourceEntry) -> int:
+    if entry.hub is not None:
+        return _count_hub_rows(entry.hub, entry.files)
+    return count_records([file.url for file in _listed(workspace, entry)])
+
+
+@lru_cache(maxsize=64)
+def _count_hub_rows(files: HubFiles, first: int | None) -> int:
+    """Count the rows of files of a commit, which never changes: once in a process, so that sensors ask no more."""
+    return count_records([file.place for file in files.find(first)])
 
 
 def state_encoder(workspace: Workspace, _: str) -> Stated:
