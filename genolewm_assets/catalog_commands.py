@@ -41,7 +41,8 @@ def catalog_check(
     """Print what a catalogue names, and every fault found in it or in a place that it names.
 
     Opened: FASTA (contigs by its index), BED tracks, VCFs (header, index), the ClinVar listing, corpus files (columns),
-    the encoder's files, mitochondrial genomes (first record). Servers are asked for size and published MD5.
+    the encoder's files, mitochondrial genomes (first record). Servers are asked for size and published MD5, the
+    Hugging Face hub for commit, files and sizes of corpus and encoder, which are printed; config.json is read.
     Not checked: contents of files over 8 MiB (MD5, bases, records, tracks), contents of remote files, model weights.
     Exit code: that of the first fault, 3 for the catalogue itself.
 
@@ -114,7 +115,7 @@ def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
 
     Windows longer than the model's context are a fault.
     """
-    from genolewm_assets.encoders import TINY_LLAMA, ask_hub, read_identity
+    from genolewm_assets.encoders import TINY_LLAMA, ask_hub, locate_model, read_identity
     from genolewm_assets.errors import MissingResourceError
 
     section = catalog.encoder
@@ -128,8 +129,14 @@ def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
     except MissingResourceError:
         if section.is_folder:
             raise
-        ask_hub(model, str(section.revision))
-    yield from ()
+        sizes, where = ask_hub(model, str(section.revision)), "the hub"
+    else:
+        if section.is_folder:
+            return
+        files = locate_model(named, revision=section.revision, trusted_code=section.trusted_source, download=False)
+        sizes = {name: (files.folder / name).stat().st_size for name in (*files.settings(), *files.weights())}
+        where = "the hub, in this machine's cache"
+    yield f"{counted(len(sizes), 'file')} of {where}, {sum(sizes.values()):,} bytes"
 
 
 def _is_there(path: Path) -> str:

@@ -12,9 +12,11 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from genolewm_assets.errors import ConfigurationError, CorruptResourceError, FetchError, MissingResourceError
+from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
+from genolewm_assets.hub import COMMIT, HubRepository, check_cached, download_files, hub_errors
 from genolewm_assets.store.files import open_regular
 
 CONFIG_FILE = "config.json"
@@ -28,7 +30,6 @@ _SELF_CONTAINED = ("dna_config.json", "tokenizer.json", "vocab.json")
 
 _WEIGHTS, _WEIGHTS_INDEX = "model.safetensors", "model.safetensors.index.json"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _DOWNLOADED = ("*.json", "*.safetensors", "vocab.txt")
 
@@ -147,8 +148,9 @@ def locate_model(
     MissingResourceError
         If ``model`` is neither an existing folder nor a hub id, or ``config.json`` is missing, or the hub's cache lacks
         a model that may not be downloaded.
-    CorruptResourceError, FetchError
-        If ``config.json`` is not a JSON object; if the download fails.
+    CorruptResourceError, InputError, FetchError
+        If ``config.json`` is not a JSON object; if the download fails, or a downloaded file differs from what the hub
+        states (:class:`ChecksumError`).
     """
     if trusted_code is not None and trusted_code != str(model):
         raise ConfigurationError(
@@ -159,7 +161,7 @@ def locate_model(
         return _with_safe_code(ModelFiles(folder, folder.absolute().name, revision, trusted_code is not None))
     if isinstance(model, Path) or not _HUB_ID.fullmatch(model):
         raise MissingResourceError(str(model), "no such model folder", remedy="Check the path of the encoder")
-    if revision is None or not _COMMIT.fullmatch(revision):
+    if revision is None or not COMMIT.fullmatch(revision):
         raise ConfigurationError(
             f"encoder {model}",
             "not a local folder, and a hub model needs a commit hash as revision",
@@ -171,25 +173,28 @@ def locate_model(
     return _with_safe_code(ModelFiles(snapshot, model, revision, trusted_code is not None))
 
 
-def ask_hub(model: str, revision: str) -> None:
-    """Check that the hub has a model at a commit, by fetching its ``config.json`` to a temporary folder.
+def ask_hub(model: str, revision: str) -> dict[str, int]:
+    """Return the sizes, in bytes, of a model's files at the hub by name; its ``config.json`` alone is fetched and read.
 
     Raises
     ------
-    FetchError
-        If the hub cannot be reached, or does not have or show the model.
+    InputError, MissingResourceError, FetchError
+        As :func:`~genolewm_assets.hub.hub_errors`.
+    CorruptResourceError, ConfigurationError
+        If ``config.json`` is not a JSON object; if there are no safetensors weights.
     """
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub import HfApi, RepoFile, hf_hub_download
 
+    where, at = f"encoder {model}@{revision}", HubRepository("model", model, revision)
     # Not into the hub's cache, where a model without its weights would look complete.
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            hf_hub_download(model, CONFIG_FILE, revision=revision, local_dir=folder, etag_timeout=30)
-        except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as err:
-            raise FetchError(
-                f"encoder {model}@{revision}", f"cannot be read from the hub ({err})", remedy="Check model and revision"
-            ) from err
+    with tempfile.TemporaryDirectory() as folder, hub_errors(at, where, CONFIG_FILE):
+        read_json_object(Path(hf_hub_download(model, CONFIG_FILE, revision=revision, local_dir=folder)))
+        tree = HfApi().list_repo_tree(model, revision=revision)
+        sizes = {entry.path: entry.size for entry in tree if isinstance(entry, RepoFile)}
+    if not {_WEIGHTS, _WEIGHTS_INDEX} & set(sizes):
+        got = ", ".join(sizes)
+        raise ConfigurationError(where, "no safetensors weights", expected=f"{_WEIGHTS} or {_WEIGHTS_INDEX}", got=got)
+    return {name: sizes[name] for name in sizes if any(fnmatchcase(name, pattern) for pattern in _DOWNLOADED)}
 
 
 def read_json_object(path: Path) -> dict[str, object]:
@@ -223,21 +228,27 @@ def _with_safe_code(files: ModelFiles) -> ModelFiles:
 
 
 def _fetch_snapshot(model: str, revision: str, *, with_code: bool, download: bool) -> Path:
+    patterns = [*_DOWNLOADED, *(["*.py"] if with_code else [])]
+    where, at = f"encoder {model}@{revision}", HubRepository("model", model, revision)
+    if not download:
+        return _find_snapshot(model, revision, patterns, where)
+    with hub_errors(at, where, "*"):
+        folder = download_files(at, patterns)
+    for path in sorted(folder.iterdir()):
+        check_cached(path, f"{model} ({path.name})")
+    return folder
+
+
+def _find_snapshot(model: str, revision: str, patterns: list[str], where: str) -> Path:
     # Imported here because a local folder does not need the hub client.
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
-    patterns = [*_DOWNLOADED, *(["*.py"] if with_code else [])]
     try:
-        # At one commit the cached files are those of the hub.
-        return Path(snapshot_download(model, revision=revision, allow_patterns=patterns, local_files_only=not download))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as err:
-        if not download:
-            raise MissingResourceError(
-                f"encoder {model}@{revision}",
-                "the model is not in this machine's hub cache",
-                remedy=f"Run hf download {model} --revision {revision}, or build embeddings/cache",
-            ) from err
-        raise FetchError(
-            f"encoder {model}@{revision}", f"download failed ({err})", remedy="Try again, or pass a local folder"
+        return Path(snapshot_download(model, revision=revision, allow_patterns=patterns, local_files_only=True))
+    except LocalEntryNotFoundError as err:
+        raise MissingResourceError(
+            where,
+            "the model is not in this machine's hub cache",
+            remedy=f"Run hf download {model} --revision {revision}, or build embeddings/cache",
         ) from err

@@ -56,7 +56,7 @@ _REMEDY = "Run observe_sources, which registers the pieces that there are"
 def plan_corpus_records(workspace: Workspace, source_name: str, progress: Progress) -> Plan:
     """Plan the division of one corpus source into pieces."""
     settings, source = workspace.catalog.corpus, CorpusSource(source_name)
-    files, revision = corpus_files(workspace, source, progress), settings.sources[source].revision
+    files = corpus_files(workspace, source, progress)
     identities = [file.identity() for file in files]
 
     def write(work: Path) -> BuildReport:
@@ -77,13 +77,12 @@ def plan_corpus_records(workspace: Workspace, source_name: str, progress: Progre
             checks = check_division(work, named, source, pieces, max_faulty_fraction=most)
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
 
-    stated: dict[str, JsonValue] = {"revision": revision} if revision else {}
     return Plan(
         recipe={
             "sources": identities,
             "records_per_piece": settings.records_per_piece,
             "max_faulty_fraction": settings.max_faulty_fraction,
-            **stated,
+            **settings.sources[source].pinned,
         },
         write=write,
     )

@@ -8,6 +8,7 @@ import hashlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -24,7 +25,9 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.encoders import TINY_LLAMA, locate_model
 from genolewm_assets.errors import GenoLeWMError, InputError, printable
+from genolewm_assets.hub import HubFile, HubFiles
 from genolewm_assets.progress import NO_PROGRESS, Progress
+from genolewm_assets.sources.catalog import CorpusSourceEntry
 from genolewm_assets.sources.corpus import count_records, list_corpus_files
 from genolewm_assets.sources.files import SourceFile
 from genolewm_assets.sources.run_folders import list_run_files
@@ -66,19 +69,33 @@ def mito_sources(workspace: Workspace) -> Sources:
     return {source.name: source for source in sources}
 
 
-def corpus_files(workspace: Workspace, source: str, progress: Progress = NO_PROGRESS) -> list[SourceFile]:
-    """Return the files of one corpus source, sorted; raises as ``sources.corpus.list_corpus_files``."""
-    urls = list_corpus_files(workspace.url(workspace.catalog.corpus.sources[source].url))
+def corpus_files(
+    workspace: Workspace, source: str, progress: Progress = NO_PROGRESS
+) -> Sequence[SourceFile] | Sequence[HubFile]:
+    """Return the files of one corpus source, sorted; raises as ``list_corpus_files`` and ``HubFiles.find``."""
+    entry = workspace.catalog.corpus.sources[source]
+    return _listed(workspace, entry, progress) if entry.hub is None else entry.hub.find(entry.files)
+
+
+def _listed(workspace: Workspace, entry: CorpusSourceEntry, progress: Progress = NO_PROGRESS) -> Sequence[SourceFile]:
+    urls = list_corpus_files(workspace.url(entry.url))[: entry.files]
     return [workspace.source(url, progress=progress) for url in urls]
 
 
 def state_corpus(workspace: Workspace, _: str) -> Stated:
-    """Return what is stated of each file of the corpus, by source and name; a source without files is absent."""
+    """Return what is stated of each file of the corpus, by source and name; a source without files is absent.
+
+    Of a source at the hub its commit is, which says all: the hub is not asked.
+    """
     stated: dict[str, StatedFile] = {}
     for name, entry in workspace.catalog.corpus.sources.items():
-        pinned = {} if entry.revision is None else {"revision": entry.revision}
+        pinned = entry.pinned
+        if entry.hub is not None:
+            used = "all files" if entry.files is None else f"first {entry.files:,} files"
+            stated[name] = StatedFile(entry.url, {"file": entry.url, "version": used, **pinned})
+            continue
         try:
-            files = corpus_files(workspace, name)
+            files = _listed(workspace, entry)
         except InputError:
             stated[name] = StatedFile(entry.url, {"file": printable(entry.url), "version": "absent", **pinned})
             continue
@@ -95,13 +112,25 @@ def register_pieces(workspace: Workspace, instance: dg.DagsterInstance) -> None:
     registered, wanted = instance.get_dynamic_partitions(CORPUS_PIECES), list[str]()
     for source in workspace.catalog.corpus.sources:
         try:
-            files = [file.url for file in corpus_files(workspace, source)]
-            wanted += piece_keys(source, count_pieces(count_records(files), workspace.catalog.corpus.records_per_piece))
+            rows = _count_rows(workspace, workspace.catalog.corpus.sources[source])
+            wanted += piece_keys(source, count_pieces(rows, workspace.catalog.corpus.records_per_piece))
         except GenoLeWMError:
             wanted += [key for key in registered if parse_piece(key)[0] == source]
     instance.add_dynamic_partitions(CORPUS_PIECES, [key for key in wanted if key not in registered])
     for key in set(registered) - set(wanted):
         instance.delete_dynamic_partition(CORPUS_PIECES, key)
+
+
+def _count_rows(workspace: Workspace, entry: CorpusSourceEntry) -> int:
+    if entry.hub is not None:
+        return _count_hub_rows(entry.hub, entry.files)
+    return count_records([file.url for file in _listed(workspace, entry)])
+
+
+@lru_cache(maxsize=64)
+def _count_hub_rows(files: HubFiles, first: int | None) -> int:
+    """Count the rows of files of a commit, which never changes: once in a process, so that sensors ask no more."""
+    return count_records([file.place for file in files.find(first)])
 
 
 def state_encoder(workspace: Workspace, _: str) -> Stated:

@@ -40,7 +40,11 @@ FACTS = dg.TableSchema(
         dg.TableColumn(
             "size_bytes", "int", description="size of a local file or of a remote one without published MD5"
         ),
-        dg.TableColumn("version", "string", description="ETag, else modification time, of a remote file without MD5"),
+        dg.TableColumn(
+            "version",
+            "string",
+            description="ETag, else modification time, of a remote file without MD5; which files of a commit are used",
+        ),
         dg.TableColumn("modified", "string", description="modification time of a local file, UTC"),
         dg.TableColumn("expected_md5", "string", description="MD5 that a local file must have when it is read"),
         dg.TableColumn("revision", "string", description="commit or tag that the catalogue pins for the file"),

@@ -13,6 +13,7 @@ from genolewm_assets.encoders import TINY_LLAMA, EncoderIdentity, read_identity,
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.holdouts import TemporalChoice, choose_t0, find_kept, keep_t0
+from genolewm_assets.hub import HubFile
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sample import check_sample, write_sample
 from genolewm_assets.sources.catalog import Catalog, load_catalog, mitochondrial_contig
@@ -246,10 +247,15 @@ class Workspace:
         return path
 
     @contextmanager
-    def borrow(self, files: Sequence[SourceFile]) -> Iterator[list[Path]]:
-        """Yield the local paths of several sources, valid inside the block; see :meth:`SourceFile.local`."""
+    def borrow(self, files: Sequence[SourceFile] | Sequence[HubFile]) -> Iterator[list[Path]]:
+        """Yield the local paths of several sources, valid inside the block; see :meth:`SourceFile.local`.
+
+        Files of the hub stay in the hub's cache.
+        """
         with ExitStack() as stack:
-            yield [stack.enter_context(file.local()).path for file in files]
+            yield [
+                file.fetch() if isinstance(file, HubFile) else stack.enter_context(file.local()).path for file in files
+            ]
 
     def url(self, reference: str) -> str:
         """Resolve a URL or path of the catalogue; raises :class:`MissingResourceError` if its sample is not there."""

@@ -8,7 +8,8 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from genolewm_assets.genome import WindowProfile
-from genolewm_assets.sources.catalog.fields import Section, Share, Url, refusal
+from genolewm_assets.hub import HUB_SCHEME, HubFiles
+from genolewm_assets.sources.catalog.fields import CorpusUrl, Section, Share, refusal
 from genolewm_assets.windows.corpus import CorpusParams, CorpusSource
 
 #: Names of the configurations of the corpus.
@@ -18,10 +19,34 @@ _CORPUS = CorpusParams()
 
 
 class CorpusSourceEntry(Section):
-    """A Parquet file, a folder of them or a pattern with ``*``; ``revision`` is the commit or tag that they are of."""
+    """A Parquet file, a folder of them or a pattern with ``*`` or ``**``, of which ``files`` says how many are used.
 
-    url: Url
+    ``url`` may name a data set of the Hugging Face hub, ``hf://datasets/OWNER/NAME@COMMIT/PATH``, whose files are
+    downloaded by the hub's client into its cache. ``files: N`` uses, and downloads, only the first N files in sorted
+    order. ``revision`` is the commit or tag that local copies are of; in a hub URL, the commit after ``@`` is.
+    """
+
+    url: CorpusUrl
+    files: Annotated[int, Field(ge=1)] | None = None
     revision: Annotated[str, Field(min_length=1)] | None = None
+
+    @property
+    def hub(self) -> HubFiles | None:
+        """The files as files of the hub; None if the URL is none of the hub."""
+        return HubFiles.parse(self.url) if self.url.startswith(HUB_SCHEME) else None
+
+    @property
+    def pinned(self) -> dict[str, str]:
+        """The commit or tag that the files are of as ``revision``, for recipes; empty if none is known."""
+        revision = self.revision if self.hub is None else self.hub.repository.commit
+        return {} if revision is None else {"revision": revision}
+
+    @model_validator(mode="after")
+    def _revision_is_that_of_the_url(self) -> CorpusSourceEntry:
+        if self.revision not in (None, self.pinned.get("revision")):
+            expected = f"{self.pinned['revision']!r}, as in url, or no revision"
+            raise refusal("differs from the commit in url", key="revision", expected=expected, got=repr(self.revision))
+        return self
 
 
 class CorpusSection(Section):

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from genolewm_assets.errors import CatalogError, ConfigurationError, InputError
+from genolewm_assets.hub import HUB_SCHEME, HubFiles
 from genolewm_assets.sources.files import SCHEME
 from genolewm_assets.variants import ReleaseKey
 
@@ -48,6 +49,16 @@ def _check_url(url: str) -> str:
     return url
 
 
+def _check_corpus_url(url: str) -> str:
+    if not url.startswith(HUB_SCHEME):
+        return _check_url(url)
+    try:
+        HubFiles.parse(url)
+    except InputError as error:
+        raise refusal(error.problem, expected=error.expected, got=error.got, remedy=error.remedy) from error
+    return url
+
+
 def _check_folder_name(name: str) -> str:
     # Names of contigs, releases and profiles are used as folder names in the root and as partition keys.
     if not FOLDER_NAME.fullmatch(name):
@@ -73,6 +84,8 @@ def _check_release_key(key: str) -> str:
 
 
 Url: TypeAlias = Annotated[str, AfterValidator(_check_url)]
+#: A URL, or one of a data set of the Hugging Face hub with its commit.
+CorpusUrl: TypeAlias = Annotated[str, AfterValidator(_check_corpus_url)]
 FolderName: TypeAlias = Annotated[str, AfterValidator(_check_folder_name)]
 Md5: TypeAlias = Annotated[str, AfterValidator(_check_md5)]
 FileMd5: TypeAlias = Annotated[str, AfterValidator(_check_file_md5)]

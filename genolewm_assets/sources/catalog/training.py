@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -10,6 +9,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from genolewm_assets.errors import GenoLeWMError
 from genolewm_assets.holdouts import HoldoutPolicy, TemporalSetting
+from genolewm_assets.hub import COMMIT
 from genolewm_assets.packages import EDIT_SHARES, MAX_VISITS, NOT_STATED, POSSIBLE, PackageMix, Shares, window_shares
 from genolewm_assets.sources.catalog.fields import FolderName, PolicySection, Section, Share, refusal
 from genolewm_assets.states import BLOCK_TOKENS
@@ -22,7 +22,6 @@ MODEL_PRESETS: Mapping[str, str] = {"carbon-500m": "HuggingFaceBio/Carbon-500M"}
 _PRETRAINING: Mapping[str, str] = {
     MODEL_PRESETS["carbon-500m"]: "a corpus that holds the human genome, held-out contigs included"
 }
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _HOLDOUTS = HoldoutPolicy()
 
 #: Largest accepted age of T0 in months: a century.
@@ -113,7 +112,7 @@ class EncoderSection(Section):
 
     @model_validator(mode="after")
     def _preset_is_pinned(self) -> EncoderSection:
-        if self.model in MODEL_PRESETS and not _COMMIT.fullmatch(self.revision or ""):
+        if self.model in MODEL_PRESETS and not COMMIT.fullmatch(self.revision or ""):
             raise refusal(
                 f"{self.model} needs the commit of {self.source}",
                 key="revision",

@@ -120,7 +120,7 @@ def _variants(catalog: Catalog) -> Iterator[Examination]:
 
 def _corpus(catalog: Catalog) -> Iterator[Examination]:
     for name, source in catalog.corpus.sources.items():
-        yield Examination(f"corpus.sources.{name}.url", source.url, look_at_corpus)
+        yield Examination(f"corpus.sources.{name}.url", source.url, partial(look_at_corpus, source))
 
 
 def _mito(catalog: Catalog, root: Path | None) -> Iterator[Examination]:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from genolewm_assets.errors import FastaError, GenoLeWMError, InputError
+from genolewm_assets.errors import FastaError, GenoLeWMError, InputError, counted
 from genolewm_assets.forensic import read_panel
 from genolewm_assets.genome import Contig, ContigSet
-from genolewm_assets.sources.catalog import Catalog
+from genolewm_assets.sources.catalog import Catalog, CorpusSourceEntry
 from genolewm_assets.sources.corpus import list_corpus_files, look_at_corpus_file
 from genolewm_assets.sources.examination.finding import Answers
 from genolewm_assets.sources.examination.places import ATTEMPTS, READ_LIMIT_BYTES, local_path
@@ -49,9 +49,17 @@ def look_at_track(contigs: ContigSet, path: Path) -> Answers:
     yield from ()
 
 
-def look_at_corpus(url: str) -> Answers:
-    """Look at the footers of the Parquet files of a file, folder or pattern: readable, with the columns of a layout."""
-    files = list_corpus_files(url)
+def look_at_corpus(source: CorpusSourceEntry, url: str) -> Answers:
+    """Look at the footers of the Parquet files of a file, folder or pattern: readable, with the columns of a layout.
+
+    Of files at the hub their number and size are stated, and it is asked whether the first may be downloaded.
+    """
+    if source.hub is not None:
+        found = source.hub.find(source.files)
+        found[0].check_readable()
+        yield f"{counted(len(found), 'file')} of the hub, {sum(file.size_bytes for file in found):,} bytes"
+        return
+    files = list_corpus_files(url)[: source.files]
     for file in files[:MAX_FILES]:
         path = local_path(file)
         if path is not None:

@@ -152,7 +152,7 @@ def test_nothing_reads_the_status_and_no_build_includes_it() -> None:
 
 def test_definitions_load_light() -> None:
     heavy = {"aiohttp", "pandas", "torch", "transformers", "matplotlib", "ray", "dagster_ray", "dagster_k8s"}
-    assert imported_by("genolewm_assets.definitions", {*heavy, "kubernetes"}) == "set()"
+    assert imported_by("genolewm_assets.definitions", {*heavy, "kubernetes", "huggingface_hub"}) == "set()"
 
 
 def test_core_imports_no_dagster() -> None:

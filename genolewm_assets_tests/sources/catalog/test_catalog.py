@@ -50,7 +50,7 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     data["clinvar"]["predecessors"] = {"2026-02-26.2": "2020-11-07"}
     data["corpus"] = {"slice_fraction": 0.1, "seed": 7, "short_windows": True, "max_faulty_fraction": 0.2}
     data["corpus"]["records_per_piece"] = 32
-    data["corpus"]["sources"] = {"mrna_evo2": {"url": "corpus/*.parquet", "revision": "v1.0"}}
+    data["corpus"]["sources"] = {"mrna_evo2": {"url": "corpus/*.parquet", "files": 3, "revision": "v1.0"}}
     edits = {"gnomad": 0.5, "synthetic_snv": 0.5, "synthetic_indel": 0, "clinvar": 0}
     data["packages"] = {"mix": {"reference": 0.7, "mrna_evo2": 0.3}, "edits": edits, "max_visits": 9}
     data["packages"] |= {"mix_declared": {"windows": {"reference": 1.0}}, "min_training_stars": 2, "frozen_epochs": 2}
