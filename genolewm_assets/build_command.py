@@ -65,7 +65,7 @@ def build_catalog(
     if without_states:
         os.environ["GENOLEWM_WITHOUT_STATES"] = "1"
     if ask:
-        _confirm(loaded, root, with_states=not without_states and not loaded.encoder.off)
+        _confirm(loaded, root, with_states=not without_states and loaded.encoder is not None)
     enter_environment(root, catalog)
     from genolewm_assets.definitions import defs
     from genolewm_assets.defs.operations import Demo
@@ -97,8 +97,8 @@ def _confirm(catalog: Catalog, root: Path, *, with_states: bool) -> None:
     needs = disk_needs(catalog, found, with_states=with_states)
     total = sum(each.size_bytes or 0 for each in found)
     say(
-        f"{decimal(total)} are downloaded. Disk: up to {decimal(needs.total)}, of which {decimal(needs.root)} in {root}, "
-        f"{decimal(needs.while_read)} while files are read and {decimal(needs.cache)} in the hub's cache."
+        f"{decimal(total)} are downloaded. They take up to {decimal(needs.total)} of disk: {decimal(needs.root)} in "
+        f"{root}, {decimal(needs.while_read)} while files are read, {decimal(needs.cache)} in the hub's cache."
     )
     made = "with the states of every window" if with_states else "without states: trainers read tokens"
     say(f"What comes out: a package of windows, alleles and holdouts that passed its audit, {made}.")
@@ -114,9 +114,10 @@ def _weights(catalog: Catalog) -> Sequence[Download]:
     from genolewm_assets.errors import MissingResourceError
     from genolewm_assets.sources.examination import Download, Keeping
 
-    section, model = catalog.encoder, catalog.encoder.source
-    if model is None or section.is_folder or section.revision is None:
+    section = catalog.encoder
+    if section is None or section.source is None or section.is_folder or section.revision is None:
         return []
+    model = section.source
     try:
         window_bp = catalog.window_profile.window_bp
         read_identity(model, **section.settings, window_bp=window_bp, download=False, sha256_of=lambda _: "0" * 64)

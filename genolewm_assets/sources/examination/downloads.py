@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from genolewm_assets.sources.catalog import Catalog
-from genolewm_assets.sources.clinvar import listed_releases, read_listing
+from genolewm_assets.sources.catalog import Catalog, CorpusSourceEntry
+from genolewm_assets.sources.clinvar import RegisteredRelease, listed_releases, read_listing
 from genolewm_assets.sources.examination.places import ATTEMPTS, local_path
 from genolewm_assets.sources.files import ask_remote
 from genolewm_assets.store.files import is_published_link
@@ -102,56 +103,50 @@ def disk_needs(catalog: Catalog, downloads: Sequence[Download], *, with_states: 
 def _questions(catalog: Catalog, root: Path) -> Iterator[Callable[[], Download | None]]:
     """Yield a function for each file that a build reads and the root does not have."""
 
-    def url_of(url: str) -> str:
-        return catalog.resolve_url(url, root=root)
-
-    def ask(place: str, url: str, keeping: Keeping = Keeping.READ) -> Callable[[], Download | None]:
-        def answer() -> Download | None:
-            if local_path(url) is not None:
-                return None
-            return Download(place, url, ask_remote(url, attempts=ATTEMPTS).size, keeping)
-
-        return answer
-
     def has(*folders: str) -> bool:
         return all(is_published_link(root / folder) for folder in folders)
 
+    def ask(place: str, url: str, keeping: Keeping = Keeping.READ) -> Callable[[], Download | None]:
+        return partial(_ask, place, catalog.resolve_url(url, root=root), keeping)
+
     linear = [contig.name for contig in catalog.contigs if not contig.circular]
     if not has(f"reference/{catalog.genome_digest[:12]}"):
-        yield ask("genome.fasta", url_of(catalog.genome.fasta))
+        yield ask("genome.fasta", catalog.genome.fasta)
     if not has(*(f"windows/{catalog.window_profile.name}/{name}" for name in linear)):
-        for name, url in catalog.genome.tracks.urls.items():
-            yield ask(f"genome.tracks.{name}", url_of(url))
+        yield from (ask(f"genome.tracks.{name}", url) for name, url in catalog.genome.tracks.urls.items())
     for name, source in catalog.gnomad.sources.items():
         if not has(f"gnomad/{source.release}/{name}"):
             keeping = Keeping.READ if source.read == "download" else Keeping.STREAMED
-            yield ask(f"gnomad.sources.{name}", url_of(source.url), keeping)
-    for place, url in _releases(catalog, root, url_of(catalog.clinvar.listing)):
-        yield ask(place, url, Keeping.ROOT)
-    for name, phased in catalog.haplotypes.sources.items():
-        yield ask(f"haplotypes.sources.{name}", url_of(phased.url))
+            yield ask(f"gnomad.sources.{name}", source.url, keeping)
+    for release in _releases(catalog, root):
+        if not has(f"clinvar/{release.key}/vcf"):
+            yield ask(f"clinvar {release.key}", release.url_at(catalog.clinvar.listing), Keeping.ROOT)
+    yield from (ask(f"haplotypes.sources.{name}", each.url) for name, each in catalog.haplotypes.sources.items())
     for name, entry in catalog.corpus.sources.items():
-        hub, place = entry.hub, f"corpus.sources.{name}"
-        if has(f"corpus/records/{name}"):
-            continue
-        if hub is None:
-            yield ask(place, url_of(entry.url))
-            continue
-        found = [file for file in hub.find(entry.files) if file.place == file.url]
-        if found:
-            size, url = sum(file.size_bytes for file in found), entry.url
-            yield lambda place=place, url=url, size=size: Download(place, url, size, Keeping.CACHE)  # type: ignore[misc]
-    for at, collection in enumerate([*catalog.mito.genomes, *catalog.mito.heteroplasmy]):
-        if not has("mito/genomes"):
-            yield ask(f"mito[{at}]", url_of(collection.url))
+        if not has(f"corpus/records/{name}"):
+            place = f"corpus.sources.{name}"
+            yield ask(place, entry.url) if entry.hub is None else partial(_ask_hub, place, entry)
+    if not has("mito/genomes"):
+        collections = [*catalog.mito.genomes, *catalog.mito.heteroplasmy]
+        yield from (ask(f"mito[{at}]", each.url) for at, each in enumerate(collections))
 
 
-def _releases(catalog: Catalog, root: Path, place: str) -> Iterator[tuple[str, str]]:
-    """Yield key and URL of the ClinVar releases on a server that a build would use and the root does not have."""
-    if local_path(place) is not None:
-        return
-    settings = catalog.clinvar
-    for release in listed_releases(root, read_listing(place), newest_first=settings.newest_first):
-        admitted = settings.releases is None or release.key in settings.releases
-        if admitted and not is_published_link(root / f"clinvar/{release.key}/vcf"):
-            yield f"clinvar {release.key}", release.url_at(place)
+def _ask(place: str, url: str, keeping: Keeping) -> Download | None:
+    """Ask a server for the size of a file; a local one is no download."""
+    return None if local_path(url) else Download(place, url, ask_remote(url, attempts=ATTEMPTS).size, keeping)
+
+
+def _ask_hub(place: str, entry: CorpusSourceEntry) -> Download | None:
+    """Ask the hub for the size of the files of a source that its cache lacks."""
+    assert entry.hub is not None
+    lacking = [file for file in entry.hub.find(entry.files) if file.place == file.url]
+    return Download(place, entry.url, sum(file.size_bytes for file in lacking), Keeping.CACHE) if lacking else None
+
+
+def _releases(catalog: Catalog, root: Path) -> Iterator[RegisteredRelease]:
+    """Yield the ClinVar releases on a server that a build uses."""
+    settings, place = catalog.clinvar, catalog.resolve_url(catalog.clinvar.listing, root=root)
+    if local_path(place) is None:
+        for release in listed_releases(root, read_listing(place), newest_first=settings.newest_first):
+            if settings.releases is None or release.key in settings.releases:
+                yield release
