@@ -208,6 +208,7 @@ def cache_windows(
     from genolewm_assets.defs.runtime import echoing
 
     with Demo(defs, say=_say) as walk, ConsoleProgress(err) as progress, echoing(progress.say):
+        _ = walk.workspace.encoder  # raises if there is none
         steps = [step for step in walk.steps() if step[0].key in STATE_ASSETS]
         results = _walk(walk, steps, progress)
     _print_results(results, as_json=as_json)

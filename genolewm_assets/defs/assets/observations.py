@@ -107,9 +107,9 @@ def register_pieces(workspace: Workspace, instance: dg.DagsterInstance) -> None:
 def state_encoder(workspace: Workspace, _: str) -> Stated:
     """Return what is stated of each file of the encoder's identity, or of a hub model; empty if there is no encoder."""
     encoder = workspace.catalog.encoder
-    pinned = {} if encoder.revision is None else {"revision": encoder.revision}
-    if encoder.source is None:
+    if encoder is None or encoder.source is None:
         return {}
+    pinned = {} if encoder.revision is None else {"revision": encoder.revision}
     if encoder.source == TINY_LLAMA:
         return {TINY_LLAMA: StatedFile("", {"file": TINY_LLAMA, "version": "built-in"})}
     if not isinstance(workspace.model, Path):

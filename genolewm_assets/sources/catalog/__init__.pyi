@@ -6,3 +6,4 @@ from .catalog import built_in_catalogs as built_in_catalogs
 from .catalog import load_catalog as load_catalog
 from .fields import InvalidCatalogError as InvalidCatalogError
 from .fields import Release as Release
+from .training import EncoderSection as EncoderSection
