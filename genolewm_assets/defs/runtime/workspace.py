@@ -202,11 +202,13 @@ class Workspace:
         ConfigurationError
             If the encoder is off, or the catalogue names no model.
         """
-        encoder = self.catalog.encoder
-        if encoder is None or encoder.source is None:
+        encoder, where = self.catalog.encoder, f"{self.catalog.file} (encoder.model)"
+        if encoder is None:
+            raise ConfigurationError(where, STATES_OFF, remedy="Name a model, and unset GENOLEWM_WITHOUT_STATES")
+        if encoder.source is None:
             raise ConfigurationError(
-                f"{self.catalog.file} (encoder.model)",
-                STATES_OFF if encoder is None else "no encoder is named, so no states can be computed",
+                where,
+                "no encoder is named, so no states can be computed",
                 remedy="Write 'encoder: {model: carbon-500m, revision: COMMIT}' or 'encoder: {model: /models/NAME}' (a "
                 "folder in Hugging Face format); 'model: tiny-llama-random' gives states of random weights. For "
                 "packages without states write 'encoder: off', or build with --without-states",
