@@ -18,7 +18,7 @@ from genolewm_assets.errors import counted
 
 if TYPE_CHECKING:
     from genolewm_assets.holdouts import HoldoutPolicy
-    from genolewm_assets.sources.catalog import Catalog
+    from genolewm_assets.sources.catalog import Catalog, EncoderSection
     from genolewm_assets.sources.examination import Answers, Finding
 
 catalog_app = typer.Typer(help="Catalogues: genome, contigs and sources of a root.", no_args_is_help=True)
@@ -57,9 +57,10 @@ def catalog_check(
     except CatalogError as error:
         _report({"catalogue": catalog}, invalid_keys(error), as_json=as_json)
         return
-    encoder = loaded.encoder.source
-    look = partial(_look_at_encoder, loaded)
-    more = [] if encoder is None else [Examination("encoder.model", encoder, look)]
+    encoder, more = loaded.encoder, []
+    if encoder is not None and encoder.source is not None:
+        look = partial(_look_at_encoder, encoder, loaded.window_profile.window_bp)
+        more.append(Examination("encoder.model", encoder.source, look))
     found = examine_catalog(loaded, root=root, offline=offline, more=more)
     _report(_facts(loaded), found, as_json=as_json)
 
@@ -76,7 +77,7 @@ def _facts(catalog: Catalog) -> dict[str, str]:
         or "none",
         "ClinVar listing": catalog.clinvar.listing,
         "corpus sources": ", ".join(catalog.corpus.sources) or "none",
-        "encoder": catalog.encoder.summary,
+        "encoder": "off: packages have no states" if catalog.encoder is None else catalog.encoder.summary,
         "held-out contigs": ", ".join((*catalog.holdouts.contigs_validation, *catalog.holdouts.contigs_test)) or "none",
         "held-out blocks": _blocks(catalog.holdouts.policy),
         "T0 of the temporal holdout": str(catalog.holdouts.temporal),
@@ -110,7 +111,7 @@ def _report(facts: Mapping[str, str], found: Sequence[Finding], *, as_json: bool
         raise typer.Exit(faults[0].exit_code)
 
 
-def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
+def _look_at_encoder(section: EncoderSection, window_bp: int, place: str) -> Answers:
     """Look at the files of the encoder: configuration, vocabulary, names of the weights; at the hub if not here.
 
     Windows longer than the model's context are a fault.
@@ -118,13 +119,11 @@ def _look_at_encoder(catalog: Catalog, place: str) -> Answers:
     from genolewm_assets.encoders import TINY_LLAMA, ask_hub, locate_model, read_identity
     from genolewm_assets.errors import MissingResourceError
 
-    section = catalog.encoder
     model = section.source or ""
     if model == TINY_LLAMA:
         return
     named = Path(place) if section.is_folder else model
     try:
-        window_bp = catalog.window_profile.window_bp
         read_identity(named, **section.settings, window_bp=window_bp, download=False, sha256_of=_is_there)
     except MissingResourceError:
         if section.is_folder:

@@ -166,6 +166,7 @@ def cache_windows(
     from genolewm_assets.defs.runtime import echoing
 
     with Demo(defs, say=say) as walk_of, ConsoleProgress(err) as progress, echoing(progress.say):
+        _ = walk_of.workspace.encoder  # raises if there is none
         steps = [step for step in walk_of.steps() if step[0].key in STATE_ASSETS]
         results = walk(walk_of, steps, progress)
     print_results(results, as_json=as_json)

@@ -158,11 +158,11 @@ def _read_steadily(folder: Path, catalog: str, progress: ConsoleProgress, read: 
     from sqlalchemy.exc import SQLAlchemyError
 
     from genolewm_assets.defs.read_only_instance import open_read_only, stated_storage
-    from genolewm_assets.defs.runtime import Workspace
+    from genolewm_assets.defs.runtime import Workspace, configured_encoder, replace_encoder
     from genolewm_assets.sources.catalog import load_catalog
     from genolewm_assets.store.artefacts import ROOT_FILE, Root
 
-    loaded, home = load_catalog(catalog), Path(os.environ["DAGSTER_HOME"])
+    loaded, home = replace_encoder(load_catalog(catalog), **configured_encoder()), Path(os.environ["DAGSTER_HOME"])
     if (folder / ROOT_FILE).is_file():
         Root(folder).claim(loaded.name, loaded.genome_digest)
     workspace = Workspace(Root(folder), loaded, surveyed=True, progress=progress)

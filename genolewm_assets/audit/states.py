@@ -33,6 +33,7 @@ STATE_TUPLES, OF_BATCH = 24, 8
 TOLERANCE, CACHE_TOLERANCE = 1e-5, 1e-3
 
 _NO_ENCODER = "no encoder was given (--encoder); a package holds no states of edited windows"
+_NO_STATES = "the package was built without states, and no encoder was given (--encoder)"
 
 
 class Pair(NamedTuple):
@@ -73,7 +74,8 @@ def search_states(
     before = f"equal before the edit (to {TOLERANCE:g} of the largest number)"
     before = before if is_causal else "not compared before the edit, since it reads from both sides"
     found, n, gaps = Found(), Counter[str](), list[str]()
-    absent = files.without_stream or ("" if encoder else _NO_ENCODER)
+    missing = _NO_ENCODER if files.record.get("caches") else _NO_STATES
+    absent = files.without_stream or ("" if encoder else missing)
     if encoder is not None and not absent:
         try:
             batches = islice(draw(files.directory), -(-STATE_TUPLES // OF_BATCH))

@@ -14,13 +14,7 @@ from dagster_pipes import DAGSTER_PIPES_CONTEXT_ENV_VAR, PipesContext, open_dags
 
 from genolewm_assets.defs.assets import GATED
 from genolewm_assets.defs.engines.slurm import as_failure
-from genolewm_assets.defs.runtime import (
-    LogProgress,
-    WorkspaceResource,
-    configured_catalog,
-    configured_compute,
-    configured_root,
-)
+from genolewm_assets.defs.runtime import LogProgress, WorkspaceResource
 from genolewm_assets.errors import ConfigurationError, GenoLeWMError
 from genolewm_assets.store.artefacts import build, build_again
 
@@ -42,7 +36,7 @@ def main() -> int:
 def _build(pipes: PipesContext) -> dict[str, Any]:
     asset, partition = GATED[pipes.get_extra("asset")], pipes.get_extra("partition")
     _say(pipes, f"{asset.key}{f'[{partition}]' if partition else ''} is built on {platform.node()}")
-    workspace = WorkspaceResource(configured_root(), configured_catalog(), configured_compute()).open()
+    workspace = WorkspaceResource.configured().open()
     with LogProgress(lambda line: _say(pipes, line)) as progress:
         plan = asset.build_plan(workspace, partition, progress)
         if pipes.get_extra("task") == "build again":

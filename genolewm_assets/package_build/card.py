@@ -46,6 +46,13 @@ Datasets open a package that passed its audit: copy `audits/` of its root beside
 tables are whole without them.
 Coordinates: `start`, `end` are 0-based half-open, `pos` is 1-based as in VCF."""
 
+_NO_STATES = """\
+**This package has no states.** It was built without an encoder (`encoder: off` in the catalogue, or
+`GENOLEWM_WITHOUT_STATES=1`): trainers read tokens, edits and labels with `with_states=False`, or compute states with
+`encoder=`. A build of the same root with states makes another package, which refers to them.
+
+"""
+
 _PIECES = """
 
 Windows of `train` are in the tables under `pieces/`, which releases share: {shown:,} of {total:,} rows train, those for
@@ -91,7 +98,7 @@ def render_card(info: PackageInfo) -> str:
         f"## Training windows\n\n{_origins(info)}\n\n{_similar(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n"
         f"{_training_alleles(info)}",
         f"## Made from\n\n{_provenance(info)}",
-        f"## Use\n\n{_use(info)}\n\n{_VERIFY}",
+        f"## Use\n\n{'' if info.caches else _NO_STATES}{_use(info)}\n\n{_VERIFY}",
         f"## Limits\n\n{_LIMITS.replace('{pretrained_on}', info.sources.get(PRETRAINED_ON, NOT_STATED))}",
         f"## Terms\n\n{_TERMS}",
     ]

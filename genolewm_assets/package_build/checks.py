@@ -124,7 +124,7 @@ def check_package(
         check_mix(info),
         check_visits(info),
         stating_compared(
-            caches, int(str(caches.figures["with_cache"])), "there are no with cache", declared=not sources.caches
+            caches, int(str(caches.figures["with_cache"])), "declared without states", declared=not sources.caches
         ),
         check_training_alleles(package),
     )

@@ -39,9 +39,8 @@ def open_for(package: Path | str | Package, cache_root: Path | str | None, optio
     if with_states and encoder is None and not package.caches:
         raise ConfigurationError(
             f"package {package.directory.name}",
-            "has no state cache",
-            remedy="Build the package with caches, give its encoder (encoder=), or pass with_states=False and encode "
-            "both windows",
+            "has no state cache" if package.info.caches else "was built without states",
+            remedy="Pass with_states=False to read tokens, give an encoder (encoder=), or build it with states",
         )
     return package
 

@@ -13,8 +13,8 @@ from genolewm_assets.defs.assets.reference import reference_genome
 from genolewm_assets.defs.assets.windows import windows_index
 from genolewm_assets.defs.display import describe_published, in_words, made_here, of, plotted
 from genolewm_assets.defs.runtime import (
-    BY_CORPUS_PIECE,
-    BY_LINEAR_CONTIG,
+    BY_ENCODED_CONTIG,
+    BY_ENCODED_PIECE,
     RECOMPUTED,
     GatedAsset,
     Plan,
@@ -22,7 +22,7 @@ from genolewm_assets.defs.runtime import (
     configured_batch,
     configured_device,
     on_every_partition,
-    on_same_key,
+    on_key_of,
     reference_opener,
 )
 from genolewm_assets.encoders import (
@@ -200,8 +200,12 @@ embeddings_cache = GatedAsset(
     """,
     code_version="2",
     place=_keyed_by(windows_index),
-    deps=(on_same_key(windows_index), on_every_partition(reference_genome), on_every_partition(encoder_source)),
-    partitions=BY_LINEAR_CONTIG,
+    deps=(
+        on_key_of(BY_ENCODED_CONTIG, windows_index),
+        on_every_partition(reference_genome),
+        on_every_partition(encoder_source),
+    ),
+    partitions=BY_ENCODED_CONTIG,
     sources={
         **made_here("row"),
         "key": of(windows_index, "contig", "start"),
@@ -221,8 +225,8 @@ embeddings_corpus = GatedAsset(
     """,
     code_version="2",
     place=_keyed_by(corpus_windows),
-    deps=(on_same_key(corpus_windows), on_every_partition(encoder_source)),
-    partitions=BY_CORPUS_PIECE,
+    deps=(on_key_of(BY_ENCODED_PIECE, corpus_windows), on_every_partition(encoder_source)),
+    partitions=BY_ENCODED_PIECE,
     sources={
         **made_here("row"),
         "key": of(corpus_windows, "record_id", "window_index"),

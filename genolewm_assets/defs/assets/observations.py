@@ -136,9 +136,9 @@ def _count_hub_rows(files: HubFiles, first: int | None) -> int:
 def state_encoder(workspace: Workspace, _: str) -> Stated:
     """Return what is stated of each file of the encoder's identity, or of a hub model; empty if there is no encoder."""
     encoder = workspace.catalog.encoder
-    pinned = {} if encoder.revision is None else {"revision": encoder.revision}
-    if encoder.source is None:
+    if encoder is None or encoder.source is None:
         return {}
+    pinned = {} if encoder.revision is None else {"revision": encoder.revision}
     if encoder.source == TINY_LLAMA:
         return {TINY_LLAMA: StatedFile("", {"file": TINY_LLAMA, "version": "built-in"})}
     if not isinstance(workspace.model, Path):

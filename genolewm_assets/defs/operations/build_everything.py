@@ -32,6 +32,7 @@ from genolewm_assets.defs.operations.run_queue import (
 )
 from genolewm_assets.defs.runtime import (
     REFRESH_TAG,
+    STATES_OFF,
     UNFINISHED,
     GatedAsset,
     PublishingAsset,
@@ -286,6 +287,8 @@ def build_stages(context: dg.OpExecutionContext, workspace: dg.ResourceParam[Wor
     except GenoLeWMError as err:
         raise dg.Failure(str(err), metadata={"exit_code": err.exit_code}, allow_retries=False) from err
     observe_new_sources(opened, context.instance, context.log.warning)
+    if not opened.with_states:
+        context.log.info(STATES_OFF)
     builder = Builder(opened, context.instance, queue, partial(release_run, context.instance), context.log.info)
     stages = plan_stages(opened, context.instance, releases)
     tasks = [task for stage in stages for lane in stage for task in lane]

@@ -37,14 +37,13 @@ from genolewm_assets.defs.runtime import (
     BY_RELEASE,
     INPUTS_ACCEPTED,
     STANDING_CHECKS,
+    STATES_OFF,
     UNFINISHED,
     GatedAsset,
     Partitioning,
     Reason,
     Workspace,
-    configured_catalog,
-    configured_compute,
-    configured_root,
+    WorkspaceResource,
     reason_of,
 )
 from genolewm_assets.errors import BusyError, GenoLeWMError, counted
@@ -117,10 +116,6 @@ class PartitionResult:
         return {"asset": self.artefact.asset, "partition": self.artefact.partition, **facts}
 
 
-def _open_workspace() -> Workspace:
-    return Workspace.open(configured_root(), configured_catalog(), compute=configured_compute())
-
-
 def open_instance() -> dg.DagsterInstance:
     """Open the instance in ``DAGSTER_HOME``."""
     home = Path(os.environ["DAGSTER_HOME"])
@@ -137,11 +132,12 @@ class Demo:
     Attributes
     ----------
     say
-        Receives a line if another demo of the root is running: this one then waits for it to end.
+        Receives a line if another demo of the root is running: this one then waits for it to end; and what else is
+        said once.
     """
 
     graph: dg.Definitions
-    workspace: Workspace = field(default_factory=_open_workspace)
+    workspace: Workspace = field(default_factory=lambda: WorkspaceResource.configured().open())
     instance: dg.DagsterInstance = field(default_factory=open_instance)
     say: Callable[[str], object] = lambda _: None
     _held: ExitStack = field(default_factory=ExitStack, init=False, repr=False)
@@ -191,8 +187,11 @@ class Demo:
     def steps(self) -> Steps:
         """Return every (asset, partition) in dependency order, except ``packages/current`` (see :meth:`follow`).
 
-        Before that releases on offer, run folders and pieces of the corpus are registered, and sources are observed.
+        Before that releases on offer, run folders and pieces of the corpus are registered, and sources are observed;
+        where states are not built, that is said.
         """
+        if not self.workspace.with_states:
+            self.say(STATES_OFF)
         releases = register_offered(self.workspace, self.instance)
         register_runs(self.workspace, self.instance)
         register_pieces(self.workspace, self.instance)

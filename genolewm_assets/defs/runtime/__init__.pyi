@@ -37,6 +37,8 @@ from .gates import Plan as Plan
 from .partitions import BY_CONTIG as BY_CONTIG
 from .partitions import BY_CORPUS_PIECE as BY_CORPUS_PIECE
 from .partitions import BY_CORPUS_SOURCE as BY_CORPUS_SOURCE
+from .partitions import BY_ENCODED_CONTIG as BY_ENCODED_CONTIG
+from .partitions import BY_ENCODED_PIECE as BY_ENCODED_PIECE
 from .partitions import BY_FROZEN_RELEASE as BY_FROZEN_RELEASE
 from .partitions import BY_LINEAR_CONTIG as BY_LINEAR_CONTIG
 from .partitions import BY_PACKAGED_RELEASE as BY_PACKAGED_RELEASE
@@ -48,7 +50,7 @@ from .partitions import clinvar_release_partitions as clinvar_release_partitions
 from .partitions import forensic_run_partitions as forensic_run_partitions
 from .partitions import on_circular_contigs as on_circular_contigs
 from .partitions import on_every_partition as on_every_partition
-from .partitions import on_frozen_release as on_frozen_release
+from .partitions import on_key_of as on_key_of
 from .partitions import on_same_key as on_same_key
 from .release_age import NEWEST_RELEASE_BUILT as NEWEST_RELEASE_BUILT
 from .release_age import ReleaseRun as ReleaseRun
@@ -63,8 +65,8 @@ from .run_log import echoing as echoing
 from .settings import WorkspaceResource as WorkspaceResource
 from .settings import configured_batch as configured_batch
 from .settings import configured_catalog as configured_catalog
-from .settings import configured_compute as configured_compute
 from .settings import configured_device as configured_device
+from .settings import configured_encoder as configured_encoder
 from .settings import configured_executor as configured_executor
 from .settings import configured_resources as configured_resources
 from .settings import configured_root as configured_root
@@ -73,6 +75,8 @@ from .webhook import pointing_to as pointing_to
 from .webhook import post as post
 from .webhook import webhook_url as webhook_url
 from .workspace import NO_SOURCE as NO_SOURCE
+from .workspace import STATES_OFF as STATES_OFF
 from .workspace import Workspace as Workspace
 from .workspace import reference_opener as reference_opener
 from .workspace import reference_reader as reference_reader
+from .workspace import replace_encoder as replace_encoder

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import dagster as dg
 
 from genolewm_assets.defs.display import Keyed
-from genolewm_assets.defs.runtime.settings import configured_catalog
+from genolewm_assets.defs.runtime.settings import configured_catalog, configured_encoder
+from genolewm_assets.defs.runtime.workspace import replace_encoder
 from genolewm_assets.sources.catalog import load_catalog
 
-_CATALOG = load_catalog(configured_catalog())
+_CATALOG = replace_encoder(load_catalog(configured_catalog()), **configured_encoder())
 
 #: Name of the partitions that are pieces of the corpus.
 CORPUS_PIECES = "corpus_piece"
@@ -56,13 +57,16 @@ BY_CORPUS_PIECE = Partitioning("corpus_piece", corpus_piece_partitions)
 BY_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)
 #: Same partitions as ``BY_RELEASE``, for assets that automation builds only for releases that the catalogue packages.
 BY_PACKAGED_RELEASE = Partitioning("clinvar_release", clinvar_release_partitions)
-#: Those of the packages whose epochs are frozen: of all or, where the catalogue asks for no epoch, none. An asset
-#: without partitions of its own would be built by every button that builds all assets.
-BY_FROZEN_RELEASE = (
-    BY_PACKAGED_RELEASE
-    if _CATALOG.packages.frozen_epochs
-    else Partitioning("no_release", dg.StaticPartitionsDefinition([]))
+#: That of an asset that is turned off: not one. Every button that builds all assets would build an asset without
+#: partitions of its own.
+NO_PARTITION = Partitioning("no_partition", dg.StaticPartitionsDefinition([]))
+
+#: Those of what states are computed of; none where the encoder is off.
+BY_ENCODED_CONTIG, BY_ENCODED_PIECE = (
+    each if _CATALOG.encoder else NO_PARTITION for each in (BY_LINEAR_CONTIG, BY_CORPUS_PIECE)
 )
+#: Those of the packages whose epochs are frozen: of all or, where the catalogue asks for no epoch, none.
+BY_FROZEN_RELEASE = BY_PACKAGED_RELEASE if _CATALOG.encoder and _CATALOG.packages.frozen_epochs else NO_PARTITION
 
 BY_RUN_FOLDER = Partitioning("forensic_run", forensic_run_partitions)
 
@@ -77,9 +81,9 @@ def on_every_partition(asset: Keyed) -> dg.AssetDep:
     return _on(asset, dg.AllPartitionMapping())
 
 
-def on_frozen_release(asset: Keyed) -> dg.AssetDep:
-    """Return a dependency of ``BY_FROZEN_RELEASE`` on the same release; without a partition, on all."""
-    return on_same_key(asset) if BY_FROZEN_RELEASE is BY_PACKAGED_RELEASE else on_every_partition(asset)
+def on_key_of(partitions: Partitioning, asset: Keyed) -> dg.AssetDep:
+    """Return a dependency of an asset with these partitions on the same key; with ``NO_PARTITION``, on all."""
+    return on_every_partition(asset) if partitions is NO_PARTITION else on_same_key(asset)
 
 
 def on_circular_contigs(asset: Keyed) -> dg.AssetDep:

@@ -59,6 +59,24 @@ def configured_compute() -> str | None:
     return compute
 
 
+def configured_encoder() -> dict[str, Any]:
+    """Return what replaces the catalogue's encoder, as arguments of :func:`replace_encoder`.
+
+    ``compute`` is :func:`configured_compute`; ``GENOLEWM_WITHOUT_STATES=1`` turns the encoder off.
+
+    Raises
+    ------
+    ConfigurationError
+        If the precision is unknown, or ``GENOLEWM_WITHOUT_STATES`` is neither 0 nor 1.
+    """
+    without = os.environ.get("GENOLEWM_WITHOUT_STATES") or "0"
+    if without not in {"0", "1"}:
+        raise ConfigurationError(
+            "GENOLEWM_WITHOUT_STATES", "neither yes nor no", expected="1, 0 or nothing", got=repr(without)
+        )
+    return {"compute": configured_compute(), "with_states": without == "0"}
+
+
 def configured_batch() -> dict[str, Any]:
     """Return how an accelerator encodes windows, as arguments of ``CausalLMStateEncoder``; states do not depend on it.
 
@@ -125,10 +143,16 @@ class WorkspaceResource:
     root: str
     catalog: str
     compute: str | None = None
+    with_states: bool = True
+
+    @classmethod
+    def configured(cls) -> WorkspaceResource:
+        """Return the root and catalogue that the environment names."""
+        return cls(configured_root(), configured_catalog(), **configured_encoder())
 
     def open(self) -> Workspace:
         """Return the opened workspace; raises ``CatalogError`` or ``RootError`` as :meth:`Workspace.open`."""
-        return Workspace.open(self.root, self.catalog, compute=self.compute)
+        return Workspace.open(self.root, self.catalog, compute=self.compute, with_states=self.with_states)
 
 
 class NoValues(dg.IOManager):
@@ -147,7 +171,7 @@ class NoValues(dg.IOManager):
 
 def configured_resources() -> dict[str, dg.ResourceDefinition]:
     """Return the resources of the code location; run config with a field for one of them is refused."""
-    workspace = WorkspaceResource(configured_root(), configured_catalog(), configured_compute())
+    workspace = WorkspaceResource.configured()
     return {
         "workspace": dg.ResourceDefinition(
             lambda _: workspace,

@@ -16,7 +16,7 @@ from genolewm_assets.holdouts import TemporalChoice, choose_t0, find_kept, keep_
 from genolewm_assets.hub import HubFile
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sample import check_sample, write_sample
-from genolewm_assets.sources.catalog import Catalog, load_catalog, mitochondrial_contig
+from genolewm_assets.sources.catalog import Catalog, EncoderSection, load_catalog, mitochondrial_contig
 from genolewm_assets.sources.clinvar import read_ledger
 from genolewm_assets.sources.files import Digests, KnownDigests, RecordedDigests, SourceFile, check_local_file
 from genolewm_assets.sources.reference import FastaReader
@@ -31,6 +31,20 @@ if TYPE_CHECKING:
 
 #: Name used in paths and recipes for a contig or an asset for which the catalogue names no source.
 NO_SOURCE = "no_source"
+
+#: What is said once where states are not built.
+STATES_OFF = (
+    "states are off (encoder: off in the catalogue, or GENOLEWM_WITHOUT_STATES=1): embeddings/cache, embeddings/corpus "
+    "and tuples/frozen are not built, and trainers open packages with with_states=False"
+)
+
+
+def replace_encoder(catalog: Catalog, *, compute: str | None, with_states: bool) -> Catalog:
+    """Return a catalogue whose encoder computes in another precision (None: its own), or is off."""
+    encoder = catalog.encoder if with_states else None
+    if encoder is not None and compute is not None:
+        encoder = encoder.model_copy(update={"compute": compute})
+    return catalog.model_copy(update={"encoder": encoder})
 
 
 @dataclass(frozen=True)
@@ -53,10 +67,10 @@ class Workspace:
     progress: Progress = NO_PROGRESS
 
     @classmethod
-    def open(cls, root: str | Path, catalog: str, *, compute: str | None = None) -> Workspace:
+    def open(cls, root: str | Path, catalog: str, *, compute: str | None = None, with_states: bool = True) -> Workspace:
         """Open a root for a catalogue: a new root is claimed for it, and its simulated sources are written.
 
-        ``compute`` replaces that of the encoder.
+        ``compute`` replaces that of the encoder; ``with_states=False`` turns it off.
 
         Raises
         ------
@@ -65,9 +79,7 @@ class Workspace:
         RootError
             If the root belongs to another catalogue or another genome.
         """
-        loaded = load_catalog(catalog)
-        if compute is not None:
-            loaded = loaded.model_copy(update={"encoder": loaded.encoder.model_copy(update={"compute": compute})})
+        loaded = replace_encoder(load_catalog(catalog), compute=compute, with_states=with_states)
         workspace = cls(Root(Path(root).resolve()), loaded)
         workspace.root.claim(workspace.catalog.name, workspace.catalog.genome_digest)
         if loaded.generator == "sample":
@@ -159,7 +171,7 @@ class Workspace:
         """
         return read_identity(
             self.model,
-            **self.catalog.encoder.settings,
+            **self.encoder.settings,
             window_bp=self.catalog.window_profile.window_bp,
             download=not self.surveyed,
             sha256_of=lambda path: self._digests.of(path, "sha256"),
@@ -175,33 +187,45 @@ class Workspace:
         from genolewm_assets.encoders import CausalLMStateEncoder
 
         window_bp = self.catalog.window_profile.window_bp
-        return CausalLMStateEncoder(
-            self.model, device=device, window_bp=window_bp, **batch, **self.catalog.encoder.settings
-        )
+        return CausalLMStateEncoder(self.model, device=device, window_bp=window_bp, **batch, **self.encoder.settings)
 
-    @cached_property
-    def model(self) -> str | Path:
-        """The model's folder or hub id; the built-in model is written to its folder first.
+    @property
+    def with_states(self) -> bool:
+        """Whether states are built; without them packages refer to no cache."""
+        return self.catalog.encoder is not None
+
+    @property
+    def encoder(self) -> EncoderSection:
+        """The catalogue's encoder, which has a source.
 
         Raises
         ------
         ConfigurationError
-            If the catalogue names no model.
+            If the encoder is off, or the catalogue names no model.
         """
-        model = self.catalog.encoder.source
-        if model is None:
+        encoder, where = self.catalog.encoder, f"{self.catalog.file} (encoder.model)"
+        if encoder is None:
+            raise ConfigurationError(where, STATES_OFF, remedy="Name a model, and unset GENOLEWM_WITHOUT_STATES")
+        if encoder.source is None:
             raise ConfigurationError(
-                f"{self.catalog.file} (encoder.model)",
+                where,
                 "no encoder is named, so no states can be computed",
                 remedy="Write 'encoder: {model: carbon-500m, revision: COMMIT}' or 'encoder: {model: /models/NAME}' (a "
-                "folder in Hugging Face format); 'model: tiny-llama-random' gives states of random weights",
+                "folder in Hugging Face format); 'model: tiny-llama-random' gives states of random weights. For "
+                "packages without states write 'encoder: off', or build with --without-states",
             )
+        return encoder
+
+    @cached_property
+    def model(self) -> str | Path:
+        """The model's folder or hub id; the built-in model is written to its folder first; raises as ``encoder``."""
+        model = str(self.encoder.source)
         if model == TINY_LLAMA:
             folder = self.root.path / "models" / model
             if not self.surveyed:
                 write_tiny_llama(folder)
             return folder
-        return Path(self.catalog.resolve_url(model, root=self.root.path)) if self.catalog.encoder.is_folder else model
+        return Path(self.catalog.resolve_url(model, root=self.root.path)) if self.encoder.is_folder else model
 
     def source(self, reference: str, *, md5: str | None = None, progress: Progress = NO_PROGRESS) -> SourceFile:
         """Return the source file for a URL or path of the catalogue; ``md5`` as in :class:`SourceFile`."""

@@ -7,3 +7,4 @@ from .catalog import load_catalog as load_catalog
 from .corpus import CorpusSourceEntry as CorpusSourceEntry
 from .fields import InvalidCatalogError as InvalidCatalogError
 from .fields import Release as Release
+from .training import EncoderSection as EncoderSection

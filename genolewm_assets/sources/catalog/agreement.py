@@ -50,11 +50,13 @@ def find_contradictions(catalog: Catalog) -> Iterator[ConfigurationError]:
 def find_impossible_shares(catalog: Catalog) -> Iterator[CatalogError]:
     """Yield an error for each share of the mix that no package can serve, because its source is not in the catalogue.
 
-    No share is impossible without an encoder, without packaged releases, and where ``mix_declared: true`` accepts any.
+    No share is impossible where no encoder is named, without packaged releases, and where ``mix_declared: true``
+    accepts any.
     """
     mix = catalog.packages.policy
     served = mix.wanted if mix.declared is None else mix.declared
-    if catalog.encoder.source is None or catalog.clinvar.packaged == () or not isinstance(served, Shares):
+    is_refused = catalog.encoder is not None and catalog.encoder.source is None
+    if is_refused or catalog.clinvar.packaged == () or not isinstance(served, Shares):
         return
     key = "packages.mix" if mix.declared is None else "packages.mix_declared"
     sources = [*catalog.corpus.sources, *([REFERENCE_ORIGIN] if any(not c.circular for c in catalog.contigs) else [])]

@@ -11,13 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from genolewm_assets.errors import CatalogError, GenoLeWMError
 from genolewm_assets.genome import PROFILES, Contig, ContigSet, WindowProfile, genome_digest, known_aliases
 from genolewm_assets.sources.catalog.corpus import CorpusSection
 from genolewm_assets.sources.catalog.fields import (
     FOLDER_NAME,
+    OFF,
     FileMd5,
     FolderName,
     Keys,
@@ -229,7 +230,7 @@ class ClinvarSection(Section):
 
     listing: Url
     listing_interval_s: Annotated[int, Field(ge=5)] = 3600
-    freshness: FreshnessSection | None = FreshnessSection()
+    freshness: Annotated[FreshnessSection | None, OFF] = FreshnessSection()
     begin: Literal["all", "newest"] = "all"
     releases: Keys | None = None
     packaged: Keys | None = None
@@ -240,14 +241,6 @@ class ClinvarSection(Section):
     def newest_first(self) -> bool:
         """Whether releases older than the first one that the root used are left out."""
         return self.begin == "newest"
-
-    @field_validator("freshness", mode="before")
-    @classmethod
-    def _off_is_none(cls, value: object) -> object:
-        if value is None:
-            raise refusal("nothing is given", expected="off, or keys warn_days and fail_days", got="null")
-        # YAML reads an unquoted ``off`` as false.
-        return None if value is False or value == "off" else value
 
     @model_validator(mode="after")
     def _keys_agree(self) -> ClinvarSection:
@@ -268,7 +261,10 @@ class ClinvarSection(Section):
 
 
 class Catalog(Section):
-    """A validated catalogue; URLs are kept as written, so that recipes do not depend on the catalogue's folder."""
+    """A validated catalogue; URLs are kept as written, so that recipes do not depend on the catalogue's folder.
+
+    ``encoder: off`` (None) builds packages without states.
+    """
 
     name: FolderName
     base: Url = "."
@@ -279,7 +275,7 @@ class Catalog(Section):
     clinvar: ClinvarSection
     haplotypes: HaplotypesSection = HaplotypesSection()
     corpus: CorpusSection = CorpusSection()
-    encoder: EncoderSection = EncoderSection()
+    encoder: Annotated[EncoderSection | None, OFF] = EncoderSection()
     holdouts: HoldoutsSection = HoldoutsSection()
     packages: PackagesSection = PackagesSection()
     mito: MitoSection = MitoSection()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Self, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from genolewm_assets.errors import CatalogError, ConfigurationError, InputError
@@ -82,6 +82,16 @@ def _check_release_key(key: str) -> str:
     except InputError as error:
         raise refusal(error.problem, expected=error.expected, got=error.got) from error
 
+
+def _off_is_none(value: object) -> object:
+    if value is None:
+        raise refusal("nothing is given", expected="off, or keys", got="null")
+    # YAML reads an unquoted ``off`` as false.
+    return None if value is False or value == "off" else value
+
+
+#: Makes of ``off`` the None of an optional section.
+OFF = BeforeValidator(_off_is_none)
 
 Url: TypeAlias = Annotated[str, AfterValidator(_check_url)]
 #: A URL, or one of a data set of the Hugging Face hub with its commit.

@@ -104,7 +104,7 @@ class EncoderSection(Section):
     def summary(self) -> str:
         """The model with its settings, in one line."""
         if self.source is None:
-            return "none named: embeddings and packages are refused"
+            return "none named: embeddings and packages are refused (`encoder: off` builds packages without states)"
         revision = f" at {self.revision}" if self.revision else ""
         code = "may run" if self.trusted_code else "does not run"
         precision = f"computed in {self.compute}, stored in {self.dtype}"

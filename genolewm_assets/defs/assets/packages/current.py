@@ -35,6 +35,7 @@ from genolewm_assets.packages import (
     move_current,
     read_current,
     read_move,
+    read_package_info,
     read_pin,
     read_pointer,
 )
@@ -69,7 +70,7 @@ POSTED = ("clinvar_added", "clinvar_removed", "clinvar_reclassified", "bench_lab
 
 #: Code that opens the package in use: for training, and to read its tables.
 _OPEN = """```python
-from genolewm_assets.lewm import GenoLeWMDataset; dataset = GenoLeWMDataset.current({root!r}, seed=0)
+from genolewm_assets.lewm import GenoLeWMDataset; dataset = GenoLeWMDataset.current({root!r}, seed=0{option})
 from genolewm_assets.packages.pointer import open_current; package = open_current({root!r})
 ```"""
 
@@ -203,7 +204,8 @@ def _describe(root: Path, move: Move, report: Report | None) -> dict[str, dg.Met
         **shown,
         **describe_card((root / ref.path / CARD).read_text()),
     }
-    return {**for_readers(entries, root), "open": after_a_click(_OPEN.format(root=str(root)))}
+    option = "" if read_package_info(root / ref.path).caches else ", with_states=False"
+    return {**for_readers(entries, root), "open": after_a_click(_OPEN.format(root=str(root), option=option))}
 
 
 def _announce(move: Move, report: Report | None, run_id: str) -> None:

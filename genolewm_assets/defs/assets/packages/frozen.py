@@ -15,7 +15,7 @@ from genolewm_assets.defs.runtime import (
     Workspace,
     configured_batch,
     configured_device,
-    on_frozen_release,
+    on_key_of,
 )
 from genolewm_assets.encoders import spread
 from genolewm_assets.errors import ConfigurationError, counted
@@ -116,7 +116,7 @@ tuples_frozen = GatedAsset(
     kinds={"pytorch", "huggingface", "h100"},
     code_version="3",
     place=lambda workspace, release: frozen_location(release, read_latest(workspace.root.path, release).path),
-    deps=(on_frozen_release(packages_split),),
+    deps=(on_key_of(BY_FROZEN_RELEASE, packages_split),),
     partitions=BY_FROZEN_RELEASE,
     automation=RECOMPUTED,
     table=FROZEN_ROWS,

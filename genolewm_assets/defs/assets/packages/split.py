@@ -126,7 +126,9 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
 
 
 def _open_caches(workspace: Workspace, inputs: ReleaseInputs, **options: Any) -> dict[str, Published]:
-    """Open the states of every contig and corpus source; ``options`` as for :meth:`GatedAsset.open`."""
+    """Open the states of every contig and corpus source, if any are built; ``options`` as for ``GatedAsset.open``."""
+    if not workspace.with_states:
+        return {}
     return {
         **{name: embeddings_cache.open(workspace, name, **options) for name in inputs.windows},
         **{name: embeddings_corpus.open(workspace, name, **options) for name in inputs.corpus},
@@ -158,7 +160,9 @@ def _versions(workspace: Workspace, release: str) -> dict[str, str]:
     catalog = workspace.catalog
     gnomad = {f"gnomad[{contig}]": entry.release for contig, entry in catalog.gnomad.sources.items()}
     phased = {f"haplotypes[{contig}]": entry.release for contig, entry in catalog.haplotypes.sources.items()}
-    encoder = {"encoder": workspace.encoder_identity.model_id, PRETRAINED_ON: catalog.encoder.pretraining}
+    encoder = {"encoder": "none: built without states"}
+    if workspace.with_states:
+        encoder = {"encoder": workspace.encoder_identity.model_id, PRETRAINED_ON: workspace.encoder.pretraining}
     return {"genome": catalog.genome.name, "clinvar": release, **encoder, **gnomad, **phased}
 
 
@@ -233,8 +237,8 @@ packages_split = GatedAsset(
     One row per window of the training, validation or test split of a release, with its sequence.
 
     Trainers open a package and papers cite it. A package is immutable and contains windows, alleles, holdouts, the
-    mapped form that trainers read, and a card; it refers to the cached states. `packages/audit` looks in it for
-    anything held out.
+    mapped form that trainers read, and a card; it refers to the cached states, or to none if the encoder is off.
+    `packages/audit` looks in it for anything held out.
     """,
     kinds={"parquet", "huggingface"},
     code_version="10",
