@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,8 +30,9 @@ class WebServer:
     cuts: list[int | None] = field(default_factory=list)
     #: Bytes of bodies a second; None: as fast as they are taken.
     rate: float | None = None
-    #: How many bytes of bodies were sent.
+    #: How many bytes of bodies were sent, in all and by path.
     sent: int = 0
+    sent_of: Counter[str] = field(default_factory=Counter)
     #: How many body bytes the next requests get before nothing more comes, until the server ends; None: all.
     stalls: list[int | None] = field(default_factory=list)
     #: Value of Retry-After of the answers whose status is an error.
@@ -130,6 +132,7 @@ class _Handler(QuietHandler):
             due = time.monotonic() + _PIECE_S
             self.wfile.write(body[at : at + piece])
             site.sent += len(body[at : at + piece])
+            site.sent_of[self.path.lstrip("/")] += len(body[at : at + piece])
             if site.rate is not None:
                 time.sleep(max(0.0, due - time.monotonic()))
 

@@ -1,0 +1,146 @@
+"""``genolewm build grch38-chr21`` against loopback servers: one command from nothing to an audited package."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from genolewm_assets.lewm import GenoLeWMDataset
+from genolewm_assets_tests.servers.hub import running_hub
+from genolewm_assets_tests.servers.public_servers import PublicServers, serve_slices
+from genolewm_assets_tests.servers.web_server import running_server
+from genolewm_assets_tests.worlds.graph.tiny_world import bytes_of
+
+_QUICK = "genolewm_assets_tests.worlds.graph.quick_dagster"
+_UNITS = {"bytes": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+@pytest.fixture
+def servers(shared_data: Path, tmp_path: Path) -> Iterator[PublicServers]:
+    with running_server() as site, running_hub() as hub:
+        yield serve_slices(site, hub, shared_data, tmp_path)
+
+
+def command(servers: PublicServers, root: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", _QUICK, "build", str(servers.catalog), "--root", str(root), *options]
+
+
+def environment(servers: PublicServers, cache: Path) -> dict[str, str]:
+    return {**os.environ, **servers.hub.environment(cache), "COLUMNS": "200"}
+
+
+def run(servers: PublicServers, root: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(servers, root, *options),
+        env=environment(servers, root.parent / "cache"),
+        capture_output=True,
+        text=True,
+        timeout=1_500,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+class Peak:
+    """The most bytes that some folders had, looked at ten times a second while the block runs."""
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders, self._ended, self.most = folders, threading.Event(), 0
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Peak:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.1):
+            found: dict[tuple[int, int], int] = {}
+            for folder in self._folders:
+                for place, _, names in os.walk(folder):
+                    for name in names:
+                        with suppress(OSError):  # files come and go
+                            status = Path(place, name).lstat()
+                            found[status.st_dev, status.st_ino] = status.st_blocks * 512
+            self.most = max(self.most, sum(found.values()))
+
+
+def stated(text: str, pattern: str) -> int:
+    match = re.search(pattern, text)
+    assert match, text
+    return int(float(match[1].replace(",", "")) * _UNITS[match[2]])
+
+
+def published(root: Path) -> Mapping[str, bytes]:
+    """Return all published bytes but the pages that tell of times."""
+    return {name: content for name, content in bytes_of(root).items() if not name.startswith("platform/")}
+
+
+def test_one_command_from_nothing_to_a_package_with_states(servers: PublicServers, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    refused = run(servers, root)
+    assert refused.returncode == 3
+    assert "Add --yes" in refused.stderr
+    assert "never stored" in refused.stderr
+    assert not servers.hub.downloads().get("model.safetensors")
+    disk = stated(refused.stderr, r"take up to ([\d.,]+) (\w+) of disk")
+    total = stated(refused.stderr, r"([\d.,]+) (\w+) are downloaded")
+    with Peak(root, tmp_path / "cache") as peak:
+        done = run(servers, root, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert peak.most <= disk
+    sent = sum(servers.site.sent_of.values()) + sum(servers.hub.sent.values())
+    assert 0.9 * total < sent < 1.15 * total
+    for path in (servers.gnomad, servers.newest):
+        assert servers.site.sent_of[path] <= 1.05 * len(servers.site.files[path])
+    assert not [name for name in published(root) if name.startswith("clinvar/2020")]
+    card = next(text for name, text in published(root).items() if name.endswith("README.md")).decode()
+    assert "**This is a teaching package.** Blocks of 100,000 bp" in card
+    batch = next(iter(GenoLeWMDataset.current(root, seed=0)))
+    assert batch.source_states is not None
+    again = run(servers, root)
+    assert again.returncode == 0, again.stderr
+    assert "are downloaded" not in again.stderr
+    assert "built" not in again.stdout
+
+
+def test_killed_ten_times_it_ends_the_same(servers: PublicServers, tmp_path: Path) -> None:
+    undisturbed, root, draw = tmp_path / "undisturbed", tmp_path / "root", random.Random(38)
+    whole = run(servers, undisturbed, "--yes", "--without-states")
+    assert whole.returncode == 0, whole.stderr
+    servers.site.sent_of.clear()
+    servers.site.rate = 100_000.0
+    for number in range(10):
+        process = subprocess.Popen(
+            command(servers, root, "--yes", "--without-states"),
+            env=environment(servers, tmp_path / "cache"),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        # From the second half on, runs live longer: so some are killed behind the downloads.
+        time.sleep(draw.uniform(4, 14 + 3 * number))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    done = run(servers, root, "--yes", "--without-states")
+    assert done.returncode == 0, done.stderr
+    assert published(root) == published(undisturbed)
+    assert servers.site.sent_of[servers.gnomad] <= 1.05 * len(servers.site.files[servers.gnomad])
+    assert not servers.hub.downloads().get("model.safetensors")
+    batch = next(iter(GenoLeWMDataset.current(root, seed=0, with_states=False)))
+    assert batch.source_states is None
+    assert batch.target_tokens.shape[0] == len(batch.edits)
