@@ -31,13 +31,21 @@ from genolewm_assets.artefact_commands import (
     root_app,
 )
 from genolewm_assets.audit_commands import audit_app
-from genolewm_assets.build_command import build, build_catalog, exit_on_failure, print_results, say, walk
+from genolewm_assets.build_commands import (
+    add_release,
+    build,
+    build_catalog,
+    check_no_options_before,
+    exit_on_failure,
+    print_results,
+    say,
+    walk,
+)
 from genolewm_assets.catalog_commands import catalog_app
 from genolewm_assets.compile_command import compile_all
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.defs.run_databases import check_databases
 from genolewm_assets.defs.web_guard import UI_HOSTS, parse_hosts
-from genolewm_assets.demo_commands import add_release, check_no_options_before
 from genolewm_assets.history_commands import history_app
 from genolewm_assets.launch import WORKING_FOLDER, enter_environment, prepare_environment, ui_command
 from genolewm_assets.status_command import add_status_commands

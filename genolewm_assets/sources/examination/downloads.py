@@ -17,9 +17,9 @@ from genolewm_assets.sources.files import ask_remote
 from genolewm_assets.store.files import is_published_link
 
 _THREADS = 16
-#: Bytes that a root takes on disk: by base of the genome, window without and with states (1,024 values of 2 bytes for
-#: each of 32 blocks), base of the corpus, and for Dagster's history; measured, rounded up.
-_BY_BASE, _BY_WINDOW, _BY_STATE, _HISTORY = 0.35, 25_000, 32 * 1_024 * 2, 200_000_000
+#: Bytes that a root takes on disk, rounded up: for a base of the genome, and of the corpus; for a window (22 kB at a
+#: tenth of the genome) and its states (1,024 values of 2 bytes for each of 32 blocks); and for Dagster's history.
+_BY_BASE, _BY_CORPUS_BASE, _BY_WINDOW, _BY_STATE, _HISTORY = 0.35, 0.35, 25_000, 32 * 1_024 * 2, 200_000_000
 #: Bases in a byte of the corpus's Parquet files, as its publisher states them.
 _BASES_IN_A_BYTE = 2.3
 
@@ -95,8 +95,7 @@ def disk_needs(catalog: Catalog, downloads: Sequence[Download], *, with_states: 
         [each.size_bytes or 0 for each in downloads if each.keeping is keeping]
         for keeping in (Keeping.ROOT, Keeping.READ, Keeping.CACHE)
     )
-    # Records of the corpus are divided into pieces beside the files that they come from.
-    own = bases * _BY_BASE + corpus / 2 + windows * (_BY_WINDOW + _BY_STATE * with_states) + _HISTORY
+    own = bases * _BY_BASE + corpus * _BY_CORPUS_BASE + windows * (_BY_WINDOW + _BY_STATE * with_states) + _HISTORY
     return DiskNeeds(int(own) + sum(kept), max(read, default=0), sum(cached))
 
 
