@@ -5,7 +5,9 @@
 It trains on the package in use of a root; a package's folder may stand for ROOT. MODEL is the encoder that the caches
 of the package were made with, a folder in Hugging Face format. The source state comes from the cache, the target is
 encoded here, and both are pooled over the same tokens; the predictor learns their difference from state and edit. With
-``--frozen`` training reads both from frozen epochs, and encodes nothing.
+``--frozen`` training reads both from frozen epochs, and encodes nothing. Of a package without states
+``--encode-missing`` encodes both; a trainer of tokens opens it with ``with_states=False``, and reads
+``batch.source_windows`` and ``batch.target_tokens``.
 
 Printed: the loss, as a share of that of predicting no change, and how well the size of the change tells pathogenic
 (P, LP) from benign (B, LB) alleles, for predicted and true changes. Test alleles are scored once, at the end.

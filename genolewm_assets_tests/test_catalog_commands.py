@@ -264,6 +264,7 @@ def test_every_invalid_key_is_printed(tmp_path: Path, check: Check) -> None:
         ({"corpus": {}}, None, ""),
         ({"corpus": {}, "packages": {"mix": {"reference": 1.0}}}, None, ""),
         ({"corpus": {}, "packages": {}, "encoder": {}}, None, ""),
+        ({"corpus": {}, "packages": {}, "encoder": "off"}, "packages.mix", "Name their files in corpus.sources"),
     ],
 )
 def test_shares_of_sources_that_are_not_there(

@@ -196,7 +196,7 @@ embeddings_cache = GatedAsset(
     One row per reference window: the states of the frozen language model, averaged over blocks of 384 bp.
 
     Training reads these rows instead of encoding each window again for every edit and epoch, which would cost more than
-    training itself. Row i belongs to row i of `windows/index`.
+    training itself. Row i belongs to row i of `windows/index`. Has no partitions if the encoder is off.
     """,
     code_version="2",
     place=_keyed_by(windows_index),
@@ -221,7 +221,7 @@ embeddings_corpus = GatedAsset(
     One row per corpus window: the states of the frozen language model, averaged over blocks of 384 bp.
 
     Training reads these rows instead of encoding windows again. Row i belongs to row i of `corpus/windows`; blocks past
-    the end of a shorter window are NaN.
+    the end of a shorter window are NaN. Has no partitions if the encoder is off.
     """,
     code_version="2",
     place=_keyed_by(corpus_windows),

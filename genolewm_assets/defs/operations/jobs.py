@@ -13,7 +13,7 @@ from genolewm_assets.defs.operations.old_runs import purge_old_runs_job
 from genolewm_assets.defs.operations.refusals import dismiss_release_job
 from genolewm_assets.defs.operations.release_job import refresh_release_job
 from genolewm_assets.defs.operations.verify_job import verify_all_job
-from genolewm_assets.defs.runtime import BUILD_AGAIN_TAG, report_failure
+from genolewm_assets.defs.runtime import BUILD_AGAIN_TAG, NO_PARTITION, STATES_OFF, report_failure
 
 
 class RebuildConfig(dg.Config):
@@ -40,6 +40,8 @@ def request_backfill(context: dg.OpExecutionContext, config: RebuildConfig) -> d
     from dagster._core.execution.backfill import PartitionBackfill
     from dagster._core.utils import make_new_backfill_id
 
+    if embeddings_cache.partitions is NO_PARTITION:
+        raise dg.Failure(STATES_OFF, allow_retries=False)
     wanted = AssetGraphSubset(  # type: ignore[call-arg]  # mypy takes its __hash__ for a field
         {
             dg.AssetKey(asset.path): partitions.subset_with_partition_keys(

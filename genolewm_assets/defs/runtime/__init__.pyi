@@ -45,6 +45,7 @@ from .partitions import BY_PACKAGED_RELEASE as BY_PACKAGED_RELEASE
 from .partitions import BY_RELEASE as BY_RELEASE
 from .partitions import BY_RUN_FOLDER as BY_RUN_FOLDER
 from .partitions import CORPUS_PIECES as CORPUS_PIECES
+from .partitions import NO_PARTITION as NO_PARTITION
 from .partitions import Partitioning as Partitioning
 from .partitions import clinvar_release_partitions as clinvar_release_partitions
 from .partitions import forensic_run_partitions as forensic_run_partitions

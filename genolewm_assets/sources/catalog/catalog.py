@@ -261,10 +261,7 @@ class ClinvarSection(Section):
 
 
 class Catalog(Section):
-    """A validated catalogue; URLs are kept as written, so that recipes do not depend on the catalogue's folder.
-
-    ``encoder: off`` (None) builds packages without states.
-    """
+    """A validated catalogue; URLs are kept as written, so that recipes do not depend on the catalogue's folder."""
 
     name: FolderName
     base: Url = "."

@@ -59,6 +59,8 @@ Temporal: TypeAlias = Annotated[TemporalSetting, PlainValidator(_parse_temporal)
 class EncoderSection(Section):
     """The DNA language model whose states are cached; without a model every asset but states and packages is built.
 
+    ``encoder: off`` in place of the section builds packages without states.
+
     ``model`` is a folder in Hugging Face format (beginning with ``.``, ``/`` or ``{root}``), a hub id or the preset
     ``carbon-500m``, which need ``revision``, or ``tiny-llama-random``, a tiny model of random weights for tests. If the
     model's own code may run, ``trusted_code`` repeats the value of ``model``. ``compute`` is the precision of the

@@ -83,6 +83,26 @@ def test_second_run_finds_everything_current(world: TinyWorld, undisturbed: Path
         assert origins == {CODE_LOCATION}
 
 
+def test_a_root_may_have_no_states(world: TinyWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GENOLEWM_WITHOUT_STATES", "1")
+    root = tmp_path / "root"
+    for outcome in ("built", "current"):
+        done = run(*command(world, root, "--json"))
+        assert done.returncode == 0, done.stderr
+        results = json.loads(done.stdout)
+        assert [result["outcome"] for result in results] == [outcome] * (PARTITIONS - 7)
+        assert not [result for result in results if result["asset"].startswith("embeddings/")]
+        assert done.stderr.count("states are off") == 1
+    assert not (root / "embeddings").exists()
+    for words in (("status",), ("verify",), ("gc", "--dry-run"), ("package", "verify", package_in_use(root))):
+        places = () if words[0] == "package" else ("--root", root)
+        places += ("--catalog", world.catalog) if words[0] == "status" else ()
+        done = genolewm(*words, *places)
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+    refused = genolewm("cache-windows", "--root", root, "--catalog", world.catalog)
+    assert (refused.returncode, "states are off" in refused.stderr) == (3, True)
+
+
 def rows_shown(instance: dg.DagsterInstance, asset: str, partition: str | None) -> object:
     """Return the number of rows that the UI shows of a partition."""
     wanted = dg.AssetRecordsFilter(dg.AssetKey(asset.split("/")), asset_partitions=partition and [partition])

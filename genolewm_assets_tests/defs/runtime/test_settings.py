@@ -17,6 +17,7 @@ from genolewm_assets.defs.runtime.settings import (
     WorkspaceResource,
     configured_batch,
     configured_compute,
+    configured_encoder,
     configured_executor,
     configured_resources,
 )
@@ -124,11 +125,14 @@ def test_how_states_are_computed_may_be_set(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("GENOLEWM_COMPUTE", "float16"), ("GENOLEWM_BATCH_WINDOWS", "many"), ("GENOLEWM_BATCH_WINDOWS", "-1")],
+    [
+        *(("GENOLEWM_COMPUTE", "float16"), ("GENOLEWM_WITHOUT_STATES", "yes")),
+        *(("GENOLEWM_BATCH_WINDOWS", "many"), ("GENOLEWM_BATCH_WINDOWS", "-1")),
+    ],
 )
 def test_what_is_no_such_setting_is_refused(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, value)
-    configured = configured_compute if name == "GENOLEWM_COMPUTE" else configured_batch
+    configured = configured_batch if name == "GENOLEWM_BATCH_WINDOWS" else configured_encoder
     with pytest.raises(ConfigurationError, match=name):
         configured()
 
@@ -137,6 +141,16 @@ def test_a_precision_replaces_that_of_the_catalogue(world: TinyWorld) -> None:
     plain = WorkspaceResource(str(world.root), str(world.catalog)).open()
     low = WorkspaceResource(str(world.root), str(world.catalog), "bfloat16").open()
     assert low.encoder_identity == replace(plain.encoder_identity, compute=Compute.BFLOAT16)
+
+
+@pytest.mark.parametrize(("value", "with_states"), [("1", False), ("0", True), ("", True)])
+def test_the_environment_may_turn_the_encoder_off(
+    world: TinyWorld, monkeypatch: pytest.MonkeyPatch, value: str, *, with_states: bool
+) -> None:
+    places = {"GENOLEWM_ROOT": str(world.root), "GENOLEWM_CATALOG": str(world.catalog)}
+    for name, text in {**places, "GENOLEWM_WITHOUT_STATES": value}.items():
+        monkeypatch.setenv(name, text)
+    assert WorkspaceResource.configured().open().with_states is with_states
 
 
 def test_an_unknown_executor_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

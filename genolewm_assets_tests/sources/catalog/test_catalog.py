@@ -71,9 +71,12 @@ def test_every_key_arrives(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["off", '"off"'])
-def test_freshness_can_be_off(tmp_path: Path, text: str) -> None:
-    plain = yaml.safe_dump({**MINIMAL, "clinvar": {"listing": "clinvar", "freshness": "HERE"}})
-    assert load_catalog(write(tmp_path, plain.replace("HERE", text))).clinvar.freshness is None
+def test_freshness_and_the_encoder_can_be_off(tmp_path: Path, text: str) -> None:
+    plain = yaml.safe_dump({**MINIMAL, "clinvar": {"listing": "clinvar", "freshness": "HERE"}, "encoder": "HERE"})
+    catalog = load_catalog(write(tmp_path, plain.replace("HERE", text)))
+    assert (catalog.clinvar.freshness, catalog.encoder) == (None, None)
+    with pytest.raises(ConfigurationError, match=r"\(encoder\): nothing is given: expected off, or keys, got null"):
+        load_catalog(write(tmp_path, {**MINIMAL, "encoder": None}))
 
 
 @pytest.mark.parametrize(
