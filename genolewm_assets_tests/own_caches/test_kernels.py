@@ -36,6 +36,7 @@ def test_every_kernel_is_listed_with_types_that_numba_has() -> None:
     # Of these, numba inlines constants: their callers compile them.
     assert [name for name, calls in signatures.items() if not calls] == [
         "genolewm_assets.audit.difference_kernels:_matches",
+        "genolewm_assets.sources.files.md5_kernels:_turned",
         "genolewm_assets.sources.similarity.kmer_kernels:_has_trimers",
         "genolewm_assets.sources.similarity.presence_kernels:_set",
     ]

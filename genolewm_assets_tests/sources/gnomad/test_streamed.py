@@ -205,7 +205,7 @@ def test_ten_kills_of_a_slow_scan_cost_a_twentieth_of_the_file(site: WebServer, 
     world = World(site, tmp_path)
     world.publish(simulated(100_000))
     size = len(site.files[NAME])
-    site.rate = size / 50
+    site.rate = size / 75
     for kill in range(11):
         child = subprocess.Popen([sys.executable, "-c", _SCAN, str(site.port), str(tmp_path)])
         while child.poll() is None:
