@@ -28,8 +28,9 @@ class WebServer:
     statuses: list[int] = field(default_factory=list)
     #: How many body bytes the next requests get before the connection breaks; None: all.
     cuts: list[int | None] = field(default_factory=list)
-    #: Bytes of bodies a second; None: as fast as they are taken.
+    #: Bytes of bodies a second, of one path or of all; None: as fast as they are taken.
     rate: float | None = None
+    slow: str = ""
     #: How many bytes of bodies were sent, in all and by path.
     sent: int = 0
     sent_of: Counter[str] = field(default_factory=Counter)
@@ -127,13 +128,14 @@ class _Handler(QuietHandler):
     def _send(self, body: bytes) -> None:
         """Send a body; at a limited rate, in pieces of 20 ms."""
         site = self.site
-        piece = len(body) if site.rate is None else max(1, int(site.rate * _PIECE_S))
+        rate = site.rate if self.path.lstrip("/").startswith(site.slow) else None
+        piece = len(body) if rate is None else max(1, int(rate * _PIECE_S))
         for at in range(0, len(body), max(1, piece)):
             due = time.monotonic() + _PIECE_S
             self.wfile.write(body[at : at + piece])
             site.sent += len(body[at : at + piece])
             site.sent_of[self.path.lstrip("/")] += len(body[at : at + piece])
-            if site.rate is not None:
+            if rate is not None:
                 time.sleep(max(0.0, due - time.monotonic()))
 
 
