@@ -145,7 +145,9 @@ def test_killed_ten_times_it_ends_the_same(servers: PublicServers, tmp_path: Pat
     done = run(servers, root, "--yes", "--without-states")
     assert done.returncode == 0, done.stderr
     assert published(root) == published(undisturbed)
-    assert scanned[servers.gnomad] <= 1.05 * size
+    # What came since the state was saved, at most two seconds of five scans and what is read ahead. Of a file as small as
+    # this one that is more than a twentieth: sources/gnomad/test_streamed measures larger ones.
+    assert scanned[servers.gnomad] <= size + 5 * 3.0 * servers.site.rate
     assert not servers.hub.downloads().get("model.safetensors")
     batch = next(iter(GenoLeWMDataset.current(root, seed=0, with_states=False)))
     assert batch.source_states is None
