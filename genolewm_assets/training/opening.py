@@ -37,10 +37,12 @@ def open_for(package: Path | str | Package, cache_root: Path | str | None, optio
         contents, unaudited = options.get("contents", "once"), options.get("allow_unaudited", False)
         package = open_it(package, cache_root=cache_root, contents=contents, allow_unaudited=unaudited)
     if with_states and encoder is None and not package.caches:
+        named = bool(package.info.caches)
         raise ConfigurationError(
             f"package {package.directory.name}",
-            "has no state cache" if package.info.caches else "was built without states",
-            remedy="Pass with_states=False to read tokens, give an encoder (encoder=), or build it with states",
+            "was opened without its state caches" if named else "was built without states",
+            remedy="Pass with_states=False to read tokens, give an encoder (encoder=), or "
+            f"{'open it with open_package' if named else 'build it with states'}",
         )
     return package
 

@@ -280,7 +280,7 @@ def test_tensors_share_the_arrays(package):
 def test_a_package_without_caches_is_read_without_states(tmp_path):
     folder = publish_package(tmp_path, encode=None)
     assert next(iter(lewm.GenoLeWMDataset(folder, with_states=False))).source_states is None
-    with pytest.raises(ConfigurationError, match=r"has no state cache\..*with_states=False"):
+    with pytest.raises(ConfigurationError, match=r"was built without states\. Pass with_states=False"):
         lewm.GenoLeWMDataset(folder)
 
 

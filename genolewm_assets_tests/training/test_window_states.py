@@ -126,7 +126,7 @@ def test_an_encoder_needs_states(cached, encoder):
 def test_without_an_encoder_a_window_in_no_cache_is_an_error(cached, encoder):
     package = open_tables(cached)
     assert encoded(lewm.GenoLeWMDataset(package, encoder=encoder)) == visits(lewm.GenoLeWMDataset(cached))
-    with pytest.raises(ConfigurationError, match=r"has no state cache\..*give its encoder \(encoder=\)"):
+    with pytest.raises(ConfigurationError, match=r"without its state caches\..*give an encoder \(encoder=\)"):
         lewm.GenoLeWMDataset(package)
     partial = open_available(cached)
     partial = type(partial)(partial.directory, partial.info, {"chr17": partial.caches["chr17"]})
