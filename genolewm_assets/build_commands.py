@@ -18,7 +18,7 @@ from rich.table import Table
 
 from genolewm_assets.artefact_commands import CatalogOption, JsonOption, RootOption
 from genolewm_assets.console import ConsoleProgress, err, out
-from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.errors import ConfigurationError, counted
 from genolewm_assets.launch import enter_environment
 
 if TYPE_CHECKING:
@@ -178,7 +178,9 @@ def exit_on_failure(results: Sequence[PartitionResult]) -> None:
     for result in failed:
         err.print(result.text(), style="red", markup=False, highlight=False, soft_wrap=True)
     if failed:
-        err.print(f"{len(failed)} of {len(results)} partitions failed", style="red")
+        waiting = sum(result.outcome == "waiting" for result in results)
+        rest = f"; {counted(waiting, 'partition')} that read them were not built" if waiting else ""
+        err.print(f"{len(failed)} of {len(results)} partitions failed{rest}", style="red")
         raise typer.Exit(failed[0].exit_code)
 
 

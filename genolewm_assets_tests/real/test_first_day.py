@@ -145,10 +145,43 @@ def test_killed_ten_times_it_ends_the_same(servers: PublicServers, tmp_path: Pat
     done = run(servers, root, "--yes", "--without-states")
     assert done.returncode == 0, done.stderr
     assert published(root) == published(undisturbed)
-    # What came since the state was saved, at most two seconds of five scans and what is read ahead. Of a file as small as
-    # this one that is more than a twentieth: sources/gnomad/test_streamed measures larger ones.
+    # What came since the state was saved, at most two seconds of five scans, and what is read ahead. Of so small a file
+    # that is more than a twentieth: sources/gnomad/test_streamed measures larger ones.
     assert scanned[servers.gnomad] <= size + 5 * 3.0 * servers.site.rate
     assert not servers.hub.downloads().get("model.safetensors")
     batch = next(iter(GenoLeWMDataset.current(root, seed=0, with_states=False)))
     assert batch.source_states is None
     assert batch.target_tokens.shape[0] == len(batch.edits)
+
+
+def test_servers_that_fail_as_real_ones_do_end_in_success_or_one_line(servers: PublicServers, tmp_path: Path) -> None:
+    root, site, options = tmp_path / "root", servers.site, ("--yes", "--without-states")
+    fasta = next(path for path in site.files if path.endswith("analysis_set.fna.gz"))
+    whole = site.files[fasta]
+    site.files[fasta] = whole[:-100] + bytes([whole[-100] ^ 1]) + whole[-99:]
+    done = run(servers, root, *options)
+    assert done.returncode == 4
+    (line,) = {line for line in done.stderr.splitlines() if "MD5 of the download differs" in line}
+    assert fasta in line
+    assert "windows/index[chr17] waits: reads reference/genome, which is not there" in done.stderr
+    assert "Traceback" not in done.stderr
+    # Too many requests, an overloaded server, and a file that moved to another host.
+    site.files[fasta], site.statuses, site.retry_after = whole, [429, 503], "1"
+    with running_server() as other:
+        other.files["elsewhere"] = site.files[servers.gnomad]
+        site.moved[f"/{servers.gnomad}"] = other.url("elsewhere")
+        # It is replaced while it is read.
+        other.rate = 50_000.0
+
+        def replaced() -> None:
+            other.etag = '"v2"'
+            other.cuts.append(1_000)
+
+        other.on_request[4] = replaced
+        done = run(servers, root, *options)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 4, done.stderr
+    assert any("no longer the version first opened" in line for line in done.stderr.splitlines())
+    site.moved.clear()
+    done = run(servers, root, *options)
+    assert done.returncode == 0, done.stderr

@@ -9,6 +9,7 @@ import math
 import os
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field
@@ -33,6 +34,7 @@ from genolewm_assets.defs.operations.release_job import register_offered
 from genolewm_assets.defs.operations.run_folder_sensor import register_runs
 from genolewm_assets.defs.run_databases import check_databases, database_errors, described
 from genolewm_assets.defs.runtime import (
+    BY_CORPUS_PIECE,
     BY_PACKAGED_RELEASE,
     BY_RELEASE,
     INPUTS_ACCEPTED,
@@ -51,9 +53,10 @@ from genolewm_assets.packages import choose_current, read_current, read_pin
 from genolewm_assets.progress import NO_PROGRESS
 from genolewm_assets.store.artefacts import ArtefactId, Manifest, is_current
 from genolewm_assets.store.locks import is_running, locked_folder
+from genolewm_assets.windows.corpus import parse_piece
 
 Steps: TypeAlias = Sequence[tuple[GatedAsset, str | None]]
-Outcome: TypeAlias = Literal["built", "current", "failed"]
+Outcome: TypeAlias = Literal["built", "current", "failed", "waiting"]
 
 #: Keys of the assets of states and of all assets upstream of them.
 STATE_ASSETS = leading_to(embeddings_cache, embeddings_corpus)
@@ -81,9 +84,10 @@ class PartitionResult:
     Attributes
     ----------
     rows
-        Rows of the artefact as the UI shows them; None if it failed or has none.
+        Rows of the artefact as the UI shows them; None if it was not built or has none.
     error, exit_code
-        Reason of the failure in one line, and exit code of the command line for it; empty and 0 if there is none.
+        Reason of the failure in one line, and exit code of the command line for it; empty and 0 if there is none. Of
+        what waits, because something that it reads failed, the reason is what that is.
     offending
         The first rows at fault of each failed check, one line each.
     """
@@ -100,6 +104,8 @@ class PartitionResult:
 
     def line(self) -> str:
         """Return the result as one line of text."""
+        if self.outcome == "waiting":
+            return f"{self.artefact} waits: {self.error}"
         rows = "" if self.rows is None else f"{counted(self.rows, 'row')}, "
         facts = f"{rows}{self.checks_passed} of {self.checks} checks passed"
         return f"{self.artefact} {self.outcome} in {self.seconds:.1f} s: {self.error or facts}"
@@ -207,14 +213,23 @@ class Demo:
         ]
 
     def run(self, steps: Steps) -> Iterator[PartitionResult]:
-        """Materialise every partition that is not current, in order, and yield the result of each."""
+        """Materialise every partition that is not current, in order, and yield the result of each.
+
+        What reads a partition that failed is not run: it waits.
+        """
+        lacking: dict[str, list[str | None]] = defaultdict(list)
         for asset, partition in steps:
             artefact, started = ArtefactId(asset.key, partition), time.monotonic()
+            if (cause := _lacks(asset, partition, lacking)) is not None:
+                lacking[asset.key].append(partition)
+                yield PartitionResult(artefact, "waiting", 0.0, error=f"reads {cause}, which is not there")
+                continue
             manifest = self._current(asset, partition)
             outcome: Outcome = "current"
             if manifest is None:
                 failure = self._materialise(artefact, len(asset.check_names), started)
                 if failure is not None:
+                    lacking[asset.key].append(partition)
                     yield failure
                     continue
                 manifest, outcome = asset.open(self.workspace, partition).manifest, "built"
@@ -285,3 +300,19 @@ def _reason(event: dg.DagsterEvent) -> Reason:
     if reason.kind in {"DagsterExecutionInterruptedError", "KeyboardInterrupt"}:
         raise KeyboardInterrupt
     return reason
+
+
+def _lacks(asset: GatedAsset, partition: str | None, lacking: Mapping[str, Sequence[str | None]]) -> ArtefactId | None:
+    """Return something that a partition of an asset reads and that is among what is lacking, by asset."""
+    for dep in asset.deps:
+        read, mapping = dep.asset_key.to_user_string(), dep.partition_mapping
+        for key in lacking.get(read, ()):
+            if isinstance(mapping, dg.SpecificPartitionsPartitionMapping):
+                reads = key in mapping.partition_keys
+            elif asset.partitions is BY_CORPUS_PIECE and key is not None:  # one of the sources
+                reads = key == parse_piece(str(partition))[0]
+            else:
+                reads = key == partition or isinstance(mapping, dg.AllPartitionMapping)
+            if reads:
+                return ArtefactId(read, key)
+    return None

@@ -221,14 +221,16 @@ def test_broken_source_fails_its_partition_and_leaves_the_rest(undisturbed: Path
     assert done.returncode == 2
     entries = json.loads(done.stdout)
     failed = [(entry["asset"], entry["partition"]) for entry in entries if entry["outcome"] == "failed"]
-    assert failed[0] == ("gnomad/shard", "chr17")
-    # What reads it refuses; nothing else is touched.
-    refusing = {"holdouts/manifest", "packages/split", "packages/audit", "packages/current"}
-    assert {asset for asset, _ in failed[1:]} == refusing
+    waiting = {entry["asset"]: entry["error"] for entry in entries if entry["outcome"] == "waiting"}
+    # What reads it is not run; the package in use is looked for all the same.
+    assert failed == [("gnomad/shard", "chr17"), ("packages/current", None)]
+    assert waiting.keys() == {"holdouts/manifest", "packages/split", "packages/audit"}
+    assert waiting["holdouts/manifest"] == "reads gnomad/shard[chr17], which is not there"
     *lines, last = done.stderr.splitlines()
-    assert last == f"{len(failed)} of {len(entries)} partitions failed"
-    assert lines[-len(failed)].startswith("gnomad/shard[chr17] failed in ")
-    assert "gnomad.chr17.vcf.bgz" in lines[-len(failed)]
+    rest = f"{sum(entry['outcome'] == 'waiting' for entry in entries)} partitions that read them were not built"
+    assert last == f"2 of {len(entries)} partitions failed; {rest}"
+    assert lines[-2].startswith("gnomad/shard[chr17] failed in ")
+    assert "gnomad.chr17.vcf.bgz" in lines[-2]
 
 
 @pytest.mark.parametrize("alive", [False, True], ids=["killed", "alive"])
