@@ -170,14 +170,9 @@ def test_servers_that_fail_as_real_ones_do_end_in_success_or_one_line(servers: P
     with running_server() as other:
         other.files["elsewhere"] = site.files[servers.gnomad]
         site.moved[f"/{servers.gnomad}"] = other.url("elsewhere")
-        # It is replaced while it is read.
-        other.rate = 50_000.0
-
-        def replaced() -> None:
-            other.etag = '"v2"'
-            other.cuts.append(1_000)
-
-        other.on_request[4] = replaced
+        # The connection breaks, and before the rest is asked for, the file is replaced.
+        other.cuts.append(200_000)
+        other.on_request[3] = lambda: setattr(other, "etag", '"v2"')
         done = run(servers, root, *options)
     assert "Traceback" not in done.stderr
     assert done.returncode == 4, done.stderr

@@ -93,8 +93,8 @@ def test_a_remedy_names_only_what_exists() -> None:
     for check in CHECKS:
         for section, key in re.findall(r"\b([a-z]+)\.([a-z_]+)\b", check.remedy):
             if section in sections:
-                kinds = get_args(sections[section].annotation) or (sections[section].annotation,)
-                assert key in kinds[0].model_fields, (check, f"{section}.{key}")
+                fields = (*get_args(sections[section].annotation), sections[section].annotation)[0].model_fields
+                assert key in fields, (check, f"{section}.{key}")
         for key in re.findall(r"\b[a-z]+/[a-z]+\b", check.remedy):
             assert key in PUBLISHING, (check, key)
         for job in re.findall(r"\brun ([a-z]+_[a-z_]+)", check.remedy):
