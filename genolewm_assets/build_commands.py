@@ -105,7 +105,9 @@ def _confirm(catalog: Catalog, root: Path, *, with_states: bool) -> None:
         f"{root}, {decimal(needs.while_read)} while files are read, {decimal(needs.cache)} in the hub's cache."
     )
     made = "with the states of every window" if with_states else "without states: trainers read tokens"
-    say(f"What comes out: a package of windows, alleles and holdouts that passed its audit, {made}.")
+    names = catalog.contigs.names
+    where = ", ".join(names) if len(names) < 4 else f"{len(names)} contigs"
+    say(f"What comes out: a package of windows, alleles and holdouts of {where} that passed its audit, {made}.")
     if not sys.stdin.isatty():
         remedy = "Add --yes to download them"
         raise ConfigurationError("genolewm build", "asks before it downloads, and there is no terminal", remedy=remedy)

@@ -102,7 +102,7 @@ class LogProgress:
                 self._log(_line(stage, now - stage.started_s))
 
     def tick(self) -> None:
-        """Log how long nothing was reported, if no line was logged within the interval."""
+        """Log the last report, or how long nothing was reported, if no line was logged within the interval."""
         with self._lock:
             now, stage = self._clock(), self._stage
             if now - self._logged_s < INTERVAL_S:
@@ -110,6 +110,9 @@ class LogProgress:
             self._logged_s = now
             if stage is None:
                 self._log(f"at work for {now - self._begun_s:,.0f} s")
+            elif now - self._reported_s < INTERVAL_S:
+                stage.logged = True
+                self._log(_line(stage, self._reported_s - stage.started_s))
             else:
                 self._log(f"at work for {now - self._reported_s:,.0f} s since {_amount(stage)}")
 

@@ -93,6 +93,15 @@ def test_a_silent_stage_is_filled(bench: Bench) -> None:
     assert bench.lines[1:] == ["at work for 9 s since 250 of 1,000 windows (25 %)"]
 
 
+def test_work_that_is_reported_often_is_told_with_its_rate(bench: Bench) -> None:
+    bench.after(0, 0, 1_000, "windows")
+    for done in range(1, 5):
+        assert bench.after(1, 100 * done, 1_000, "windows") == []
+    bench.now_s += INTERVAL_S - 4
+    bench.progress.tick()
+    assert bench.lines == ["400 of 1,000 windows (40 %), 100/s, 6 s left"]
+
+
 def test_a_command_hears_the_lines_of_the_runs_inside() -> None:
     logged, heard = list[str](), list[str]()
     clock = iter([0.0, 0.0, 10.0])
