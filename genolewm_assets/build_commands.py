@@ -18,7 +18,7 @@ from rich.table import Table
 
 from genolewm_assets.artefact_commands import CatalogOption, JsonOption, RootOption
 from genolewm_assets.console import ConsoleProgress, err, out
-from genolewm_assets.errors import ConfigurationError, counted
+from genolewm_assets.errors import ConfigurationError, GenoLeWMError, counted
 from genolewm_assets.launch import enter_environment
 
 if TYPE_CHECKING:
@@ -68,8 +68,7 @@ def build_catalog(
         raise error
     if without_states:
         os.environ["GENOLEWM_WITHOUT_STATES"] = "1"
-    if ask:
-        _confirm(loaded, root, with_states=not without_states and loaded.encoder is not None)
+    _announce(loaded, root, with_states=not without_states and loaded.encoder is not None, ask=ask)
     enter_environment(root, catalog)
     from genolewm_assets.definitions import defs
     from genolewm_assets.defs.operations import Demo
@@ -89,16 +88,23 @@ def build_catalog(
     exit_on_failure(results)
 
 
-def _confirm(catalog: Catalog, root: Path, *, with_states: bool) -> None:
-    """Print what is downloaded, the disk that it takes and what comes out; ask whether to go on if anything is."""
-    from genolewm_assets.sources.examination import disk_needs, list_downloads
+def _announce(catalog: Catalog, root: Path, *, with_states: bool, ask: bool) -> None:
+    """Print what is downloaded, the disk that it takes and what comes out, if anything is; ask whether to go on."""
+    from genolewm_assets.sources.examination import Keeping, disk_needs, list_downloads
 
-    with err.status("Asking the servers for sizes"):
-        found = [*list_downloads(catalog, root), *(_weights(catalog) if with_states else ())]
+    try:
+        with err.status("Asking the servers for sizes"):
+            read = [*list_downloads(catalog, root), *(_weights(catalog) if with_states else ())]
+    except GenoLeWMError as error:
+        if ask:
+            raise
+        say(f"What is downloaded is not known: {error}")
+        return
+    found = [each for each in read if each.keeping is not Keeping.HERE]
     if not found:
         return
     _print_downloads(found)
-    needs = disk_needs(catalog, found, with_states=with_states)
+    needs = disk_needs(catalog, read, with_states=with_states)
     total = sum(each.size_bytes or 0 for each in found)
     say(
         f"{decimal(total)} are downloaded. They take up to {decimal(needs.total)} of disk: {decimal(needs.root)} in "
@@ -108,6 +114,8 @@ def _confirm(catalog: Catalog, root: Path, *, with_states: bool) -> None:
     names = catalog.contigs.names
     where = ", ".join(names) if len(names) < 4 else f"{len(names)} contigs"
     say(f"What comes out: a package of windows, alleles and holdouts of {where} that passed its audit, {made}.")
+    if not ask:
+        return
     if not sys.stdin.isatty():
         remedy = "Add --yes to download them"
         raise ConfigurationError("genolewm build", "asks before it downloads, and there is no terminal", remedy=remedy)

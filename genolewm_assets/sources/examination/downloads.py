@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from genolewm_assets.sources.catalog import Catalog, CorpusSourceEntry
 from genolewm_assets.sources.clinvar import RegisteredRelease, listed_releases, read_listing
+from genolewm_assets.sources.corpus import list_corpus_files
 from genolewm_assets.sources.examination.places import ATTEMPTS, local_path
 from genolewm_assets.sources.files import ask_remote
 from genolewm_assets.store.files import is_published_link
@@ -31,6 +32,7 @@ class Keeping(StrEnum):
     READ = "while it is read"
     ROOT = "in the root"
     CACHE = "in the hub's cache"
+    HERE = "there already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,10 @@ class DiskNeeds:
 
 
 def list_downloads(catalog: Catalog, root: Path) -> list[Download]:
-    """Return what a build of a catalogue downloads: everything on servers whose artefact a root does not have.
+    """Return what a build of a catalogue reads from servers: every file whose artefact a root does not have.
 
-    The encoder's weights are not among it. Servers are asked for sizes, several at a time.
+    What the hub's cache has is :attr:`Keeping.HERE`. The encoder's weights are not among it. Several servers are asked
+    for sizes at a time.
 
     Raises
     ------
@@ -117,14 +120,17 @@ def _questions(catalog: Catalog, root: Path) -> Iterator[Callable[[], Download |
         if not has(f"gnomad/{source.release}/{name}"):
             keeping = Keeping.READ if source.read == "download" else Keeping.STREAMED
             yield ask(f"gnomad.sources.{name}", source.url, keeping)
-    for release in _releases(catalog, root):
+    releases = _releases(catalog, root)
+    for release in releases:
         if not has(f"clinvar/{release.key}/vcf"):
             yield ask(f"clinvar {release.key}", release.url_at(catalog.clinvar.listing), Keeping.ROOT)
-    yield from (ask(f"haplotypes.sources.{name}", each.url) for name, each in catalog.haplotypes.sources.items())
+    if not has(*(f"holdouts/{release.key}" for release in releases)):
+        yield from (ask(f"haplotypes.sources.{name}", each.url) for name, each in catalog.haplotypes.sources.items())
     for name, entry in catalog.corpus.sources.items():
         if not has(f"corpus/records/{name}"):
             place = f"corpus.sources.{name}"
-            yield ask(place, entry.url) if entry.hub is None else partial(_ask_hub, place, entry)
+            url = catalog.resolve_url(entry.url, root=root)
+            yield partial(_ask_all, place, url, entry) if entry.hub is None else partial(_ask_hub, place, entry)
     if not has("mito/genomes"):
         collections = [*catalog.mito.genomes, *catalog.mito.heteroplasmy]
         yield from (ask(f"mito[{at}]", each.url) for at, each in enumerate(collections))
@@ -135,17 +141,28 @@ def _ask(place: str, url: str, keeping: Keeping) -> Download | None:
     return None if local_path(url) else Download(place, url, ask_remote(url, attempts=ATTEMPTS).size, keeping)
 
 
-def _ask_hub(place: str, entry: CorpusSourceEntry) -> Download | None:
-    """Ask the hub for the size of the files of a source that its cache lacks."""
+def _ask_all(place: str, url: str, entry: CorpusSourceEntry) -> Download | None:
+    """Ask a server for the sizes of the files of a source; local ones are no download."""
+    if local_path(url):
+        return None
+    files = list_corpus_files(url)[: entry.files]
+    return Download(place, url, sum(ask_remote(file, attempts=ATTEMPTS).size or 0 for file in files), Keeping.READ)
+
+
+def _ask_hub(place: str, entry: CorpusSourceEntry) -> Download:
+    """Ask the hub for the size of the files of a source, or its cache if it has them all."""
     assert entry.hub is not None
-    lacking = [file for file in entry.hub.find(entry.files) if file.place == file.url]
-    return Download(place, entry.url, sum(file.size_bytes for file in lacking), Keeping.CACHE) if lacking else None
+    files = entry.hub.find(entry.files)
+    here = all(file.place != file.url for file in files)
+    size = sum(file.size_bytes for file in files)
+    return Download(place, entry.url, size, Keeping.HERE if here else Keeping.CACHE)
 
 
-def _releases(catalog: Catalog, root: Path) -> Iterator[RegisteredRelease]:
-    """Yield the ClinVar releases on a server that a build uses."""
-    settings, place = catalog.clinvar, catalog.resolve_url(catalog.clinvar.listing, root=root)
-    if local_path(place) is None:
-        for release in listed_releases(root, read_listing(place), newest_first=settings.newest_first):
-            if settings.releases is None or release.key in settings.releases:
-                yield release
+def _releases(catalog: Catalog, root: Path) -> list[RegisteredRelease]:
+    """Return the ClinVar releases that a build uses; none of a listing that is not written yet."""
+    settings = catalog.clinvar
+    if catalog.generator is not None:
+        return []
+    listing = read_listing(catalog.resolve_url(settings.listing, root=root))
+    listed = listed_releases(root, listing, newest_first=settings.newest_first)
+    return [release for release in listed if settings.releases is None or release.key in settings.releases]
