@@ -59,7 +59,7 @@ def test_a_clean_package_is_clean(audited: AuditedWorld) -> None:
     report = audit(audited)
     absent = {
         LeakKind.FEW_STARS: "the package asks for no review stars, or trains with no ClinVar allele",
-        LeakKind.STATE_MISMATCH: "no encoder was given (--encoder); a package holds no states of edited windows",
+        LeakKind.STATE_MISMATCH: "the package was built without states, and no encoder was given (--encoder)",
     }
     expected = {kind: (Verdict.CLEAN, "nothing found") for kind in LeakKind if kind is not LeakKind.LATE_LABEL}
     expected |= {kind: (Verdict.NOT_APPLICABLE, reason) for kind, reason in absent.items()}
