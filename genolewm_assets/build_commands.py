@@ -7,7 +7,8 @@ import os
 import shlex
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,12 +21,16 @@ from genolewm_assets.artefact_commands import CatalogOption, JsonOption, RootOpt
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import ConfigurationError, GenoLeWMError, counted
 from genolewm_assets.launch import enter_environment
+from genolewm_assets.progress import NO_PROGRESS
+from genolewm_assets.store.artefacts import ROOT_FILE, is_current
 
 if TYPE_CHECKING:
     from genolewm_assets.defs.operations import Demo, PartitionResult, Steps
     from genolewm_assets.sources.catalog import Catalog
     from genolewm_assets.sources.examination import Download
 
+#: Variable that turns states off.
+_WITHOUT_STATES = "GENOLEWM_WITHOUT_STATES"
 BadOption = Annotated[
     bool, typer.Option("--bad", help="State reference bases of another assembly; the release must be refused.")
 ]
@@ -63,13 +68,15 @@ def build_catalog(
     """Materialise the whole graph of a catalogue and print a summary; exit with the code of the first failure."""
     from genolewm_assets.sources.catalog import find_impossible_shares, load_catalog
 
-    loaded = load_catalog(catalog)
+    if without_states:
+        os.environ[_WITHOUT_STATES] = "1"
+    loaded, without_states = load_catalog(catalog), os.environ.get(_WITHOUT_STATES) == "1"
+    if without_states:
+        loaded = loaded.model_copy(update={"encoder": None})
     for error in find_impossible_shares(loaded):
         raise error
-    if without_states:
-        os.environ["GENOLEWM_WITHOUT_STATES"] = "1"
-    _announce(loaded, root, with_states=not without_states and loaded.encoder is not None, ask=ask)
     enter_environment(root, catalog)
+    _announce(loaded, root, ask=ask)
     from genolewm_assets.definitions import defs
     from genolewm_assets.defs.operations import Demo
     from genolewm_assets.defs.runtime import echoing
@@ -83,18 +90,20 @@ def build_catalog(
     print_results(results, as_json=as_json)
     if not as_json:
         command = shlex.join(["genolewm", "ui", "--root", str(root), "--catalog", catalog])
+        command = f"{_WITHOUT_STATES}=1 {command}" if without_states else command
         summary = f"Outputs: {root}. Open the UI: {command}"
         out.print(summary, markup=False, highlight=False, soft_wrap=True)
     exit_on_failure(results)
 
 
-def _announce(catalog: Catalog, root: Path, *, with_states: bool, ask: bool) -> None:
+def _announce(catalog: Catalog, root: Path, *, ask: bool) -> None:
     """Print what is downloaded, the disk that it takes and what comes out, if anything is; ask whether to go on."""
+    with_states = catalog.encoder is not None
     from genolewm_assets.sources.examination import Keeping, disk_needs, list_downloads
 
     try:
         with err.status("Asking the servers for sizes"):
-            read = [*list_downloads(catalog, root), *(_weights(catalog) if with_states else ())]
+            read = [*list_downloads(catalog, root, _is_current(root)), *_weights(catalog)]
     except GenoLeWMError as error:
         if ask:
             raise
@@ -105,10 +114,12 @@ def _announce(catalog: Catalog, root: Path, *, with_states: bool, ask: bool) -> 
         return
     _print_downloads(found)
     needs = disk_needs(catalog, read, with_states=with_states)
-    total = sum(each.size_bytes or 0 for each in found)
+    total, unknown = sum(each.size_bytes or 0 for each in found), sum(each.size_bytes is None for each in found)
+    more = f", and {unknown} whose size is not stated," if unknown else ""
     say(
-        f"{decimal(total)} are downloaded. They take up to {decimal(needs.total)} of disk: {decimal(needs.root)} in "
-        f"{root}, {decimal(needs.while_read)} while files are read, {decimal(needs.cache)} in the hub's cache."
+        f"{decimal(total)}{more} are downloaded. They take up to {decimal(needs.total)} of disk: "
+        f"{decimal(needs.root)} in {root}, {decimal(needs.while_read)} while files are read, "
+        f"{decimal(needs.cache)} in the hub's cache."
     )
     made = "with the states of every window" if with_states else "without states: trainers read tokens"
     names = catalog.contigs.names
@@ -119,7 +130,26 @@ def _announce(catalog: Catalog, root: Path, *, with_states: bool, ask: bool) -> 
     if not sys.stdin.isatty():
         remedy = "Add --yes to download them"
         raise ConfigurationError("genolewm build", "asks before it downloads, and there is no terminal", remedy=remedy)
-    typer.confirm("Go on?", abort=True, err=True)
+    with redirect_stdout(sys.stderr):  # the prompt writes to both
+        typer.confirm("Go on?", abort=True, err=True)
+
+
+def _is_current(root: Path) -> Callable[[str, str | None], bool]:
+    """Return what tells whether a root has an artefact, by asset and partition, as a build of now would make it."""
+    if not (root / ROOT_FILE).exists():
+        return lambda _asset, _partition: False
+    from genolewm_assets.defs.assets import GATED
+    from genolewm_assets.defs.runtime import WorkspaceResource
+
+    workspace = WorkspaceResource.configured().open().survey()
+
+    def is_there(asset: str, partition: str | None) -> bool:
+        try:
+            return is_current(workspace.root, GATED[asset].build_plan(workspace, partition, NO_PROGRESS))
+        except GenoLeWMError:
+            return False
+
+    return is_there
 
 
 def _weights(catalog: Catalog) -> Sequence[Download]:

@@ -55,7 +55,7 @@ from genolewm_assets.holdouts.schema import (
     CorpusReason,
     VariantOrigin,
 )
-from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles
+from genolewm_assets.holdouts.sides import NOTHING_BEFORE, EarlierSides, count_moves, keep_alleles, strictest
 from genolewm_assets.holdouts.similar import (
     BY_REPEATS,
     Compared,
@@ -264,7 +264,9 @@ def _hold_intervals(
     of_contigs, window_bp = HeldIntervals(contigs), inputs.profile.window_bp
     genes = hold_genes(policy, components, lengths, window_bp, contigs=of_contigs, kept=kept, known=known)
     genes += keep_intervals(genes, before.intervals, Holdout.CLINVAR)
-    larger = [*contigs, *settle_roles(genes, known)]
+    # One that meets a block has the block's role, or its own from before if that is stricter.
+    decided = {row.unit: strictest(row.role, known[row.unit]) for row in genes if row.unit in known}
+    larger = [*contigs, *settle_roles(genes, decided)]
     own = hold_blocks(policy, blocks, HeldIntervals(larger), of_units)
     own += keep_intervals(own, before.intervals, Holdout.HAPLOTYPES)
     # Blocks have the role of what they lie in by now, which one from before must not take away.

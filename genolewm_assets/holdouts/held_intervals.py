@@ -174,7 +174,7 @@ def hold_genes(
             if each.start < span.end + window_bp and span.start - window_bp < each.end
         ]
         if met:
-            roles[component.id] = strictest(*met)
+            roles[component.id] = strictest(*met, *([known[component.id]] if component.id in known else ()))
     roles = policy.divide(component.id for component in chosen if component.id not in roles) | dict(known) | roles
     return [
         HeldInterval(

@@ -179,6 +179,8 @@ class HoldoutPolicy:
     def as_recipe(self) -> dict[str, JsonValue]:
         """Return all parameters as JSON values, for the recipe of a build."""
         values = asdict(self) | {"buffer": str(self.buffer)}
+        if self.block_bp is None:  # what no block has decides nothing
+            values = {name: value for name, value in values.items() if not name.startswith("block_")}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 

@@ -19,6 +19,7 @@ from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables, build_h
 from genolewm_assets.holdouts.checks import check_holdouts
 from genolewm_assets.holdouts.held_intervals import HeldInterval, hold_contigs
 from genolewm_assets.holdouts.policy import HoldoutPolicy
+from genolewm_assets.holdouts.sides import EarlierSides
 from genolewm_assets_tests.worlds.lewm.holdout_world import simulated_inputs
 
 POLICY = HoldoutPolicy(
@@ -97,6 +98,27 @@ def test_genes_and_haplotype_blocks_have_the_role_of_the_block_that_they_meet(
             met[row["role"] in roles] += 1
             assert row["role"] in {*roles, "test"}
     assert met[True] > 5
+
+
+def test_what_was_tested_before_and_what_meets_a_block_of_test_is_test() -> None:
+    inputs = simulated_inputs(5)
+    held = build_holdouts(inputs, POLICY)
+    genes = held.intervals.filter(pc.equal(held.intervals["reason"], "gene_component"))
+    flipped = {"validation": "test", "test": "validation"}
+    before = [row | {"role": flipped[row["role"]]} for row in genes.to_pylist()]
+    earlier = EarlierSides("2020-01-01", pa.Table.from_pylist(before, genes.schema))
+    again = build_holdouts(replace(inputs, before=earlier), POLICY).intervals.to_pylist()
+    blocks = [row for row in again if row["holdout"] == Holdout.CHR]
+    roles = [
+        (row["role"], block["role"])
+        for row in again
+        for block in blocks
+        if row["reason"] == "gene_component" and row["contig"] == block["contig"]
+        if row["start"] < block["end"] and block["start"] < row["end"]
+    ]
+    # Whatever the block is: the other role had been given before.
+    assert roles
+    assert {role for role, _ in roles} == {"test"}
 
 
 def _first_block(table: pa.Table) -> int:

@@ -187,6 +187,13 @@ def test_a_policy_changed_by_hand_decides_anew(changes: dict[str, object], kept:
     assert replace(POLICY, **changes).keeps_sides_of(POLICY.as_recipe()) is kept
 
 
+def test_blocks_decide_only_where_there_are_some() -> None:
+    older = {name: value for name, value in POLICY.as_recipe().items() if not name.startswith("block_")}
+    assert replace(POLICY, block_test_fraction=0.3).keeps_sides_of(older)
+    assert not replace(POLICY, block_bp=100_000).keeps_sides_of(older)
+    assert not replace(POLICY, block_bp=100_000).keeps_sides_of(replace(POLICY, block_bp=50_000).as_recipe())
+
+
 def test_a_bound_that_is_declared() -> None:
     inputs = rewritten(own_genes)
     policy = replace(POLICY, max_moved_fraction=0.5)

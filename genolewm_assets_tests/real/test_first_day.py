@@ -116,6 +116,15 @@ def test_one_command_from_nothing_to_a_package_with_states(servers: PublicServer
     assert again.returncode == 0, again.stderr
     assert "are downloaded" not in again.stderr
     assert "built" not in again.stdout
+    # What is there but would be built otherwise now is downloaded, and so announced.
+    text = servers.catalog.read_text()
+    assert "min_af" not in text
+    servers.catalog.write_text(text.replace("gnomad:\n", "gnomad:\n  min_af: 0.02\n"))
+    stale = run(servers, root)
+    assert stale.returncode == 3
+    assert [name for name in ("gnomad.sources.chr17", "genome.fasta", "corpus.sources") if name in stale.stderr] == [
+        "gnomad.sources.chr17"
+    ]
 
 
 def test_killed_ten_times_it_ends_the_same(servers: PublicServers, tmp_path: Path) -> None:

@@ -134,10 +134,14 @@ def describe_gnomad_shard(published: Published) -> dict[str, dg.MetadataValue]:
     }
 
 
-def compare_contigs(workspace: Workspace, _plan: BuildPlan, _published: Published) -> dict[str, dg.MetadataValue]:
-    """Return a picture of the allele frequencies of all contigs that are published, side by side."""
+def compare_contigs(workspace: Workspace, _plan: BuildPlan, published: Published) -> dict[str, dg.MetadataValue]:
+    """Return a picture of the allele frequencies of all contigs that are published; forget how the file was scanned."""
     from genolewm_assets.defs.display import draw_by_contig
 
+    entry = workspace.catalog.gnomad.sources.get(str(published.artefact.partition))
+    if entry is not None and entry.read == "stream":
+        source = workspace.source(entry.url)
+        StreamedVcf(source.url, None, source.download_folder).forget()
     found: dict[str, npt.NDArray[np.float64] | None] = dict.fromkeys(workspace.contigs.names)
     for contig in found:
         with suppress(GenoLeWMError):

@@ -309,10 +309,10 @@ def _lacks(asset: GatedAsset, partition: str | None, lacking: Mapping[str, Seque
         for key in lacking.get(read, ()):
             if isinstance(mapping, dg.SpecificPartitionsPartitionMapping):
                 reads = key in mapping.partition_keys
-            elif asset.partitions is BY_CORPUS_PIECE and key is not None:  # one of the sources
-                reads = key == parse_piece(str(partition))[0]
-            else:
-                reads = key == partition or isinstance(mapping, dg.AllPartitionMapping)
+            elif not isinstance(mapping, dg.AllPartitionMapping):
+                reads = key == partition
+            else:  # of the sources of the corpus, a piece reads its own
+                reads = key is None or asset.partitions is not BY_CORPUS_PIECE or key == parse_piece(str(partition))[0]
             if reads:
                 return ArtefactId(read, key)
     return None

@@ -335,7 +335,14 @@ class Catalog(Section):
                     got=repr(contig),
                 )
         check_t0(self.holdouts, self.packages, self.clinvar.releases)
-        profile = self.window_profile
+        profile, block_bp = self.window_profile, self.holdouts.block_bp
+        if block_bp is not None and block_bp < (least := profile.window_bp + 2 * profile.margin_bp):
+            raise refusal(
+                "a window would reach over a block",
+                key="holdouts.block_bp",
+                expected=f"at least {least:,} bp",
+                got=f"{block_bp:,} bp",
+            )
         longest = max((entry.length for entry in self.genome.contigs if not entry.circular), default=None)
         if longest is not None and profile.window_bp + 2 * profile.margin_bp > longest:
             raise refusal(

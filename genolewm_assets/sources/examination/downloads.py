@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from genolewm_assets.sources.catalog import Catalog, CorpusSourceEntry
@@ -15,7 +16,6 @@ from genolewm_assets.sources.clinvar import RegisteredRelease, listed_releases, 
 from genolewm_assets.sources.corpus import list_corpus_files
 from genolewm_assets.sources.examination.places import ATTEMPTS, local_path
 from genolewm_assets.sources.files import ask_remote
-from genolewm_assets.store.files import is_published_link
 
 _THREADS = 16
 #: Bytes that a root takes on disk, rounded up: for a base of the genome, and of the corpus; for a window (22 kB at a
@@ -73,11 +73,15 @@ class DiskNeeds:
         return self.root + self.while_read + self.cache
 
 
-def list_downloads(catalog: Catalog, root: Path) -> list[Download]:
-    """Return what a build of a catalogue reads from servers: every file whose artefact a root does not have.
+#: Tells whether a root has an artefact, by asset and partition, as a build of now would make it.
+Has: TypeAlias = Callable[[str, str | None], bool]
 
-    What the hub's cache has is :attr:`Keeping.HERE`. The encoder's weights are not among it. Several servers are asked
-    for sizes at a time.
+
+def list_downloads(catalog: Catalog, root: Path, has: Has) -> list[Download]:
+    """Return what a build of a catalogue reads from servers: every file whose artefact is not current.
+
+    Files of the corpus are always listed: :attr:`Keeping.HERE` if they are local, in the hub's cache, or divided. The
+    encoder's weights are not listed. Several servers are asked for sizes at a time.
 
     Raises
     ------
@@ -85,7 +89,7 @@ def list_downloads(catalog: Catalog, root: Path) -> list[Download]:
         If a server cannot be reached, or has not what the catalogue names.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
-        asked = [pool.submit(ask) for ask in _questions(catalog, root)]
+        asked = [pool.submit(ask) for ask in _questions(catalog, root, has)]
         return [each for answer in asked if (each := answer.result()) is not None]
 
 
@@ -102,36 +106,34 @@ def disk_needs(catalog: Catalog, downloads: Sequence[Download], *, with_states: 
     return DiskNeeds(int(own) + sum(kept), max(read, default=0), sum(cached))
 
 
-def _questions(catalog: Catalog, root: Path) -> Iterator[Callable[[], Download | None]]:
-    """Yield a function for each file that a build reads and the root does not have."""
-
-    def has(*folders: str) -> bool:
-        return all(is_published_link(root / folder) for folder in folders)
+def _questions(catalog: Catalog, root: Path, has: Has) -> Iterator[Callable[[], Download | None]]:
+    """Yield a function for each file that a build reads, and those of the corpus."""
 
     def ask(place: str, url: str, keeping: Keeping = Keeping.READ) -> Callable[[], Download | None]:
         return partial(_ask, place, catalog.resolve_url(url, root=root), keeping)
 
+    if catalog.generator is not None:  # every file is written here
+        return
     linear = [contig.name for contig in catalog.contigs if not contig.circular]
-    if not has(f"reference/{catalog.genome_digest[:12]}"):
+    if not has("reference/genome", None):
         yield ask("genome.fasta", catalog.genome.fasta)
-    if not has(*(f"windows/{catalog.window_profile.name}/{name}" for name in linear)):
+    if not all(has("windows/index", name) for name in linear):
         yield from (ask(f"genome.tracks.{name}", url) for name, url in catalog.genome.tracks.urls.items())
     for name, source in catalog.gnomad.sources.items():
-        if not has(f"gnomad/{source.release}/{name}"):
+        if not has("gnomad/shard", name):
             keeping = Keeping.READ if source.read == "download" else Keeping.STREAMED
             yield ask(f"gnomad.sources.{name}", source.url, keeping)
     releases = _releases(catalog, root)
     for release in releases:
-        if not has(f"clinvar/{release.key}/vcf"):
+        if not has("clinvar/release", release.key):
             yield ask(f"clinvar {release.key}", release.url_at(catalog.clinvar.listing), Keeping.ROOT)
-    if not has(*(f"holdouts/{release.key}" for release in releases)):
+    packaged = catalog.clinvar.packaged
+    if not all(has("holdouts/manifest", each.key) for each in releases if packaged is None or each.key in packaged):
         yield from (ask(f"haplotypes.sources.{name}", each.url) for name, each in catalog.haplotypes.sources.items())
     for name, entry in catalog.corpus.sources.items():
-        if not has(f"corpus/records/{name}"):
-            place = f"corpus.sources.{name}"
-            url = catalog.resolve_url(entry.url, root=root)
-            yield partial(_ask_all, place, url, entry) if entry.hub is None else partial(_ask_hub, place, entry)
-    if not has("mito/genomes"):
+        url = catalog.resolve_url(entry.url, root=root)
+        yield partial(_ask_corpus, f"corpus.sources.{name}", url, entry, here=has("corpus/records", name))
+    if not has("mito/genomes", None):
         collections = [*catalog.mito.genomes, *catalog.mito.heteroplasmy]
         yield from (ask(f"mito[{at}]", each.url) for at, each in enumerate(collections))
 
@@ -141,28 +143,24 @@ def _ask(place: str, url: str, keeping: Keeping) -> Download | None:
     return None if local_path(url) else Download(place, url, ask_remote(url, attempts=ATTEMPTS).size, keeping)
 
 
-def _ask_all(place: str, url: str, entry: CorpusSourceEntry) -> Download | None:
-    """Ask a server for the sizes of the files of a source; local ones are no download."""
-    if local_path(url):
-        return None
+def _ask_corpus(place: str, url: str, entry: CorpusSourceEntry, *, here: bool) -> Download:
+    """Ask for the sizes of the files of a source of the corpus: a server, or the hub."""
+    if entry.hub is not None:
+        found = entry.hub.find(entry.files)
+        here = here or all(file.place != file.url for file in found)
+        size = sum(file.size_bytes for file in found)
+        return Download(place, entry.url, size, Keeping.HERE if here else Keeping.CACHE)
     files = list_corpus_files(url)[: entry.files]
-    return Download(place, url, sum(ask_remote(file, attempts=ATTEMPTS).size or 0 for file in files), Keeping.READ)
-
-
-def _ask_hub(place: str, entry: CorpusSourceEntry) -> Download:
-    """Ask the hub for the size of the files of a source, or its cache if it has them all."""
-    assert entry.hub is not None
-    files = entry.hub.find(entry.files)
-    here = all(file.place != file.url for file in files)
-    size = sum(file.size_bytes for file in files)
-    return Download(place, entry.url, size, Keeping.HERE if here else Keeping.CACHE)
+    if local_path(url):
+        return Download(place, url, sum(Path(file).stat().st_size for file in files), Keeping.HERE)
+    sizes = [ask_remote(file, attempts=ATTEMPTS).size for file in files]
+    total = None if None in sizes else sum(filter(None, sizes))
+    return Download(place, url, total, Keeping.HERE if here else Keeping.READ)
 
 
 def _releases(catalog: Catalog, root: Path) -> list[RegisteredRelease]:
-    """Return the ClinVar releases that a build uses; none of a listing that is not written yet."""
+    """Return the ClinVar releases that a build uses."""
     settings = catalog.clinvar
-    if catalog.generator is not None:
-        return []
     listing = read_listing(catalog.resolve_url(settings.listing, root=root))
     listed = listed_releases(root, listing, newest_first=settings.newest_first)
     return [release for release in listed if settings.releases is None or release.key in settings.releases]

@@ -166,13 +166,13 @@ def read_stamp(url: str) -> RemoteStamp:
 def retrying(stop: int | stop_base, wait: wait_base) -> tenacity.Retrying:
     """Return a tenacity retrier: it calls a function again after transient failures and raises the last error.
 
-    ``stop`` is the number of attempts, or a stop condition. A pause that the server asks for replaces ``wait``.
+    ``stop`` is the number of attempts, or a stop condition. A pause above 0 that the server asks for replaces ``wait``.
     """
 
     def pause(state: tenacity.RetryCallState) -> float:
         error = None if state.outcome is None else state.outcome.exception()
         asked = error.pause_s if isinstance(error, HttpStatusError) else None
-        return wait(state) if asked is None else min(asked, _MOST_PAUSE_S)
+        return min(asked, _MOST_PAUSE_S) if asked else wait(state)
 
     return tenacity.Retrying(
         stop=tenacity.stop_after_attempt(stop) if isinstance(stop, int) else stop,

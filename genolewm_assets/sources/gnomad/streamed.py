@@ -58,7 +58,7 @@ class SavedScan:
     @classmethod
     @contextmanager
     def open(cls, source: StreamedVcf, part: str, key: Mapping[str, JsonValue], spool: Spool) -> Iterator[SavedScan]:
-        """Open the state under a lock; it is kept if the block raises, unless it can be of no use.
+        """Open the state under a lock; it is kept, until :meth:`StreamedVcf.forget`, unless it can be of no use.
 
         ``key`` is everything that decides what a scan finds, and ``part`` distinguishes scans of one file.
         """
@@ -69,7 +69,6 @@ class SavedScan:
             except (ChecksumError, NoRangesError):
                 journal.discard()
                 raise
-            journal.discard()
 
     def scanner(self, *, threads: int, progress: Progress) -> StreamedScanner:
         """Return the scanner, which begins where the scan is."""

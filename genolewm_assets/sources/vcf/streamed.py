@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,6 +36,11 @@ class StreamedVcf(RemoteVcf):
 
     md5: str | None
     folder: Path
+
+    def forget(self) -> None:
+        """Remove the states of its scans, after what was found is published."""
+        for path in self.folder.glob(f"{glob.escape(self.name)}.*.scan*"):
+            path.unlink()
 
 
 @dataclass(frozen=True, slots=True)
