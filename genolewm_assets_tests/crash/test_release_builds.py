@@ -132,7 +132,8 @@ def test_killed_at_each_kind_of_call_and_at_random(builder: Builder, tmp_path: P
     current, whole = builder.versions(undisturbed), everything(undisturbed)
     numbers = sorted({kind: number for number, kind in reversed([*enumerate(kinds)])}.values())
     if builder.which == "release":
-        numbers = sorted(random.Random(1).sample(range(len(kinds)), _AT_RANDOM))
+        # The last calls are those behind the audit's publication.
+        numbers = sorted({*random.Random(1).sample(range(len(kinds)), _AT_RANDOM), *range(len(kinds) - 3, len(kinds))})
     died, folder = 0, tmp_path / "root"
     former = builder.versions(builder.copy_root(folder))
     seen = {tuple(former)}
