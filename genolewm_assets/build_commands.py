@@ -98,9 +98,9 @@ def build_catalog(
 
 def _announce(catalog: Catalog, root: Path, *, ask: bool) -> None:
     """Print what is downloaded, the disk that it takes and what comes out, if anything is; ask whether to go on."""
-    with_states = catalog.encoder is not None
     from genolewm_assets.sources.examination import Keeping, disk_needs, list_downloads
 
+    with_states = catalog.encoder is not None
     try:
         with err.status("Asking the servers for sizes"):
             read = [*list_downloads(catalog, root, _is_current(root)), *_weights(catalog)]
