@@ -125,7 +125,9 @@ def _choose_contig_blocks(policy: HoldoutPolicy, blocks: Collection[tuple[str, i
     ranked = sorted(blocks, key=lambda block: (policy.draw("contig block", f"{block[0]}:{block[1]}"), block))
     chosen: dict[tuple[str, int], Split] = {}
     for role, share in shares.items():
-        wanted, others = blocks_wanted(len(blocks), share), {block for block, had in chosen.items() if had is not role}
+        # A share above 0 holds out at least one.
+        wanted = max(1, round(len(blocks) * share)) if blocks and share else 0
+        others = {block for block, had in chosen.items() if had is not role}
         free = [
             (contig, number)
             for contig, number in ranked
@@ -141,11 +143,6 @@ def _choose_contig_blocks(policy: HoldoutPolicy, blocks: Collection[tuple[str, i
             )
         chosen |= dict.fromkeys(free[:wanted], role)
     return chosen
-
-
-def blocks_wanted(n: int, share: float) -> int:
-    """Return how many of ``n`` blocks a share is: at least one if both are above 0."""
-    return max(1, round(n * share)) if n and share else 0
 
 
 def hold_genes(
