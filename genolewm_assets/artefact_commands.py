@@ -221,6 +221,20 @@ def package_diff(
         out.print(found.to_text(alleles=alleles), markup=False, highlight=False, soft_wrap=True)
 
 
+@package_app.command("cite")
+def package_cite(
+    path: PackagePath,
+    form: Annotated[Literal["text", "bibtex", "cff"], typer.Option("--format", help="Form of the citation.")] = "text",
+) -> None:
+    """Print how to cite a package, with its digest, and each of its sources with release and licence.
+
+    Example: `genolewm package cite data/packages/2026-02-26/0a1b2c3d4e5f --format bibtex`
+    """
+    from genolewm_assets.package_build import CitationFormat, cite_package
+
+    out.print(cite_package(path, CitationFormat(form)), markup=False, highlight=False, soft_wrap=True)
+
+
 @package_app.command("pin")
 def package_pin(
     release: Annotated[str | None, typer.Argument(help="ClinVar release whose package training reads.")] = None,

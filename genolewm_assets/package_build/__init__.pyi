@@ -1,4 +1,6 @@
 from .checks import PACKAGE_CHECKS as PACKAGE_CHECKS
+from .citing import CitationFormat as CitationFormat
+from .citing import cite_package as cite_package
 from .epoch_checks import WINDOWS_SUFFICE as WINDOWS_SUFFICE
 from .epoch_checks import check_windows_suffice as check_windows_suffice
 from .rows import SHARD_COLUMNS as SHARD_COLUMNS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from html import escape
 from itertools import groupby
 
 import yaml
@@ -13,9 +14,16 @@ from genolewm_assets.holdouts import BY_REPEATS, Buffer, SimilarReason, describe
 from genolewm_assets.package_build.card_header import front_matter, own_windows
 from genolewm_assets.package_build.rows import HARMFUL_UNDER_STARS, UNDER_STARS
 from genolewm_assets.package_build.sharing import FLANKS, FLANKS_MOST_BP, SHARED_MOST_BP, SHARED_WINDOWS
+from genolewm_assets.package_build.statements import (
+    COORDINATES,
+    DEFINITIONS,
+    LICENSES,
+    SUMMARY,
+    UNMASKED,
+    statements,
+    title,
+)
 from genolewm_assets.packages import (
-    NOT_STATED,
-    PRETRAINED_ON,
     REFERENCE_ORIGIN,
     SCORED,
     SPECIFICATION,
@@ -27,13 +35,6 @@ from genolewm_assets.packages import (
 )
 from genolewm_assets.windows.corpus import CorpusSource
 
-_DEFINITIONS = {
-    Holdout.CHR: "whole contigs, or blocks of them",
-    Holdout.CLINVAR: "gene components: all their alleles, of any class and source, and every window that meets one",
-    Holdout.HAPLOTYPES: "blocks of neighbouring common alleles, with every window that meets one; no edit is single",
-    Holdout.TEMPORAL: "alleles without a P, LP, B or LB label at T0 that have one, with enough review stars, at the "
-    "package's release; alleles, not windows, leave training",
-}
 #: Distance of a share from the specification's that needs no remedy.
 _NEAR = 0.005
 _FOLDER = "path/to/this/folder"
@@ -43,8 +44,9 @@ Datasets open a package that passed its audit: copy `audits/` of its root beside
 `genolewm package verify DIR` verifies the files and the caches that they point into; without it, the files:
 `jq -r '.files[]|.sha256+"  "+.path' manifest.json | sha256sum -c`.
 `arrays/` and `bases.npy` repeat windows and alleles as NumPy files, which the data sets of `genolewm_assets` map; the
-tables are whole without them.
-Coordinates: `start`, `end` are 0-based half-open, `pos` is 1-based as in VCF."""
+tables are whole without them. `croissant.json` describes them for programs; `genolewm package cite DIR` prints how to
+cite the package and its sources.
+{coordinates}"""
 
 _NO_STATES = """\
 **This package has no states.** It was built without an encoder (`encoder: off` in the catalogue, or
@@ -56,22 +58,12 @@ _NO_STATES = """\
 _PIECES = """
 
 Windows of `train` are in the tables under `pieces/`, which releases share: {shown:,} of {total:,} rows train, those for
-which `trains.npy` beside the table is true. **The other rows may be held out: never train on a whole table.**"""
+which `trains.npy` beside the table is true. **{unmasked}**"""
 
 _BLOCKS = """\
 **This is a teaching package.** Blocks of {size:,} bp are held out of contigs that train otherwise: repeats, paralogs
 and linked alleles join a block to its neighbours, and an encoder that was pretrained on the genome has read every
 block. Scores on it say that a method runs, not that it predicts unseen sequence: for that, hold out whole contigs."""
-
-_LIMITS = """\
-- What the encoder whose states a predictor learns from was itself pretrained on: {pretrained_on}. These holdouts bound
-  what the predictor has seen, not what the encoder has; `genolewm audit DIR --encoder MODEL --membership 200` measures
-  whether an encoder finds held-out windows easier than training windows like them.
-- `validation` is for watching training; `test` has its own files and its own digest, and is for the final figure.
-- Flagged windows touch a segmental duplication or an excluded region of the reference: report results on them apart
-  (columns `segmental_duplication`, `excluded_region`; null where the catalogue has no such track).
-- Indels change the 6-mer frame of everything behind them, which moves a causal encoder's states by itself. The
-  re-framed windows under `controls/` are unedited and moved by 1 to 5 bp: what that alone does."""
 
 _POSSIBLE = """\
 Origins have the wanted shares where they have windows; reference and `eukaryote_generator` windows take each other's
@@ -80,27 +72,22 @@ its slots to ClinVar (P, LP) and the others to gnomAD, as far as its window has 
 visited more often, within the bound on visits. What is still lacking cannot be served from these windows: synthetic
 edits take its place, and the mix must declare it."""
 
-_TERMS = """\
-Those of the sources named above. Of the public ones: GRCh38 sequence is unrestricted; gnomAD is open, please cite it;
-ClinVar is in the public domain, and not for diagnosis; corpus windows follow the corpus they were taken from."""
-
 
 def render_card(info: PackageInfo) -> str:
     """Return the text of ``README.md`` for a package."""
     front = yaml.safe_dump(front_matter(info), sort_keys=False, allow_unicode=True, width=10_000)
     sections = [
-        f"# Windows and alleles for genomic world models, ClinVar {info.release}",
-        "Windows of the reference genome and of a pretraining corpus with their sequences, the normalised alleles that "
-        "edits are drawn from, and the holdouts that training never sees.",
+        f"# {title(info)}",
+        SUMMARY,
         f"## Splits\n\n{_splits(info)}",
         f"## Holdouts\n\n{_holdouts(info)}{_blocks(info)}\n\n{_shortfalls(info)}{_haplotypes(info)}\n\n{_time(info)}",
         f"## Bench\n\n{_bench(info)}",
         f"## Training windows\n\n{_origins(info)}\n\n{_similar(info)}\n\n{_shared(info)}\n\n{_mix(info)}\n\n"
         f"{_training_alleles(info)}",
         f"## Made from\n\n{_provenance(info)}",
-        f"## Use\n\n{'' if info.caches else _NO_STATES}{_use(info)}\n\n{_VERIFY}",
-        f"## Limits\n\n{_LIMITS.replace('{pretrained_on}', info.sources.get(PRETRAINED_ON, NOT_STATED))}",
-        f"## Terms\n\n{_TERMS}",
+        f"## Use\n\n{'' if info.caches else _NO_STATES}{_use(info)}\n\n{_VERIFY.format(coordinates=COORDINATES)}",
+        *(f"## {headline}\n\n{_bullets(texts)}" for _, headline, texts in statements(info)),
+        f"## Sources\n\n{_sources(info)}",
     ]
     return f"---\n{front}---\n\n" + "\n\n".join(sections) + "\n"
 
@@ -119,7 +106,7 @@ def _splits(info: PackageInfo) -> str:
     text += f"\n\nWithout a window, and therefore not loadable by `datasets`: {', '.join(empty)}." if empty else ""
     if info.pieces:
         shown, total = (sum(getattr(ref, name) for ref in info.pieces) for name in ("training", "rows"))
-        text += _PIECES.format(shown=shown, total=total)
+        text += _PIECES.format(shown=shown, total=total, unmasked=UNMASKED)
     return text
 
 
@@ -135,7 +122,7 @@ def _holdouts(info: PackageInfo) -> str:
             for split in EVALUATION
         ]
         test, flagged = (counts.get(f"test.{name}.{what}", 0) for what in ("windows", "flagged_windows"))
-        rows.append((f"`{name}`", _DEFINITIONS[name], share, " of ".join(found), test, flagged, *alleles))
+        rows.append((f"`{name}`", DEFINITIONS[name], share, " of ".join(found), test, flagged, *alleles))
     header = ("holdout", "what is held out", "reference windows that leave training", "validation windows")
     return _table((*header, "test windows", "of them flagged", "validation alleles", "test alleles"), rows)
 
@@ -261,6 +248,15 @@ def _use(info: PackageInfo) -> str:
     return "\n\n".join(
         "\n".join(["```python", *block, "```"]) for block in (lines, [imported, "", *(call for _, call in opened)])
     )
+
+
+def _bullets(texts: Sequence[str]) -> str:
+    return "\n".join(f"- {text}" for text in texts)
+
+
+def _sources(info: PackageInfo) -> str:
+    rows = [(name, *map(escape, (each.release, each.license, each.citation))) for name, each in info.terms.items()]
+    return f"{LICENSES}\n\n{_table(('source', 'release', 'licence (SPDX)', 'how to cite'), rows)}"
 
 
 def _origins_of(info: PackageInfo) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import GRCH38, Bases, ContigSet
 from genolewm_assets.holdouts import HOLDOUT_HAPLOTYPES, HOLDOUT_SIMILAR, HoldoutPolicy
-from genolewm_assets.packages import CacheRef, Knowledge, PackageMix
+from genolewm_assets.packages import CacheRef, Knowledge, PackageMix, SourceTerms
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.tables import read_batches
 
@@ -62,6 +62,8 @@ class PackageSources:
         Whether to accept a package whose training windows hold no allele of a source that has some.
     versions
         Release of each source for the card, by name.
+    terms
+        Release, licence and citation of each kind of source, by name.
 
     Raises
     ------
@@ -91,6 +93,7 @@ class PackageSources:
     mix: PackageMix = field(default_factory=PackageMix)
     without_alleles: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
+    terms: Mapping[str, SourceTerms] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         named = [cache.source for cache in self.caches]

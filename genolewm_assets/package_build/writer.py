@@ -26,6 +26,7 @@ from genolewm_assets.holdouts import (
 from genolewm_assets.memory_mapped import INDEX, SplitWriter
 from genolewm_assets.package_build.card import render_card
 from genolewm_assets.package_build.checks import check_package
+from genolewm_assets.package_build.croissant import render_croissant
 from genolewm_assets.package_build.emitting import alleles_inside
 from genolewm_assets.package_build.epoch_checks import plan_of_epoch
 from genolewm_assets.package_build.plan import PackagePlan, plan_package
@@ -43,6 +44,7 @@ from genolewm_assets.package_build.split import split_alleles
 from genolewm_assets.packages import (
     CARD,
     CONTEXTS_PATH,
+    CROISSANT,
     GROUP_ROWS,
     HOLDOUT_PATHS,
     PACKAGE_CONTEXTS,
@@ -115,6 +117,7 @@ def write_package(work_dir: Path, sources: PackageSources, *, progress: Progress
         info = _with_epoch(work_dir, _describe(sources, written, files))
     write_atomic(work_dir / PACKAGE_FILE, info.to_bytes())
     write_atomic(work_dir / CARD, render_card(info).encode())
+    write_atomic(work_dir / CROISSANT, render_croissant(info))
     with memory_given_back():
         checks = check_package(work_dir, info, sources, progress=progress)
     stated = {"pieces_linked": len(written.pieces) - written.copied, "pieces_copied": written.copied}
@@ -220,6 +223,7 @@ def _describe(sources: PackageSources, written: _Written, files: tuple[FileEntry
         knowledge=sources.knowledge,
         without_alleles=sources.without_alleles,
         sources=dict(sources.versions),
+        terms=dict(sources.terms),
     )
 
 

@@ -69,7 +69,9 @@ from .schema import ARRAYS as ARRAYS
 from .schema import CARD as CARD
 from .schema import CONTEXT_BP as CONTEXT_BP
 from .schema import CONTEXTS_PATH as CONTEXTS_PATH
+from .schema import CROISSANT as CROISSANT
 from .schema import HOLDOUT_PATHS as HOLDOUT_PATHS
+from .schema import NO_ASSERTION as NO_ASSERTION
 from .schema import NOT_STATED as NOT_STATED
 from .schema import PACKAGE_CONTEXTS as PACKAGE_CONTEXTS
 from .schema import PACKAGE_CONTROLS as PACKAGE_CONTROLS
@@ -87,6 +89,7 @@ from .schema import STRATA as STRATA
 from .schema import CacheRef as CacheRef
 from .schema import Knowledge as Knowledge
 from .schema import PieceRef as PieceRef
+from .schema import SourceTerms as SourceTerms
 from .schema import Unscored as Unscored
 from .schema import VariantSource as VariantSource
 from .schema import arrays_path as arrays_path

@@ -23,6 +23,7 @@ from genolewm_assets.packages.schema import (
     CacheRef,
     Knowledge,
     PieceRef,
+    SourceTerms,
     piece_path,
 )
 from genolewm_assets.store.artefacts import FileEntry, check_file_path
@@ -92,6 +93,8 @@ class PackageInfo:
     without_alleles: bool = False
     #: Release of each source for the card, by a key such as ``gnomad[chr17]``.
     sources: Mapping[str, str] = field(default_factory=dict)
+    #: Release, licence and citation of each kind of source, such as ``gnomad``.
+    terms: Mapping[str, SourceTerms] = field(default_factory=dict)
     #: ``format``, ``format_version``: name and version of the file format; readers refuse another major version.
     format: str = PACKAGE_FORMAT
     format_version: str = PACKAGE_FORMAT_VERSION
@@ -99,6 +102,11 @@ class PackageInfo:
     def to_bytes(self) -> bytes:
         """Return the canonical JSON that is written to ``package.json``."""
         return canonical_json(asdict(self), PACKAGE_FILE)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256, 64 hex digits, of ``package.json``, which has that of every other file."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
 
     def cache_of(self, source: str) -> CacheRef | None:
         """Return the cache of a contig or piece of the corpus, or None."""

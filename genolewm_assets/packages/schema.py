@@ -16,12 +16,16 @@ from genolewm_assets.windows.bases import BASES_NAME
 from genolewm_assets.windows.corpus import CorpusSource
 
 #: Format name and version in ``package.json``; readers refuse another major version.
-PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "4.0"
+PACKAGE_FORMAT, PACKAGE_FORMAT_VERSION = "genolewm.package", "5.0"
 
 PACKAGE_FILE = "package.json"
 CARD = "README.md"
+#: The same facts, and every table, for programs: JSON-LD of Croissant 1.1.
+CROISSANT = "croissant.json"
 #: Name, among the sources of a package, of what its encoder was pretrained on; and the text where nobody says.
 PRETRAINED_ON, NOT_STATED = "encoder pretrained on", "not stated"
+#: Licence of a source whose licence nobody states: the word of SPDX for it.
+NO_ASSERTION = "NOASSERTION"
 
 #: Value of ``origin`` for reference windows; for corpus windows it is the name of the corpus source.
 REFERENCE_ORIGIN = "reference"
@@ -66,6 +70,17 @@ class VariantSource(StrEnum):
 
     GNOMAD = "gnomad"
     CLINVAR = "clinvar"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTerms:
+    """Release of a source, its licence, and how to cite it."""
+
+    #: Releases in use, with ``, `` between; ``not stated`` where the catalogue names none.
+    release: str
+    #: SPDX licence expression, or ``NOASSERTION``.
+    license: str = NO_ASSERTION
+    citation: str = NOT_STATED
 
 
 @dataclass(frozen=True, slots=True)

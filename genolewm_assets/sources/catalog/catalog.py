@@ -15,6 +15,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from genolewm_assets.errors import CatalogError, GenoLeWMError
 from genolewm_assets.genome import PROFILES, Contig, ContigSet, WindowProfile, genome_digest, known_aliases
+from genolewm_assets.packages import STRATA, SourceTerms
 from genolewm_assets.sources.catalog.corpus import CorpusSection
 from genolewm_assets.sources.catalog.fields import (
     FOLDER_NAME,
@@ -26,6 +27,7 @@ from genolewm_assets.sources.catalog.fields import (
     Release,
     Section,
     Share,
+    TermsSection,
     Url,
     catalog_error,
     refusal,
@@ -46,7 +48,7 @@ class HaplotypeSource(Section):
     md5: FileMd5 | None = None
 
 
-class HaplotypesSection(Section):
+class HaplotypesSection(TermsSection):
     """Phased genotypes by contig; on a contig without a source, haplotype blocks are formed by distance alone."""
 
     sources: dict[str, HaplotypeSource] = Field(default_factory=dict)
@@ -78,7 +80,7 @@ class ContigEntry(Section):
         )
 
 
-class Tracks(Section):
+class Tracks(TermsSection):
     """BED files; the share of each window that a file covers becomes a column of the window index."""
 
     segmental_duplication: Url | None = None
@@ -88,10 +90,10 @@ class Tracks(Section):
     @property
     def urls(self) -> dict[str, str]:
         """Tracks of the catalogue: name to URL; tracks that are not given are left out."""
-        return {name: url for name in type(self).model_fields if (url := getattr(self, name)) is not None}
+        return {name: url for name in STRATA if (url := getattr(self, name)) is not None}
 
 
-class GenomeSection(Section):
+class GenomeSection(TermsSection):
     """The reference genome: one FASTA, pinned by the MD5 of each contig and, if ``md5`` is given, of the file."""
 
     name: FolderName
@@ -193,7 +195,7 @@ class GnomadSource(Section):
         return self
 
 
-class GnomadSection(Section):
+class GnomadSection(TermsSection):
     """Rules for common variants, and the source of each contig; a contig without a source gets an empty shard."""
 
     min_af: Share = MIN_AF
@@ -218,7 +220,7 @@ class FreshnessSection(Section):
         return self
 
 
-class ClinvarSection(Section):
+class ClinvarSection(TermsSection):
     """The listing of ClinVar releases, and which releases are used.
 
     ``releases`` lists the releases to use, ``packaged`` the releases that get a package; the default of both is all.
@@ -299,6 +301,18 @@ class Catalog(Section):
     def window_profile(self) -> WindowProfile:
         """The window profile that contigs are tiled with."""
         return self.windows.window_profile
+
+    def terms(self, release: str) -> dict[str, SourceTerms]:
+        """Return the terms of the sources of a package, by section; ``release`` is that of ClinVar."""
+        sections = {
+            "genome": (self.genome, [self.genome.name]),
+            "tracks": (self.genome.tracks, self.genome.tracks.urls),
+            "gnomad": (self.gnomad, [source.release for source in self.gnomad.sources.values()]),
+            "clinvar": (self.clinvar, [release]),
+            "haplotypes": (self.haplotypes, [source.release for source in self.haplotypes.sources.values()]),
+            "corpus": (self.corpus, [source.pinned.get("revision", "") for source in self.corpus.sources.values()]),
+        }
+        return {name: section.terms(filter(None, found)) for name, (section, found) in sections.items() if found}
 
     def resolve_url(self, url: str, *, root: Path) -> str:
         """Return the URL, or the absolute path, that a URL of this catalogue stands for.

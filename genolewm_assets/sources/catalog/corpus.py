@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from genolewm_assets.genome import WindowProfile
 from genolewm_assets.hub import HUB_SCHEME, HubFiles
-from genolewm_assets.sources.catalog.fields import CorpusUrl, Section, Share, refusal
+from genolewm_assets.sources.catalog.fields import CorpusUrl, Section, Share, TermsSection, refusal
 from genolewm_assets.windows.corpus import CorpusParams, CorpusSource
 
 #: Names of the configurations of the corpus.
@@ -49,7 +49,7 @@ class CorpusSourceEntry(Section):
         return self
 
 
-class CorpusSection(Section):
+class CorpusSection(TermsSection):
     """The pretraining corpus: files, the share of records used, and the tiling; a source not listed has no partition.
 
     ``slice_fraction`` is the share of records used, chosen by hash of their ids with ``seed``. With ``short_windows`` a
@@ -68,7 +68,8 @@ class CorpusSection(Section):
 
     def params(self, profile: WindowProfile) -> CorpusParams:
         """Return the parameters of corpus windows of a profile."""
-        return CorpusParams(profile, **self.model_dump(exclude={"sources", "max_faulty_fraction", "records_per_piece"}))
+        others = {*TermsSection.model_fields, "sources", "max_faulty_fraction", "records_per_piece"}
+        return CorpusParams(profile, **self.model_dump(exclude=others))
 
     @model_validator(mode="after")
     def _sources_are_known(self) -> CorpusSection:

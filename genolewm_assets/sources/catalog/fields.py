@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Self, TypeAlias
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from genolewm_assets.errors import CatalogError, ConfigurationError, InputError
 from genolewm_assets.hub import HUB_SCHEME, HubFiles
+from genolewm_assets.packages import NO_ASSERTION, NOT_STATED, SourceTerms
 from genolewm_assets.sources.files import SCHEME
 from genolewm_assets.variants import ReleaseKey
 
@@ -22,6 +23,7 @@ _SCHEMES = ("file", "http", "https", "s3", "gs")
 _PLACEHOLDER = re.compile(r"\{[^{}]*\}")
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
 _MD5 = re.compile(r"[0-9a-f]{32}")
+_CITATION_LENGTH = 1_000
 
 
 def refusal(
@@ -83,6 +85,28 @@ def _check_release_key(key: str) -> str:
         raise refusal(error.problem, expected=error.expected, got=error.got) from error
 
 
+def _check_license(text: str) -> str:
+    # Loaded here: Dagster reads a catalogue at import.
+    from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+    try:
+        return str(canonicalize_license_expression(text))
+    except InvalidLicenseExpression as error:
+        raise refusal(
+            "not an SPDX licence expression",
+            expected="ids of https://spdx.org/licenses, such as 'CC0-1.0'",
+            got=_short_repr(text),
+            remedy="Name a licence that SPDX does not list LicenseRef-NAME",
+        ) from error
+
+
+def _check_citation(text: str) -> str:
+    if not text.strip() or not text.isprintable() or "|" in text or len(text) > _CITATION_LENGTH:
+        expected = f"1 to {_CITATION_LENGTH:,} printable characters on one line, without '|'"
+        raise refusal("cannot be a citation", expected=expected, got=_short_repr(text))
+    return text
+
+
 def _off_is_none(value: object) -> object:
     if value is None:
         raise refusal("nothing is given", expected="off, or keys", got="null")
@@ -125,6 +149,18 @@ class Section(BaseModel):
                     got=repr(key),
                 )
         return data
+
+
+class TermsSection(Section):
+    """A section of sources; ``license``, an SPDX expression, and ``citation`` go into packages that are made of them."""
+
+    license: Annotated[str, AfterValidator(_check_license)] | None = None
+    citation: Annotated[str, AfterValidator(_check_citation)] | None = None
+
+    def terms(self, releases: Iterable[str]) -> SourceTerms:
+        """Return the terms of releases of these sources; what is not stated is said to be so."""
+        release = ", ".join(sorted(set(releases))) or NOT_STATED
+        return SourceTerms(release, self.license or NO_ASSERTION, self.citation or NOT_STATED)
 
 
 class PolicySection(Section, ABC):

@@ -26,6 +26,7 @@ from .inputs import open_input as open_input
 from .inventory import generations as generations
 from .inventory import links as links
 from .manifest import MANIFEST as MANIFEST
+from .manifest import PROVENANCE as PROVENANCE
 from .manifest import STAMPS as STAMPS
 from .manifest import FileEntry as FileEntry
 from .manifest import InputRef as InputRef

@@ -85,6 +85,8 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
         "mix": normal_json(asdict(mix), "mix"),
         "without_alleles": workspace.catalog.packages.without_alleles,
     }
+    terms = workspace.catalog.terms(key)
+    recipe["terms"] = {name: asdict(each) for name, each in terms.items()}
     pinned: list[JsonValue] = [[each.ref.asset, each.ref.partition, each.ref.manifest_sha256] for each in opened]
     made_from = {"code_version": packages_split.code_version, "inputs": pinned, "recipe": recipe}
     identity = canonical_json(made_from, f"package {key}")
@@ -114,6 +116,7 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             without_alleles=workspace.catalog.packages.without_alleles,
             margin_bp=workspace.catalog.window_profile.margin_bp,
             versions=_versions(workspace, key),
+            terms=terms,
         )
         return write_package(work, sources, progress=progress)
 
@@ -241,7 +244,7 @@ packages_split = GatedAsset(
     `packages/audit` looks in it for anything held out.
     """,
     kinds={"parquet", "huggingface"},
-    code_version="10",
+    code_version="11",
     place=lambda workspace, release: read_latest(workspace.root.path, release).path,
     deps=(
         *RELEASE_DEPS,
