@@ -46,7 +46,7 @@ def test_what_is_written_is_what_is_read(tmp_path):
 @each_row(
     ("change", "problem"),
     [
-        ({"format_version": "1.0"}, r"expected genolewm\.package 4\.x, got genolewm\.package 1\.0"),
+        ({"format_version": "1.0"}, r"expected genolewm\.package 5\.x, got genolewm\.package 1\.0"),
         ({"format": "other"}, "cannot be read by this code"),
         ({"margin_bp": "256"}, "margin_bp"),
         ({"release": None}, "release"),

@@ -1,6 +1,7 @@
 from .agreement import find_contradictions as find_contradictions
 from .agreement import find_impossible_shares as find_impossible_shares
 from .agreement import mitochondrial_contig as mitochondrial_contig
+from .agreement import source_terms as source_terms
 from .catalog import Catalog as Catalog
 from .catalog import built_in_catalogs as built_in_catalogs
 from .catalog import load_catalog as load_catalog

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from genolewm_assets.errors import CatalogError, ConfigurationError, UnknownContigError
 from genolewm_assets.genome import Contig
-from genolewm_assets.packages import MIX_TOLERANCE, REFERENCE_ORIGIN, Shares, present_shares
+from genolewm_assets.packages import MIX_TOLERANCE, REFERENCE_ORIGIN, Shares, SourceTerms, present_shares
 from genolewm_assets.sources.catalog.catalog import Catalog
 
 
@@ -31,6 +31,21 @@ def mitochondrial_contig(catalog: Catalog) -> Contig | None:
             got=", ".join(contig.name for contig in circular) or "none",
         )
     return next(iter(circular), None)
+
+
+def source_terms(catalog: Catalog, release: str) -> dict[str, SourceTerms]:
+    """Return release, licence and citation of the sources of a package by section; ``release`` is that of ClinVar."""
+    gnomad, phased, corpus = catalog.gnomad, catalog.haplotypes, catalog.corpus
+    revisions = [revision for source in corpus.sources.values() for revision in source.pinned.values()]
+    found = {
+        "genome": catalog.genome.terms([catalog.genome.name]),
+        "tracks": catalog.genome.tracks.terms([]) if catalog.genome.tracks.urls else None,
+        "gnomad": gnomad.terms(source.release for source in gnomad.sources.values()) if gnomad.sources else None,
+        "clinvar": catalog.clinvar.terms([release]),
+        "haplotypes": phased.terms(source.release for source in phased.sources.values()) if phased.sources else None,
+        "corpus": corpus.terms(revisions) if corpus.sources else None,
+    }
+    return {name: terms for name, terms in found.items() if terms is not None}
 
 
 def find_contradictions(catalog: Catalog) -> Iterator[ConfigurationError]:

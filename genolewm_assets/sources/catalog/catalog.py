@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from genolewm_assets.errors import CatalogError, GenoLeWMError
 from genolewm_assets.genome import PROFILES, Contig, ContigSet, WindowProfile, genome_digest, known_aliases
-from genolewm_assets.packages import STRATA, SourceTerms
+from genolewm_assets.packages import STRATA
 from genolewm_assets.sources.catalog.corpus import CorpusSection
 from genolewm_assets.sources.catalog.fields import (
     FOLDER_NAME,
@@ -301,18 +301,6 @@ class Catalog(Section):
     def window_profile(self) -> WindowProfile:
         """The window profile that contigs are tiled with."""
         return self.windows.window_profile
-
-    def terms(self, release: str) -> dict[str, SourceTerms]:
-        """Return the terms of the sources of a package, by section; ``release`` is that of ClinVar."""
-        sections = {
-            "genome": (self.genome, [self.genome.name]),
-            "tracks": (self.genome.tracks, self.genome.tracks.urls),
-            "gnomad": (self.gnomad, [source.release for source in self.gnomad.sources.values()]),
-            "clinvar": (self.clinvar, [release]),
-            "haplotypes": (self.haplotypes, [source.release for source in self.haplotypes.sources.values()]),
-            "corpus": (self.corpus, [source.pinned.get("revision", "") for source in self.corpus.sources.values()]),
-        }
-        return {name: section.terms(filter(None, found)) for name, (section, found) in sections.items() if found}
 
     def resolve_url(self, url: str, *, root: Path) -> str:
         """Return the URL, or the absolute path, that a URL of this catalogue stands for.

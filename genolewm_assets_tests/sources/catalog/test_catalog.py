@@ -16,6 +16,8 @@ from genolewm_assets.errors import CatalogError, ConfigurationError
 from genolewm_assets.forensic.runs import RunRules
 from genolewm_assets.genome import GRCH38, PROFILES, WindowProfile
 from genolewm_assets.packages.mix import PackageMix
+from genolewm_assets.packages.schema import SourceTerms
+from genolewm_assets.sources.catalog.agreement import source_terms
 from genolewm_assets.sources.catalog.catalog import Catalog, built_in_catalogs, load_catalog
 from genolewm_assets.sources.catalog.forensic import ForensicSection
 from genolewm_assets.sources.catalog.training import EncoderSection
@@ -49,7 +51,8 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     data["clinvar"] |= {"releases": ["2020-11-07", "2026-02-26.2"], "packaged": ["2026-02-26.2"]}
     data["clinvar"]["predecessors"] = {"2026-02-26.2": "2020-11-07"}
     data["corpus"] = {"slice_fraction": 0.1, "seed": 7, "short_windows": True, "max_faulty_fraction": 0.2}
-    data["corpus"]["records_per_piece"] = 32
+    data["corpus"] |= {"records_per_piece": 32, "license": "CC-BY-4.0 OR LicenseRef-card", "citation": "A \"corpus\""}
+    data["clinvar"]["license"] = "ncbi-pd"
     data["corpus"]["sources"] = {"mrna_evo2": {"url": "corpus/*.parquet", "files": 3, "revision": "v1.0"}}
     edits = {"gnomad": 0.5, "synthetic_snv": 0.5, "synthetic_indel": 0, "clinvar": 0}
     data["packages"] = {"mix": {"reference": 0.7, "mrna_evo2": 0.3}, "edits": edits, "max_visits": 9}
@@ -63,6 +66,13 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     assert catalog.corpus.model_dump() == data["corpus"]
     assert catalog.window_profile == WindowProfile("small", 1_200, 600, 64, cover_tails=True)
     assert catalog.contigs.resolve("one").name == "chr1"
+    assert source_terms(catalog, "2026-02-26.2") == {
+        "genome": SourceTerms("toy", "NOASSERTION", "not stated"),
+        "tracks": SourceTerms("not stated", "NOASSERTION", "not stated"),
+        "gnomad": SourceTerms("4.1", "NOASSERTION", "not stated"),
+        "clinvar": SourceTerms("2026-02-26.2", "NCBI-PD", "not stated"),
+        "corpus": SourceTerms("v1.0", "CC-BY-4.0 OR LicenseRef-card", 'A "corpus"'),
+    }
     assert catalog.genome.tracks.urls == {"repeat": "r.bed"}
     stated = data["gnomad"]["sources"]["chr1"]
     assert catalog.gnomad.sources["chr1"].model_dump() == {**stated, "read": "download"}

@@ -57,6 +57,7 @@ from genolewm_assets.packages import (
     write_latest,
 )
 from genolewm_assets.progress import Progress
+from genolewm_assets.sources.catalog import source_terms
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
 from genolewm_assets.store.files import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.tables import read_table
@@ -85,7 +86,7 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
         "mix": normal_json(asdict(mix), "mix"),
         "without_alleles": workspace.catalog.packages.without_alleles,
     }
-    terms = workspace.catalog.terms(key)
+    terms = source_terms(workspace.catalog, key)
     recipe["terms"] = {name: asdict(each) for name, each in terms.items()}
     pinned: list[JsonValue] = [[each.ref.asset, each.ref.partition, each.ref.manifest_sha256] for each in opened]
     made_from = {"code_version": packages_split.code_version, "inputs": pinned, "recipe": recipe}
