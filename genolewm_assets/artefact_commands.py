@@ -225,6 +225,8 @@ def package_diff(
 def package_cite(
     path: PackagePath,
     form: Annotated[Literal["text", "bibtex", "cff"], typer.Option("--format", help="Form of the citation.")] = "text",
+    *,
+    as_json: JsonOption = False,
 ) -> None:
     """Print how to cite a package, with its digest, and each of its sources with release and licence.
 
@@ -232,7 +234,11 @@ def package_cite(
     """
     from genolewm_assets.package_build import CitationFormat, cite_package
 
-    out.print(cite_package(path, CitationFormat(form)), markup=False, highlight=False, soft_wrap=True)
+    text = cite_package(path, CitationFormat(form))
+    if as_json:
+        out.print_json(json.dumps({"format": form, "citation": text}))
+    else:
+        out.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @package_app.command("pin")

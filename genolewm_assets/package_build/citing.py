@@ -66,9 +66,7 @@ def bibtex(info: PackageInfo, built: str | None = None) -> str:
 
 def _entry(key: str, headline: str, author: str, note: str, others: dict[str, str]) -> str:
     fields = {"title": headline, "author": f"{{{_escaped(author)}}}", **others, "note": note}
-    lines = (
-        f"  {name} = {{{value if name == 'author' else _escaped(value)}}}" for name, value in fields.items()
-    )
+    lines = (f"  {name} = {{{value if name == 'author' else _escaped(value)}}}" for name, value in fields.items())
     return f"@misc{{{''.join(c for c in key if c.isalnum() or c in '-.')},\n" + ",\n".join(lines) + "\n}"
 
 

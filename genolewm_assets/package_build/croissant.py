@@ -1,4 +1,4 @@
-"""Render ``croissant.json`` of a package (JSON-LD, Croissant 1.1) from what ``package.json`` says and the table schemas.
+"""Render ``croissant.json`` of a package, JSON-LD of Croissant 1.1, from ``package.json`` and the table schemas.
 
 It is written with plain code: mlcroissant, which reads it, is no dependency of the product.
 """
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from genolewm_assets.genome import EVALUATION, Split
+from genolewm_assets.genome import EVALUATION, Holdout, Split
 from genolewm_assets.holdouts import (
     HOLDOUT_ALLELES,
     HOLDOUT_CORPUS,
@@ -32,6 +32,7 @@ from genolewm_assets.packages import (
     CONTEXTS_PATH,
     CROISSANT,
     HOLDOUT_PATHS,
+    NO_ASSERTION,
     PACKAGE_CONTEXTS,
     PACKAGE_CONTROLS,
     PACKAGE_FILE,
@@ -110,9 +111,8 @@ _UNMASKED_SETS = {"unmasked_pieces_reference": WINDOWS, "unmasked_pieces_corpus"
 
 def _license(expression: str) -> str:
     """Return the page of a licence that SPDX lists; the expression where it is another one or several."""
-    single = expression.replace("-", "").replace(".", "").isalnum()
-    listed = single and expression not in ("NOASSERTION",) and not expression.startswith("LicenseRef-")
-    return f"https://spdx.org/licenses/{expression}.html" if listed else expression
+    other = " " in expression or expression == NO_ASSERTION or expression.startswith("LicenseRef-")
+    return expression if other else f"https://spdx.org/licenses/{expression}.html"
 
 
 def _file_objects(info: PackageInfo) -> Iterable[Node]:
@@ -168,14 +168,16 @@ def _pieces(info: PackageInfo) -> dict[str, list[str]]:
 
 def _enumerations() -> Iterable[Node]:
     """Yield the splits, and the holdouts with their definitions."""
-    yield _enumeration("splits", "Splits of the package.", {split: "" for split in Split}, "cr:Split")
+    yield _enumeration("splits", "Splits of the package.", dict.fromkeys(Split, ""), "cr:Split")
     yield _enumeration("holdouts", "Holdouts, and what each holds out of training.", DEFINITIONS, "sc:Enumeration")
 
 
-def _enumeration(name: str, description: str, values: Mapping[str, str], kind: str) -> Node:
+def _enumeration(name: str, description: str, values: Mapping[Split, str] | Mapping[Holdout, str], kind: str) -> Node:
     columns = ("name", "description") if any(values.values()) else ("name",)
     rows = [dict(zip((f"{name}/{column}" for column in columns), pair, strict=False)) for pair in values.items()]
-    fields = [_node("cr:Field", f"{name}/{column}", f"{column} of the value") | {"dataType": _TEXT} for column in columns]
+    fields = [
+        _node("cr:Field", f"{name}/{column}", f"{column} of the value") | {"dataType": _TEXT} for column in columns
+    ]
     return _node("cr:RecordSet", name, description) | {
         "dataType": kind,
         "key": {"@id": f"{name}/name"},

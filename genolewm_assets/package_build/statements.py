@@ -1,4 +1,4 @@
-"""What a package says of itself in words, once for its card and for ``croissant.json``. Not here: numbers (``card``)."""
+"""What a package says of itself, once for its card and for ``croissant.json``. Not here: numbers (``card``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``croissant.json`` and citations of a package whose sources have hostile names; masks of shared tables.
 
-That its tables load with their values is tested on the built package, in ``defs/assets/test_croissant.py``.
+That its tables load with their values is tested on the built package, in ``test_readers.py``.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class Section(BaseModel):
 
 
 class TermsSection(Section):
-    """A section of sources; ``license``, an SPDX expression, and ``citation`` go into packages that are made of them."""
+    """A section of sources; packages state its ``license``, an SPDX expression, and its ``citation``."""
 
     license: Annotated[str, AfterValidator(_check_license)] | None = None
     citation: Annotated[str, AfterValidator(_check_citation)] | None = None

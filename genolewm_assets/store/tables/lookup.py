@@ -91,7 +91,8 @@ def open_frame(
     import pandas as pd
 
     table = open_table(root, asset, partition, file=file, columns=columns)
-    return table.to_pandas(types_mapper=pd.ArrowDtype)
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
 
 
 def _find(root: Root, asset: str, partition: str | None) -> tuple[Path, Manifest]:

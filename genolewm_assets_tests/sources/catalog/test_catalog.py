@@ -51,7 +51,7 @@ def test_every_key_arrives(tmp_path: Path) -> None:
     data["clinvar"] |= {"releases": ["2020-11-07", "2026-02-26.2"], "packaged": ["2026-02-26.2"]}
     data["clinvar"]["predecessors"] = {"2026-02-26.2": "2020-11-07"}
     data["corpus"] = {"slice_fraction": 0.1, "seed": 7, "short_windows": True, "max_faulty_fraction": 0.2}
-    data["corpus"] |= {"records_per_piece": 32, "license": "CC-BY-4.0 OR LicenseRef-card", "citation": "A \"corpus\""}
+    data["corpus"] |= {"records_per_piece": 32, "license": "CC-BY-4.0 OR LicenseRef-card", "citation": 'A "corpus"'}
     data["clinvar"]["license"] = "ncbi-pd"
     data["corpus"]["sources"] = {"mrna_evo2": {"url": "corpus/*.parquet", "files": 3, "revision": "v1.0"}}
     edits = {"gnomad": 0.5, "synthetic_snv": 0.5, "synthetic_indel": 0, "clinvar": 0}

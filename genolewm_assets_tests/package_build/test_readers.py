@@ -22,7 +22,7 @@ import pytest
 
 from genolewm_assets.packages.info import PackageInfo, read_package_info
 from genolewm_assets.packages.references import read_latest
-from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
+from genolewm_assets_tests.worlds.graph.built_world import everything_built
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 
 # What mlcroissant calls in rdflib and pandas is deprecated there.
@@ -57,7 +57,8 @@ json.dump(seen, sys.stdout)
 
 
 @pytest.fixture(scope="module")
-def package(built: BuiltWorld) -> Path:
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built = everything_built(tmp_path_factory)
     return built.root / read_latest(built.root, RELEASES[-1]).path
 
 
@@ -112,7 +113,9 @@ def test_mlcroissant_loads_the_values_of_every_table(package: Path, dataset: mlc
     assert set(tables) | {"splits", "holdouts"} == {node.uuid for node in dataset.metadata.record_sets}
     for name, paths in tables.items():
         read = [pq.ParquetFile(package / path).read() for path in paths]
-        flat = [f.name for f in read[0].schema if not (pa.types.is_list(f.type) and pa.types.is_struct(f.type.value_type))]
+        flat = [
+            f.name for f in read[0].schema if not (pa.types.is_list(f.type) and pa.types.is_struct(f.type.value_type))
+        ]
         expected = [row for table in read for row in table.select(flat).to_pylist()][:1_000]
         records = [
             {key.partition("/")[2]: plain(value) for key, value in record.items()}
