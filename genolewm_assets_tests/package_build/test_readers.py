@@ -20,8 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.package_build.citing import CitationFormat, cite_package
 from genolewm_assets.packages.info import PackageInfo, read_package_info
 from genolewm_assets.packages.references import read_latest
+from genolewm_assets_tests.command_line import Command
 from genolewm_assets_tests.worlds.graph.built_world import everything_built
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 
@@ -136,6 +138,14 @@ def test_duckdb_polars_and_pandas_read_the_same_tables(package: Path, info: Pack
         assert pl.read_parquet(file).to_arrow().to_pylist() == expected, path
         framed = pd.read_parquet(file, dtype_backend="pyarrow")
         assert pa.Table.from_pandas(framed, preserve_index=False).to_pylist() == expected, path
+
+
+def test_the_citation_is_printed(package: Path, command: Command) -> None:
+    for form in CitationFormat:
+        assert command("package", "cite", package, "--format", form) == (0, f"{cite_package(package, form)}\n", "")
+    printed = json.loads(command("package", "cite", package, "--json").out)
+    assert printed == {"format": "text", "citation": cite_package(package)}
+    assert command("package", "cite", package.parent).code == 4
 
 
 @pytest.mark.nightly
