@@ -80,6 +80,7 @@ def test_report_and_description_say_what_lies_in_the_files(tmp_path):
         *arrays,
         "package.json",
         "README.md",
+        "croissant.json",
     }
 
 

@@ -158,7 +158,10 @@ def files_of(directory: Path) -> list[str]:
 def alone(manifest: bytes, at: int) -> str | None:
     """Return the file whose entry in the manifest a byte is of, if ``package.json`` does not list the file."""
     entry = manifest[manifest.rfind(b"{", 0, at) : manifest.find(b"}", at)]
-    return next((name for name in ("package.json", "README.md") if f'"path": "{name}"'.encode() in entry), None)
+    return next(
+        (name for name in ("package.json", "README.md", "croissant.json") if f'"path": "{name}"'.encode() in entry),
+        None,
+    )
 
 
 def digests(directory: Path) -> dict[str, str]:
@@ -201,7 +204,7 @@ def test_one_flipped_byte_anywhere_is_found_and_its_file_named(package, tmp_path
 def test_a_digest_in_any_record_is_compared(copy: Path) -> None:
     """One file of each folder; ``package.json`` is also changed with a manifest that is right for it."""
     manifest, info = (copy / "manifest.json").read_bytes(), (copy / "package.json").read_bytes()
-    lone = {"README.md", "package.json"}
+    lone = {"README.md", "croissant.json", "package.json"}
     in_each_folder = {path.partition("/")[0]: path for path in digests(copy)}
     assert in_each_folder.keys() == {"arrays", "controls", "data", "holdouts", "variants", *lone}
     for path in in_each_folder.values():
