@@ -72,6 +72,14 @@ def copied(releases: tuple[Path, Path], tmp_path: Path) -> Path:
     return tmp_path / "root" / releases[0].relative_to(releases[0].parents[2])
 
 
+#: In every kind of place nightly, in a folder more often.
+in_places = pytest.mark.parametrize(
+    "target",
+    [pytest.param(HUB, marks=pytest.mark.nightly), pytest.param(S3, marks=pytest.mark.nightly), "file"],
+    indirect=True,
+)
+
+
 @pytest.fixture(params=[HUB, S3, "file"])
 def target(request: pytest.FixtureRequest, hub: Hub, tmp_path: Path) -> str:
     """Return the URL of a place without releases."""
@@ -110,7 +118,10 @@ def test_what_is_fetched_is_what_was_published(
         assert_same(list(theirs), list(ours))
 
 
-def test_a_second_release_sends_only_what_changed(target: str, releases: tuple[Path, Path], hub: Hub, request: pytest.FixtureRequest) -> None:
+@in_places
+def test_a_second_release_sends_only_what_changed(
+    target: str, releases: tuple[Path, Path], hub: Hub, request: pytest.FixtureRequest
+) -> None:
     first, second = (gather(package).index for package in releases)
     send(releases[0], target)
     before = set(hub.arrived)
@@ -148,6 +159,7 @@ def versions(s3: object) -> dict[str, int]:
     return found
 
 
+@in_places
 def test_states_may_be_left_out_and_follow_later(target: str, releases: tuple[Path, Path]) -> None:
     send(releases[0], target, states=False)
     with pytest.raises(MissingResourceError, match="the cache that the package refers to is missing"):
@@ -165,6 +177,7 @@ def flipped(data: bytes, at: int = -1) -> bytes:
     return bytes(changed)
 
 
+@in_places
 def test_what_arrives_otherwise_than_it_was_verified_gets_no_name(target: str, copied: Path) -> None:
     place, _ = open_place(target)
     release = gather(copied)
@@ -178,6 +191,7 @@ def test_what_arrives_otherwise_than_it_was_verified_gets_no_name(target: str, c
         fetch_release(target)
 
 
+@in_places
 def test_a_byte_that_flips_on_the_way_down_is_found_and_fetched_again(
     target: str, releases: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,8 +66,8 @@ class Hub:
     arrived: Counter[str] = field(default_factory=Counter)
     #: Files above this size are sent in parts of this size; None: none is.
     part_bytes: int | None = None
-    #: Called with the bytes of a content that have arrived, after each block of it.
-    on_block: Callable[[int], None] = lambda _: None
+    #: Called with the path of every request, and once more for each block of a content that has arrived.
+    watch: Callable[[str], object] = len
 
     def content(self, sha256: str) -> Path:
         return self.work / "lfs" / sha256
@@ -118,6 +118,7 @@ class _Handler(QuietHandler):
 
     def do_GET(self) -> None:  # noqa: N802 - the base class's name
         path = unquote(urlsplit(self.path).path)
+        self.hub.watch(path)
         with self.hub.lock:
             self.hub.requests.append((self.command, path))
         parts = path.strip("/").split("/")
@@ -139,6 +140,7 @@ class _Handler(QuietHandler):
     def do_POST(self) -> None:  # noqa: N802 - the base class's name
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
         path = unquote(urlsplit(self.path).path)
+        self.hub.watch(path)
         with self.hub.lock:
             self.hub.requests.append((self.command, path))
         parts = path.strip("/").split("/")
@@ -157,7 +159,9 @@ class _Handler(QuietHandler):
                     self._refuse(412, "")
                     return
                 oid = self.hub.commit(repository, lines)
-            self._send_json({"commitUrl": f"{self.hub.url}/{'/'.join(parts[1:4])}/commit/{oid}", "commitOid": oid, "success": True})
+            self._send_json(
+                {"commitUrl": f"{self.hub.url}/{'/'.join(parts[1:4])}/commit/{oid}", "commitOid": oid, "success": True}
+            )
         else:
             self._write(parts, json.loads(body))
 
@@ -171,7 +175,9 @@ class _Handler(QuietHandler):
                 if status == 200:
                     (hub.work / "empty").mkdir(exist_ok=True)
                     private = asked.get("visibility") == "private"
-                    hub.add("datasets", name, hashlib.sha1(name.encode()).hexdigest(), hub.work / "empty", private=private)
+                    hub.add(
+                        "datasets", name, hashlib.sha1(name.encode()).hexdigest(), hub.work / "empty", private=private
+                    )
                 self._send(status, json.dumps({"url": f"{hub.url}/datasets/{name}"}).encode(), {})
             case ["api", "validate-yaml"]:
                 yaml.safe_load(asked["content"].split("---")[1])
@@ -222,7 +228,7 @@ class _Handler(QuietHandler):
                 return
             blocks.append(block)
             left -= len(block)
-            self.hub.on_block(len(block))
+            self.hub.watch(self.path)
         body, (_, oid, *number) = b"".join(blocks), urlsplit(self.path).path.strip("/").split("/")
         if number:
             (self.hub.work / f"part.{oid}.{number[0]}").write_bytes(body)
