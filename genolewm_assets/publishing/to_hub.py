@@ -120,7 +120,7 @@ class ToHub:
     def _send(self, adds: Sequence[CommitOperationAdd], count: ByteCount) -> None:
         """Send contents to large file storage, each once; the commit carries the small texts."""
         from huggingface_hub import HfApi
-        from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+        from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
         shown = not are_progress_bars_disabled()
         disable_progress_bars()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from genolewm_assets_tests.servers.hub import TOKEN, Hub, running_hub, use_hub
+from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_package
 from genolewm_assets_tests.worlds.lewm.package_world import clinvar
 from genolewm_assets_tests.worlds.once import built_once
@@ -34,3 +35,12 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         use_hub(hub, tmp_path / "home", monkeypatch, token=TOKEN)
         monkeypatch.setenv("GENOLEWM_CACHE", str(tmp_path / "cache"))
         yield hub
+
+
+@pytest.fixture
+def s3(hub: Hub) -> Iterator[object]:
+    """Serve a bucket that keeps every version of its objects."""
+    with running_s3() as s3:
+        s3.mkdir("bucket")
+        s3.call_s3("put_bucket_versioning", Bucket="bucket", VersioningConfiguration={"Status": "Enabled"})
+        yield s3

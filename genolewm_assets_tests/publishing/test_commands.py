@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
-from genolewm_assets_tests.publishing.test_publishing import HUB, S3, digests, s3, versions  # noqa: F401
+from genolewm_assets_tests.publishing.test_publishing import HUB, S3, digests, versions
 from genolewm_assets_tests.rooms import imports, modules
 from genolewm_assets_tests.servers.hub import TOKEN, Hub
 from genolewm_assets_tests.servers.processes import watching
@@ -92,7 +93,7 @@ def test_a_publication_to_s3_that_is_killed_goes_on(
     releases: tuple[Path, Path],
     hub: Hub,
     s3: object,
-    tmp_path: Path,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     for limit in (5, 30, 60, 90, 110):
         process = command("publish", S3, "--package", releases[0], "--yes", hub=hub, home=tmp_path)
@@ -150,8 +151,6 @@ def test_the_hub_s_tables_are_read_by_datasets(releases: tuple[Path, Path], hub:
     finished(command("publish", HUB, "--package", releases[0], "--yes", hub=hub, home=tmp_path))
     package = releases[0]
     card = (package / "README.md").read_text().split("---")[1]
-    import yaml
-
     configs = {config["config_name"]: config["data_files"] for config in yaml.safe_load(card)["configs"]}
     environment = {**os.environ, **hub.environment(tmp_path), "HF_TOKEN": TOKEN}
     loaded = subprocess.run(

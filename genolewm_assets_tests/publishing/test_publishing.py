@@ -16,7 +16,6 @@ from genolewm_assets.errors import (
     ChecksumError,
     CorruptResourceError,
     FetchError,
-    GenoLeWMError,
     InputError,
     MissingResourceError,
     RejectedResourceError,
@@ -31,7 +30,6 @@ from genolewm_assets.store.files import canonical_json
 from genolewm_assets.training import GenoLeWMDataset, GenoLeWMValDataset
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.servers.hub import Hub
-from genolewm_assets_tests.servers.s3_server import running_s3
 from genolewm_assets_tests.worlds.lewm.frozen_world import assert_same
 from genolewm_assets_tests.worlds.lewm.package_world import RELEASE
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
@@ -56,14 +54,6 @@ def digests(folder: Path) -> dict[str, str]:
         for path in folder.rglob("*")
         if path.is_file() and path.name != "provenance.json"
     }
-
-
-@pytest.fixture
-def s3(hub: Hub) -> Iterator[object]:
-    with running_s3() as s3:
-        s3.mkdir("bucket")
-        s3.call_s3("put_bucket_versioning", Bucket="bucket", VersioningConfiguration={"Status": "Enabled"})
-        yield s3
 
 
 @pytest.fixture
@@ -217,6 +207,32 @@ def test_a_byte_that_flips_on_the_way_down_is_found_and_fetched_again(
         GenoLeWMDataset(fetched.package, fetched.folder)
     assert fetch_release(target) == fetched
     assert file.read_bytes() == content
+
+
+@in_places
+def test_a_download_goes_on_in_the_middle_of_a_file(
+    target: str, releases: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(releases[0], target)
+    place, starts = type(open_place(target)[0]), list[int]()
+    blocks = place.blocks
+
+    def broken(self: object, entry: object, *rest: object) -> Iterator[bytes]:
+        for block in blocks(self, entry, *rest):
+            yield block[: len(block) // 2]
+            raise FetchError(entry.path, "the connection broke")
+
+    def counted(self: object, entry: object, start: int, *rest: object) -> Iterator[bytes]:
+        starts.append(start)
+        return blocks(self, entry, start, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, "blocks", broken)
+        with pytest.raises(FetchError, match="the connection broke"):
+            fetch_release(target)
+    monkeypatch.setattr(place, "blocks", counted)
+    assert digests(fetch_release(target).package) == digests(releases[0].resolve())
+    assert sum(start > 0 for start in starts) >= 1
 
 
 @each_row(

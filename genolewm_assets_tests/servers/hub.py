@@ -104,24 +104,23 @@ class Hub:
 
     def environment(self, cache: Path, **more: str) -> dict[str, str]:
         """Return the variables of a process that uses this hub and a cache of its own."""
-        return {
-            "HF_ENDPOINT": self.url,
-            "HF_HOME": str(cache),
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-            "HF_HUB_DISABLE_XET": "1",
-            **more,
-        }
+        off = dict.fromkeys(("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_XET"), "1")
+        return {"HF_ENDPOINT": self.url, "HF_HOME": str(cache), **off, **more}
 
 
 class _Handler(QuietHandler):
     hub: Hub
 
-    def do_GET(self) -> None:  # noqa: N802 - the base class's name
+    def _begun(self) -> list[str]:
+        """Record a request, and return the parts of its path."""
         path = unquote(urlsplit(self.path).path)
         self.hub.watch(path)
         with self.hub.lock:
             self.hub.requests.append((self.command, path))
-        parts = path.strip("/").split("/")
+        return path.strip("/").split("/")
+
+    def do_GET(self) -> None:  # noqa: N802 - the base class's name
+        parts = self._begun()
         if parts[0] == "storage":
             self._send_file(Path("/", *parts[1:]), {})
         elif parts[0] == "api" and parts[-1] == "refs":
@@ -139,11 +138,7 @@ class _Handler(QuietHandler):
 
     def do_POST(self) -> None:  # noqa: N802 - the base class's name
         body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        path = unquote(urlsplit(self.path).path)
-        self.hub.watch(path)
-        with self.hub.lock:
-            self.hub.requests.append((self.command, path))
-        parts = path.strip("/").split("/")
+        parts = self._begun()
         if parts[0] == "api" and parts[-2:-1] == ["paths-info"]:
             commit = self._commit_of(parts[1], "/".join(parts[2:4]), parts[5])
             if commit is not None:
@@ -159,9 +154,8 @@ class _Handler(QuietHandler):
                     self._refuse(412, "")
                     return
                 oid = self.hub.commit(repository, lines)
-            self._send_json(
-                {"commitUrl": f"{self.hub.url}/{'/'.join(parts[1:4])}/commit/{oid}", "commitOid": oid, "success": True}
-            )
+            url = f"{self.hub.url}/{'/'.join(parts[1:4])}/commit/{oid}"
+            self._send_json({"commitUrl": url, "commitOid": oid, "success": True})
         else:
             self._write(parts, json.loads(body))
 
@@ -175,9 +169,8 @@ class _Handler(QuietHandler):
                 if status == 200:
                     (hub.work / "empty").mkdir(exist_ok=True)
                     private = asked.get("visibility") == "private"
-                    hub.add(
-                        "datasets", name, hashlib.sha1(name.encode()).hexdigest(), hub.work / "empty", private=private
-                    )
+                    first = hashlib.sha1(name.encode()).hexdigest()
+                    hub.add("datasets", name, first, hub.work / "empty", private=private)
                 self._send(status, json.dumps({"url": f"{hub.url}/datasets/{name}"}).encode(), {})
             case ["api", "validate-yaml"]:
                 yaml.safe_load(asked["content"].split("---")[1])
