@@ -230,6 +230,8 @@ class GenoLeWMDataset(_PackageDataset):
         If the audit of the package failed.
     MissingResourceError, CorruptResourceError, RootError
         If the package is not audited, or it, a cache or frozen epochs are missing, altered, or of another genome.
+    InputError, FetchError
+        If a URL names no release, or it cannot be fetched, or arrives changed (ChecksumError).
 
     Notes
     -----

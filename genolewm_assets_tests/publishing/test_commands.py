@@ -15,12 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from genolewm_assets_tests.publishing.test_publishing import HUB, S3, digests, versions
-from genolewm_assets_tests.rooms import imports, modules
+from genolewm_assets_tests.publishing.conftest import HUB, S3, digests, versions
 from genolewm_assets_tests.servers.hub import TOKEN, Hub
 from genolewm_assets_tests.servers.processes import watching
 
-nightly = pytest.mark.nightly
+pytestmark = pytest.mark.nightly
 
 
 def command(*words: object, hub: Hub, home: Path, token: str = TOKEN, **more: str) -> subprocess.Popen[str]:
@@ -41,7 +40,6 @@ def finished(process: subprocess.Popen[str], code: int = 0) -> str:
     return output + errors
 
 
-@nightly
 def test_a_publication_that_is_killed_five_times_arrives_and_sends_nothing_twice(
     releases: tuple[Path, Path], hub: Hub, tmp_path: Path
 ) -> None:
@@ -88,7 +86,6 @@ def test_a_publication_that_is_killed_five_times_arrives_and_sends_nothing_twice
     assert not {digest for path in served for digest in digests(path.parent).values() if path.name in whole}
 
 
-@nightly
 def test_a_publication_to_s3_that_is_killed_goes_on(
     releases: tuple[Path, Path],
     hub: Hub,
@@ -111,7 +108,6 @@ def test_a_publication_to_s3_that_is_killed_goes_on(
     assert digests(Path(package)) == digests(releases[0].resolve())
 
 
-@nightly
 @pytest.mark.parametrize("token", [TOKEN, "hf_not_the_right_secret"])
 def test_a_token_is_never_shown(token: str, releases: tuple[Path, Path], hub: Hub, tmp_path: Path) -> None:
     shown: list[tuple[int, list[bytes]]] = []
@@ -146,7 +142,6 @@ for name in json.loads(sys.argv[2]):
 """
 
 
-@nightly
 def test_the_hub_s_tables_are_read_by_datasets(releases: tuple[Path, Path], hub: Hub, tmp_path: Path) -> None:
     finished(command("publish", HUB, "--package", releases[0], "--yes", hub=hub, home=tmp_path))
     package = releases[0]
@@ -171,13 +166,3 @@ def test_the_hub_s_tables_are_read_by_datasets(releases: tuple[Path, Path], hub:
         assert json.loads(json.dumps(wanted, default=repr)) == rows == streamed
         compared += len(rows)
     assert compared > 100
-
-
-def test_nothing_but_the_command_publishes() -> None:
-    importers = {
-        name
-        for name, path in modules().items()
-        for source, *_ in imports(path)
-        if source.startswith("genolewm_assets.publishing")
-    }
-    assert {name for name in importers if not name.startswith("genolewm_assets.publishing")} == {"genolewm_assets.cli"}
