@@ -48,6 +48,7 @@ from genolewm_assets.defs.run_databases import check_databases
 from genolewm_assets.defs.web_guard import UI_HOSTS, parse_hosts
 from genolewm_assets.history_commands import history_app
 from genolewm_assets.launch import WORKING_FOLDER, enter_environment, prepare_environment, ui_command
+from genolewm_assets.publishing import package_fetch, package_publish
 from genolewm_assets.status_command import add_status_commands
 from genolewm_assets.surroundings import check_arguments, enter_utf8, errors_in_one_line, open_closed_streams
 from genolewm_assets.ui_server import check_can_serve
@@ -69,6 +70,8 @@ demo_app.command("release")(add_release)
 add_status_commands(app)
 app.command("compile")(compile_all)
 app.command("build")(build)
+package_app.command("publish")(package_publish)
+package_app.command("fetch")(package_fetch)
 app.add_typer(demo_app, name="demo")
 app.add_typer(catalog_app, name="catalog")
 _GROUPS = {"cache": cache_app, "package": package_app, "holdouts": holdouts_app, "root": root_app, "audit": audit_app}

@@ -27,8 +27,8 @@ NO_PROGRESS: Progress = _NoProgress()
 class ByteCount:
     """A running count of bytes, of those expected from all readers together, to which several readers add in turn."""
 
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
+    def __init__(self, progress: Progress, total: int, unit: str = "bytes hashed") -> None:
+        self._progress, self._total, self._done, self._unit = progress, total, 0, unit
 
     def expect(self, size_bytes: int) -> None:
         """Add ``size_bytes`` of further readers to the total."""
@@ -37,4 +37,4 @@ class ByteCount:
     def add(self, size_bytes: int) -> None:
         """Add ``size_bytes`` to the count and report it."""
         self._done += size_bytes
-        self._progress.advance(self._done, self._total, "bytes hashed")
+        self._progress.advance(self._done, self._total, self._unit)

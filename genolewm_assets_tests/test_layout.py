@@ -67,6 +67,16 @@ def test_inside_a_room_siblings_import_siblings() -> None:
     assert own == []
 
 
+def test_nothing_but_the_command_publishes() -> None:
+    importers = {
+        name
+        for name, path in modules().items()
+        for source, *_ in imports(path)
+        if source.startswith("genolewm_assets.publishing")
+    }
+    assert {name for name in importers if not name.startswith("genolewm_assets.publishing")} == {"genolewm_assets.cli"}
+
+
 def documented_names() -> set[str]:
     """Return the words in code spans and blocks of the README and the API page."""
     text = "\n".join((REPOSITORY / name).read_text() for name in ("README.md", "docs/api.md"))

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from genolewm_assets.errors import FetchError, GenoLeWMError, InputError, MissingResourceError
 from genolewm_assets.hub.repository import HubRepository
 
 
 @contextmanager
-def hub_errors(repository: HubRepository, where: str, files: str) -> Iterator[None]:
+def hub_errors(
+    repository: HubRepository, where: str, files: str, *, to: Literal["read", "write to"] = "read"
+) -> Iterator[None]:
     """Turn errors of the hub's client into errors of this package that say what to do.
 
     Parameters
     ----------
     where, files
         Where the messages say that the error is, and the path or pattern of the files that are wanted.
+    to
+        What the token is needed for.
 
     Raises
     ------
@@ -33,14 +38,14 @@ def hub_errors(repository: HubRepository, where: str, files: str) -> Iterator[No
         raise
     except Exception as error:  # noqa: BLE001 - of the client, its HTTP library, or its storage library
         # It may quote a request with its token, so it is no cause that would be logged.
-        raise _explained(error, repository, where, files) from None
+        raise _explained(error, repository, where, files, to) from None
 
 
-def _explained(error: Exception, repository: HubRepository, where: str, files: str) -> GenoLeWMError:
+def _explained(error: Exception, repository: HubRepository, where: str, files: str, to: str) -> GenoLeWMError:
     from huggingface_hub import constants, errors, get_token
 
     page, token = repository.page, get_token()
-    with_token = "give HF_TOKEN the token of an account that may read it" if token else "set HF_TOKEN"
+    with_token = f"give HF_TOKEN the token of an account that may {to} it" if token else "set HF_TOKEN"
     kind: type[GenoLeWMError] = MissingResourceError
     match error:
         case errors.OfflineModeIsEnabled() | errors.LocalEntryNotFoundError() if constants.is_offline_mode():
@@ -62,6 +67,7 @@ def _explained(error: Exception, repository: HubRepository, where: str, files: s
         case _:
             kind = FetchError
             detail = str(error.__cause__ or error).strip().partition("\n")[0] or type(error).__name__
-            problem = f"cannot be read from the hub ({detail.replace(token, '…') if token else detail})"
+            done = "read from" if to == "read" else "written to"
+            problem = f"cannot be {done} the hub ({detail.replace(token, '…') if token else detail})"
             remedy = "Run it again later, or check the network and HF_ENDPOINT"
     return kind(where, problem, remedy=remedy)

@@ -201,7 +201,7 @@ def _stated(path: Path) -> str | None:
 
 
 def _compare(path: Path, stated: str, where: str) -> None:
-    got = _digest(path, stated)
+    got = content_digest(path, stated)
     if got != stated:
         raise ChecksumError(
             str(path.resolve()),
@@ -246,7 +246,7 @@ def _is_transient(error: BaseException) -> bool:
     return isinstance(error, errors.HTTPError)  # type: ignore[attr-defined]
 
 
-def _digest(path: Path, like: str) -> str:
+def content_digest(path: Path, like: str) -> str:
     """Return the digest of a file, of the kind of another: SHA-256, or the id of its git blob."""
     size = path.stat().st_size
     digest = hashlib.sha256() if len(like) == 64 else hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)

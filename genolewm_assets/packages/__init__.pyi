@@ -4,6 +4,7 @@ from .audits import NO_LEAK_FOUND as NO_LEAK_FOUND
 from .audits import PLANTED_LEAKS_FOUND as PLANTED_LEAKS_FOUND
 from .audits import audit_location as audit_location
 from .audits import check_audited as check_audited
+from .audits import find_audit as find_audit
 from .contexts import EVALUATION_CONTEXT_BP as EVALUATION_CONTEXT_BP
 from .contexts import most_central_windows as most_central_windows
 from .diff import PackageDiff as PackageDiff

@@ -55,8 +55,8 @@ def audit_location(release: str) -> str:
     return f"{AUDITS}/{release}"
 
 
-def check_audited(root: Path, release: str, manifest_sha256: str) -> None:
-    """Check that the latest audit of a package passed.
+def check_audited(root: Path, release: str, manifest_sha256: str) -> Path:
+    """Check that the latest audit of a package passed, and return the folder of the audit.
 
     Parameters
     ----------
@@ -87,7 +87,8 @@ def check_audited(root: Path, release: str, manifest_sha256: str) -> None:
     try:
         # A copy is a folder, not a link to a generation.
         is_copy = published.is_dir() and not published.is_symlink()
-        found = read_manifest(published if is_copy else resolve_generation(published))
+        folder = published if is_copy else resolve_generation(published)
+        found = read_manifest(folder)
     except MissingResourceError as err:
         raise MissingResourceError(where, "the package is not audited", remedy=remedy) from err
     except CorruptResourceError as err:
@@ -103,20 +104,25 @@ def check_audited(root: Path, release: str, manifest_sha256: str) -> None:
             got=", ".join(f"manifest {sha256[:12]}" for sha256 in sorted(_audited(found))) or "none",
             remedy=remedy,
         )
+    return folder
 
 
-def check_opened(directory: Path, release: str, cache_root: Path | None) -> None:
-    """Check that an audit of a package passed: one in the named root, or in a folder that the package is in."""
+def find_audit(directory: Path, release: str, cache_root: Path | None) -> Path:
+    """Return the folder of an audit that a package passed: in the named root, or in a folder that the package is in.
+
+    Raises
+    ------
+    RejectedResourceError, MissingResourceError, CorruptResourceError
+        If the latest audit of the package failed, none is there, or its record cannot be read.
+    """
     location, missing = audit_location(release), None
     try:
         manifest_sha256 = read_manifest(directory).sha256
         for root in (*([cache_root] if cache_root else []), *directory.parents):
             if (root / location).exists() or (root / "rejected" / location).exists():
                 # A superseded audit is still that of its package.
-                if _passed_before(root, location, manifest_sha256):
-                    return
-                check_audited(root, release, manifest_sha256)
-                return
+                earlier = _passed_before(root, location, manifest_sha256)
+                return earlier or check_audited(root, release, manifest_sha256)
     except (MissingResourceError, RejectedResourceError, CorruptResourceError) as err:
         missing = err
     problem = "no audit of the package is here" if missing is None else missing.problem
@@ -130,17 +136,17 @@ def check_opened(directory: Path, release: str, cache_root: Path | None) -> None
     ) from missing
 
 
-def _passed_before(root: Path, location: str, manifest_sha256: str) -> bool:
-    """Tell whether a superseded audit of a release is of this package, and none of it failed since."""
+def _passed_before(root: Path, location: str, manifest_sha256: str) -> Path | None:
+    """Return the folder of a superseded audit of a release that is of this package, if none of it failed since."""
     failed = _read_rejected(root, location)
     if failed is not None and manifest_sha256 in _audited(failed):
-        return False
+        return None
     for folder in generations_of(root / location):
         with suppress(GenoLeWMError, OSError):
             found = read_manifest(folder)
             if manifest_sha256 in _audited(found) and {check.name for check in found.checks if check.passed} >= PASSED:
-                return True
-    return False
+                return folder
+    return None
 
 
 def _read_rejected(root: Path, location: str) -> Manifest | None:

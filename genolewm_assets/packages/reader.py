@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.packages.audits import check_opened
+from genolewm_assets.packages.audits import find_audit
 from genolewm_assets.packages.caches import as_finding, cache_exists, check_root, find_cache, verify_caches
 from genolewm_assets.packages.damage import (
     Hashed,
@@ -202,7 +202,7 @@ def open_tables(
     directory = Path(path).resolve()
     info = read_package_info(directory)
     if not allow_unaudited:
-        check_opened(directory, info.release, None if cache_root is None else Path(cache_root))
+        find_audit(directory, info.release, None if cache_root is None else Path(cache_root))
     if contents == "sizes":
         damages = list(find_size_damage(directory, info.files))
     else:

@@ -204,7 +204,9 @@ class GenoLeWMDataset(_PackageDataset):
     Parameters
     ----------
     package
-        Folder of the package, or an open package.
+        Folder of the package, an open package, or the URL of a published one: ``hf://datasets/OWNER/NAME`` or a folder
+        of any fsspec URL, with ``@`` and a release, commit or digest after it. It is fetched, states included unless
+        they are not read, into ``GENOLEWM_CACHE`` (``~/.cache/genolewm``); with a commit, name or digest once.
     cache_root
         Root that contains the state caches; None: the root that contains the package.
     source_mix
@@ -228,6 +230,8 @@ class GenoLeWMDataset(_PackageDataset):
         If the audit of the package failed.
     MissingResourceError, CorruptResourceError, RootError
         If the package is not audited, or it, a cache or frozen epochs are missing, altered, or of another genome.
+    InputError, FetchError
+        If a URL names no release, or it cannot be fetched, or arrives changed (ChecksumError).
 
     Notes
     -----

@@ -15,6 +15,7 @@ from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Holdout, Split
 from genolewm_assets.memory_mapped import MappedWindows, open_mapped
 from genolewm_assets.packages import Package, VariantSource, open_available, open_package, open_tables
+from genolewm_assets.releases import open_fetched
 from genolewm_assets.states import Pooling
 from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.store.files import JsonValue
@@ -26,12 +27,18 @@ from genolewm_assets.training.window_states import LiveEncoder, check_same_encod
 
 
 def open_for(package: Path | str | Package, cache_root: Path | str | None, options: StreamOptions) -> Package:
-    """Open a package unless it is open already; raise if states are needed and can be neither read nor computed."""
+    """Open a package unless it is open already; raise if states are needed and can be neither read nor computed.
+
+    The one of a URL is fetched, with its states if they are read.
+    """
     with_states, encoder = options.get("with_states", True), options.get("encoder")
     if encoder is not None and not with_states:
         raise ConfigurationError(
             "encoder", "of no use with with_states=False", remedy="Leave one of the two out, or encode the batches"
         )
+    if isinstance(package, str) and "://" in package:
+        fetched = open_fetched(package, states=with_states and encoder is None)
+        package, cache_root = fetched.package, cache_root or fetched.folder
     if not isinstance(package, Package):
         open_it = open_tables if not with_states else open_package if encoder is None else open_available
         contents, unaudited = options.get("contents", "once"), options.get("allow_unaudited", False)

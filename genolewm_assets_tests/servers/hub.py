@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import os
+import shutil
+import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +22,12 @@ import huggingface_hub
 import huggingface_hub.file_download
 import huggingface_hub.utils._http
 import pytest
+import yaml
 
 from genolewm_assets_tests.servers.web_server import QuietHandler, serving
 
 #: Endings of files that are kept in large file storage.
-LFS = (".parquet", ".safetensors")
+LFS = (".parquet", ".safetensors", ".npy", ".bin")
 #: Entries of a page of a listing.
 PAGE = 50
 TOKEN = "hf_loopback_token"
@@ -36,6 +41,8 @@ class Repository:
     #: Whether files are refused to who has not accepted its terms, whether it is shown to nobody without a token.
     gated: bool = False
     private: bool = False
+    #: Commits by tag.
+    tags: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -53,6 +60,35 @@ class Hub:
     statuses: list[int] = field(default_factory=list)
     cuts: list[int] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+    #: Where contents and commits that were sent are kept.
+    work: Path = Path()
+    #: How often each content of large file storage arrived whole, by its digest.
+    arrived: Counter[str] = field(default_factory=Counter)
+    #: Files above this size are sent in parts of this size; None: none is.
+    part_bytes: int | None = None
+    #: Called with the path of every request, and once more for each block of a content that has arrived.
+    watch: Callable[[str], object] = len
+
+    def content(self, sha256: str) -> Path:
+        return self.work / "lfs" / sha256
+
+    def commit(self, repository: Repository, lines: list[dict[str, Any]]) -> str:
+        """Make the commit that a client sends as NDJSON: the newest one with some files changed."""
+        number = len(list(self.work.glob("commit.*")))
+        folder = self.work / f"commit.{number}"
+        shutil.copytree(list(repository.commits.values())[-1], folder, copy_function=os.link)
+        for value, kind in ((line["value"], line["key"]) for line in lines[1:]):
+            path = folder / value["path"]
+            path.unlink(missing_ok=True)
+            if kind != "deletedFile":
+                path.parent.mkdir(parents=True, exist_ok=True)
+            if kind == "file":
+                path.write_bytes(base64.b64decode(value["content"]))
+            elif kind == "lfsFile":
+                path.hardlink_to(self.content(value["oid"]))
+        oid = hashlib.sha1(f"{folder}".encode()).hexdigest()
+        repository.commits[oid] = folder
+        return oid
 
     def add(self, kind: str, name: str, commit: str, folder: Path, **how: bool) -> None:
         """Serve a folder as a commit of a repository."""
@@ -68,19 +104,27 @@ class Hub:
 
     def environment(self, cache: Path, **more: str) -> dict[str, str]:
         """Return the variables of a process that uses this hub and a cache of its own."""
-        return {"HF_ENDPOINT": self.url, "HF_HOME": str(cache), "HF_HUB_DISABLE_TELEMETRY": "1", **more}
+        off = dict.fromkeys(("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_XET"), "1")
+        return {"HF_ENDPOINT": self.url, "HF_HOME": str(cache), **off, **more}
 
 
 class _Handler(QuietHandler):
     hub: Hub
 
-    def do_GET(self) -> None:  # noqa: N802 - the base class's name
+    def _begun(self) -> list[str]:
+        """Record a request, and return the parts of its path."""
         path = unquote(urlsplit(self.path).path)
+        self.hub.watch(path)
         with self.hub.lock:
             self.hub.requests.append((self.command, path))
-        parts = path.strip("/").split("/")
+        return path.strip("/").split("/")
+
+    def do_GET(self) -> None:  # noqa: N802 - the base class's name
+        parts = self._begun()
         if parts[0] == "storage":
             self._send_file(Path("/", *parts[1:]), {})
+        elif parts[0] == "api" and parts[-1] == "refs":
+            self._answer_refs(parts[1], "/".join(parts[2:4]))
         elif parts[0] == "api" and parts[1] in ("models", "datasets") and len(parts) >= 4:
             self._answer_api(parts[1], "/".join(parts[2:4]), parts[4:])
         elif "resolve" in parts:
@@ -93,20 +137,124 @@ class _Handler(QuietHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def do_POST(self) -> None:  # noqa: N802 - the base class's name
-        body = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        parts = self._begun()
+        if parts[0] == "api" and parts[-2:-1] == ["paths-info"]:
+            commit = self._commit_of(parts[1], "/".join(parts[2:4]), parts[5])
+            if commit is not None:
+                folder, paths = commit[1], parse_qs(body.decode())["paths"]
+                self._send_json([_entry(folder, folder / path) for path in paths if (folder / path).exists()])
+        elif parts[0] != "complete" and not self._has_token():
+            self._refuse(401, "")
+        elif parts[-2:-1] == ["commit"]:
+            repository = self.hub.repositories[parts[1], "/".join(parts[2:4])]
+            lines = [json.loads(line) for line in body.splitlines()]
+            with self.hub.lock:
+                if lines[0]["value"].get("parentCommit") not in (None, list(repository.commits)[-1]):
+                    self._refuse(412, "")
+                    return
+                oid = self.hub.commit(repository, lines)
+            url = f"{self.hub.url}/{'/'.join(parts[1:4])}/commit/{oid}"
+            self._send_json({"commitUrl": url, "commitOid": oid, "success": True})
+        else:
+            self._write(parts, json.loads(body))
+
+    def _write(self, parts: list[str], asked: dict[str, Any]) -> None:
+        """Answer what a client asks before and after it sends contents."""
+        hub = self.hub
+        match parts:
+            case ["api", "repos", "create"]:
+                name = f"{asked['organization']}/{asked['name']}"
+                status = 409 if ("datasets", name) in hub.repositories else 200
+                if status == 200:
+                    (hub.work / "empty").mkdir(exist_ok=True)
+                    private = asked.get("visibility") == "private"
+                    first = hashlib.sha1(name.encode()).hexdigest()
+                    hub.add("datasets", name, first, hub.work / "empty", private=private)
+                self._send(status, json.dumps({"url": f"{hub.url}/datasets/{name}"}).encode(), {})
+            case ["api", "validate-yaml"]:
+                yaml.safe_load(asked["content"].split("---")[1])
+                self._send_json({"errors": [], "warnings": []})
+            case ["api", kind, owner, name, "preupload", revision]:
+                found = self._commit_of(kind, f"{owner}/{name}", revision)
+                if found is not None:
+                    self._send_json({"files": [_mode(found[1], file) for file in asked["files"]]})
+            case ["api", kind, owner, name, "tag", revision]:
+                tags = hub.repositories[kind, f"{owner}/{name}"].tags
+                if asked["tag"] in tags:
+                    self._refuse(409, "")
+                    return
+                tags[asked["tag"]] = revision
+                self._send_json({})
+            case [*_, "info", "lfs", "objects", "batch"]:
+                objects = [self._action(each["oid"], each["size"]) for each in asked["objects"]]
+                self._send_json({"transfer": "basic", "objects": objects})
+            case ["verify"]:
+                content = hub.content(asked["oid"])
+                self._send_json({}) if content.exists() else self._refuse(422, "")
+            case ["complete", oid]:
+                pieces = sorted(hub.work.glob(f"part.{oid}.*"), key=lambda path: int(path.suffix[1:]))
+                assert [part["partNumber"] for part in asked["parts"]] == [*range(1, len(pieces) + 1)]
+                self._keep(oid, b"".join(path.read_bytes() for path in pieces))
+                self._send_json({})
+            case _:
+                self._refuse(404, "")
+
+    def _action(self, oid: str, size: int) -> dict[str, Any]:
+        """Return how a content is sent; no action if it is there."""
+        hub, action = self.hub, {"oid": oid, "size": size}
+        if hub.content(oid).exists():
+            return action
+        upload: dict[str, Any] = {"href": f"{hub.storage_url}/upload/{oid}?signature=secret"}
+        if hub.part_bytes is not None and size > hub.part_bytes:
+            numbers = range(1, -(-size // hub.part_bytes) + 1)
+            header = {str(n): f"{hub.storage_url}/upload/{oid}/{n}?signature=secret" for n in numbers}
+            upload = {"href": f"{hub.url}/complete/{oid}", "header": {"chunk_size": str(hub.part_bytes), **header}}
+        return action | {"actions": {"upload": upload, "verify": {"href": f"{hub.url}/verify"}}}
+
+    def do_PUT(self) -> None:  # noqa: N802 - the base class's name
+        """Take a content, or a part of one; what breaks off in the middle is not kept."""
+        left, blocks = int(self.headers["Content-Length"]), list[bytes]()
+        while left:
+            block = self.rfile.read1(min(left, 1 << 16))
+            if not block:
+                return
+            blocks.append(block)
+            left -= len(block)
+            self.hub.watch(self.path)
+        body, (_, oid, *number) = b"".join(blocks), urlsplit(self.path).path.strip("/").split("/")
+        if number:
+            (self.hub.work / f"part.{oid}.{number[0]}").write_bytes(body)
+        else:
+            self._keep(oid, body)
+        self._send(200, b"", {"ETag": f'"{hashlib.md5(body).hexdigest()}"'})
+
+    def _keep(self, oid: str, body: bytes) -> None:
+        with self.hub.lock:
+            self.hub.arrived[oid] += 1
+            path = self.hub.content(oid)
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(body)
+
+    def do_DELETE(self) -> None:  # noqa: N802 - the base class's name
         parts = unquote(urlsplit(self.path).path).strip("/").split("/")
-        commit = self._commit_of(parts[1], "/".join(parts[2:4]), parts[5])
-        if commit is not None:
-            folder = commit[1]
-            self._send_json([_entry(folder, folder / path) for path in body["paths"] if (folder / path).exists()])
+        del self.hub.repositories[parts[1], "/".join(parts[2:4])].tags[parts[-1]]
+        self._send_json({})
+
+    def _answer_refs(self, kind: str, name: str) -> None:
+        if (found := self._commit_of(kind, name, "main")) is not None:
+            tags = self.hub.repositories[kind, name].tags
+            stated = [{"name": tag, "ref": f"refs/tags/{tag}", "targetCommit": oid} for tag, oid in tags.items()]
+            main = {"name": "main", "ref": "refs/heads/main", "targetCommit": found[0]}
+            self._send_json({"branches": [main], "converts": [], "tags": stated})
 
     def _commit_of(self, kind: str, name: str, revision: str) -> tuple[str, Path] | None:
         """Return hash and folder of a commit, or refuse as the hub does."""
         repository = self.hub.repositories.get((kind, name))
         if repository is None or (repository.private and not self._has_token()):
             self._refuse(401, "RepoNotFound")
-        elif revision in repository.commits:
-            return revision, repository.commits[revision]
+        elif (commit := repository.tags.get(revision, revision)) in repository.commits:
+            return commit, repository.commits[commit]
         elif revision == "main":
             return list(repository.commits.items())[-1]
         else:
@@ -200,7 +348,7 @@ def _entry(root: Path, path: Path) -> dict[str, Any]:
     if path.is_dir():
         return {"type": "directory", "oid": "0" * 40, "size": 0, "path": name}
     content = path.read_bytes()
-    if path.suffix not in LFS:
+    if path.suffix not in LFS or not content:
         oid = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
         return {"type": "file", "oid": oid, "size": len(content), "path": name}
     sha256 = hashlib.sha256(content).hexdigest()
@@ -210,11 +358,21 @@ def _entry(root: Path, path: Path) -> dict[str, Any]:
     return {"type": "file", "oid": oid, "size": len(content), "path": name, "lfs": lfs}
 
 
+def _mode(root: Path, file: dict[str, Any]) -> dict[str, Any]:
+    """Return how a file is sent, and what is at its path, as the hub says before a commit."""
+    path = root / file["path"]
+    entry = _entry(root, path) if path.is_file() else {}
+    mode = "lfs" if path.suffix in LFS else "regular"
+    oid = entry.get("lfs", entry).get("oid")
+    return {"path": file["path"], "uploadMode": mode, "shouldIgnore": False, "oid": oid}
+
+
 @contextmanager
 def running_hub() -> Iterator[Hub]:
     hub = Hub()
     handler = type("Handler", (_Handler,), {"hub": hub})
     with ExitStack() as stack:
+        hub.work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hub-", ignore_cleanup_errors=True)))
         ports = [stack.enter_context(serving(handler)) for _ in range(2)]
         hub.url, hub.storage_url = (f"http://127.0.0.1:{port}" for port in ports)
         yield hub
@@ -228,6 +386,7 @@ def use_hub(hub: Hub, cache: Path, patch: pytest.MonkeyPatch, *, token: str | No
     patch.setattr(constants, "HF_HUB_CACHE", str(cache / "hub"))
     patch.setattr(constants, "HF_TOKEN_PATH", str(cache / "token"))
     patch.setattr(constants, "HF_HUB_OFFLINE", False)
+    patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
     patch.delenv("HF_TOKEN", raising=False)
     if token is not None:
         patch.setenv("HF_TOKEN", token)

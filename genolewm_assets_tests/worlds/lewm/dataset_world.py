@@ -21,7 +21,14 @@ from genolewm_assets.store.artefacts.build import BuildPlan, BuildReport, build
 from genolewm_assets.store.artefacts.published import ArtefactId
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets_tests.worlds.lewm.cache_world import listed_windows
-from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, PROFILE, SEQUENCES, make_sources, publish
+from genolewm_assets_tests.worlds.lewm.package_world import (
+    GENOME_DIGEST,
+    PROFILE,
+    SEQUENCES,
+    make_sources,
+    publish,
+    with_pieces,
+)
 
 HIDDEN = 6
 N_BLOCKS = block_count(PROFILE.window_bp // 6)
@@ -67,6 +74,7 @@ def publish_package(
     folder: Path,
     *,
     encode: Callable[[list[str]], NDArray[np.float32]] | None = simulated_states,
+    in_pieces: bool = False,
     **changes: object,
 ) -> Path:
     """Publish the package of ``package_world``, with ``encode`` also its caches, in a root of its own."""
@@ -74,6 +82,10 @@ def publish_package(
     root.claim("tiny", GENOME_DIGEST)
     sources: PackageSources = make_sources(**changes)
     refs = tuple(publish_cache(root, *cache, encode) for cache in window_texts(sources).items()) if encode else ()
+    if in_pieces:
+        sources = with_pieces(root, sources)
+        digests = {ref.source: ref.windows_sha256 for ref in sources.caches}
+        refs = tuple(replace(ref, windows_sha256=digests[ref.source]) for ref in refs)
     return publish(root, replace(sources, caches=refs)).directory
 
 

@@ -1,0 +1,2 @@
+from .commands import package_fetch as package_fetch
+from .commands import package_publish as package_publish

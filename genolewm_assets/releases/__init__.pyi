@@ -1,0 +1,9 @@
+from .fetch import fetch_release as fetch_release
+from .fetch import open_fetched as open_fetched
+from .hub_place import HubPlace as HubPlace
+from .index import INDEX as INDEX
+from .index import ReleaseIndex as ReleaseIndex
+from .index import parse_index as parse_index
+from .places import open_place as open_place
+from .store_place import StorePlace as StorePlace
+from .store_place import store_errors as store_errors
