@@ -10,16 +10,17 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from genolewm_assets.geno_lewm_layout.columns import SCHEMA_VERSION
 from genolewm_assets.packages import IS_CONCLUSIVE, NO_LEAK_FOUND, PACKAGE_FILE, PLANTED_LEAKS_FOUND, Package
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
-from genolewm_assets.store.files import JsonValue, measure_file
+from genolewm_assets.store.files import measure_file
 
 _MANIFEST, _CARD, _SUMS = "dataset_manifest.json", "data_card.md", "SHA256SUMS"
 _PACKAGE, _INTEGRITY = "dataset_package.json", "split_integrity.json"
 _INPUTS, _SNAPSHOT = "dataset_input_check_report.json", "dataset_snapshot_report.json"
-_Document = dict[str, JsonValue]
+_Document: TypeAlias = dict[str, Any]
 _AUDIT = (NO_LEAK_FOUND, PLANTED_LEAKS_FOUND, IS_CONCLUSIVE)
 
 
@@ -40,7 +41,7 @@ def write_documents(folder: Path, package: Package, exported: Exported, progress
         for path, n in sorted(exported.rows.items())
     ]
     source = _identity(package.directory, PACKAGE_FILE)
-    snapshot = f"genolewm-{package.info.release}-{str(source['sha256'])[7:19]}"
+    snapshot = f"genolewm-{package.info.release}-{source['sha256'][7:19]}"
     for name, document in (
         (_MANIFEST, _manifest(package, exported, files)),
         (_PACKAGE, {"generated_by": "tools.release.dataset_package", "files": files}),
@@ -52,7 +53,7 @@ def write_documents(folder: Path, package: Package, exported: Exported, progress
     _write(folder / _SNAPSHOT, snapshot, _snapshot_report(files, source, _identity(folder, _INPUTS)))
     (folder / _CARD).write_text(_card(snapshot, exported), encoding="utf-8")
     named = [*files, *({"path": name, **_identity(folder, name)} for name in _documents())]
-    (folder / _SUMS).write_text("".join(f"{str(each['sha256'])[7:]}  {each['path']}\n" for each in named))
+    (folder / _SUMS).write_text("".join(f"{each['sha256'][7:]}  {each['path']}\n" for each in named))
 
 
 def _documents() -> Iterable[str]:
@@ -64,7 +65,7 @@ def _write(path: Path, snapshot: str, document: _Document) -> None:
     path.write_text(json.dumps(same | document, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _identity(folder: Path, path: str, count: ByteCount | None = None) -> dict[str, str | int]:
+def _identity(folder: Path, path: str, count: ByteCount | None = None) -> _Document:
     found = measure_file(folder / path, count or ByteCount(NO_PROGRESS, 0))
     return {"sha256": f"sha256:{found.sha256}", "size_bytes": found.size_bytes}
 
@@ -74,14 +75,14 @@ def _noun(path: str) -> str:
     return {"placed": "windows", "carbon": "windows", "embeddings": "states"}.get(folder, folder)
 
 
-def _manifest(package: Package, exported: Exported, files: list[dict[str, JsonValue]]) -> _Document:
+def _manifest(package: Package, exported: Exported, files: list[_Document]) -> _Document:
     # The preflight wants a split of evaluation to be named; its rows stay in the package.
     splits: _Document = {"train": dict(exported.rows), "evaluation": {}}
     facts = {name: getattr(package.info, name) for name in ("release", "genome_digest", "margin_bp")}
     return {"files": files, "splits": splits, "counts": dict(exported.counts), **facts}
 
 
-def _inputs(files: list[dict[str, JsonValue]], source: Mapping[str, JsonValue]) -> _Document:
+def _inputs(files: list[_Document], source: _Document) -> _Document:
     inputs = [
         {"source_path": PACKAGE_FILE, "staged_path": each["path"], "split": each["split"], **source}
         | {"description": each["description"]}
@@ -90,9 +91,7 @@ def _inputs(files: list[dict[str, JsonValue]], source: Mapping[str, JsonValue]) 
     return {"generated_by": "tools.release.dataset_snapshot.check_inputs", "inputs": inputs}
 
 
-def _snapshot_report(
-    files: list[dict[str, JsonValue]], source: Mapping[str, JsonValue], inputs: Mapping[str, JsonValue]
-) -> _Document:
+def _snapshot_report(files: list[_Document], source: _Document, inputs: _Document) -> _Document:
     of_source = {"source_path": PACKAGE_FILE, **{f"source_{name}": value for name, value in source.items()}}
     return {
         "generated_by": "tools.release.dataset_snapshot",
@@ -104,9 +103,9 @@ def _snapshot_report(
     }
 
 
-def _integrity(manifest: Mapping[str, JsonValue], *, audited: bool) -> _Document:
+def _integrity(manifest: _Document, *, audited: bool) -> _Document:
     status = "passed" if audited else "not_run"
-    checks: list[JsonValue] = [{"name": str(check), "status": status} for check in _AUDIT]
+    checks: list[_Document] = [{"name": str(check), "status": status} for check in _AUDIT]
     return {"manifest_sha256": manifest["sha256"], "leakage_checks": checks}
 
 
