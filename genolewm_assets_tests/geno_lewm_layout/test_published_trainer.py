@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -35,8 +36,8 @@ from geno_lewm.data import iter_clinvar_shard, iter_gnomad_shard
 from geno_lewm.encoder.cache import WindowCacheKey, read_embedding, reindex_cache
 from geno_lewm.training import real
 folder, found = Path(sys.argv[1]), Counter()
-for reader, pattern in ((iter_gnomad_shard, "gnomad/*/*s.parquet"), (iter_clinvar_shard, "clinvar/*/*s.parquet")):
-    for path in folder.glob(pattern):
+for source, reader in (("gnomad", iter_gnomad_shard), ("clinvar", iter_clinvar_shard)):
+    for path in folder.glob(f"{source}/*/variants.parquet"):
         found[str(path.relative_to(folder))] = sum(1 for _ in reader(path))
 if (folder / "dataset_manifest.json").is_file():
     files = real._dataset_files(real._load_dataset_manifest(folder))
@@ -87,6 +88,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(environment: Path, folder: Path) -> dict[str, int]:
+    # Its tools write the index of the states anew.
+    folder = Path(shutil.copytree(folder, folder.with_name(f"{folder.name}-read")))
     done = subprocess.run([environment / "python", "-c", READ, folder], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3_000:]
     found: dict[str, int] = json.loads(done.stdout)
@@ -173,8 +176,9 @@ def test_windows_without_a_corpus_all_train(environment: Path, tmp_path: Path) -
 def test_prepared_shards_are_read(environment: Path, built: BuiltWorld, tmp_path: Path) -> None:
     vcf = next(built.folder.glob("clinvar/*20250105*.vcf.gz"))
     options: dict[str, Any] = {"root": built.root, "layout": "geno-lewm"}
-    prepare_gnomad(built.folder / "gnomad.chr17.vcf.bgz", tmp_path, release="4.1", **options)
-    prepare_clinvar(vcf, tmp_path, release=RELEASES[1], **options)
-    found = read(environment, tmp_path)
+    out = tmp_path / "out"
+    prepare_gnomad(built.folder / "gnomad.chr17.vcf.bgz", out, release="4.1", **options)
+    prepare_clinvar(vcf, out, release=RELEASES[1], **options)
+    found = read(environment, out)
     assert sorted(found) == [f"clinvar/{RELEASES[1]}/variants.parquet", "gnomad/4.1/variants.parquet"]
-    assert all(n == pq.read_metadata(tmp_path / path).num_rows > 0 for path, n in found.items())
+    assert all(n == pq.read_metadata(out / path).num_rows > 0 for path, n in found.items())

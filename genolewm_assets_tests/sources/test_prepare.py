@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.audit.reading.geno_lewm import open_geno_lewm
 from genolewm_assets.errors import CorruptResourceError, FastaError, InputError, VcfError
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.sources import prepare
@@ -98,6 +99,12 @@ def test_a_shard_in_the_columns_of_geno_lewm(fasta: Path, tmp_path: Path) -> Non
     assert [tuple(row.values()) for row in rows] == [
         ("LB", reviewed, "ONE", 7, "1.0.0"), ("P", "unknown", None, 8, "1.0.0"),
     ]  # fmt: skip
+    # The audit reads both shards, and not the rejects beside them.
+    files = open_geno_lewm(tmp_path / "out", None, fasta)
+    batches = files.variants("train", ("source", "pos", "label", "clinvar_id"))
+    read = [row for batch in batches for row in batch.to_pylist()]
+    assert [(row["source"], row["pos"]) for row in read] == [("gnomad", 1), ("clinvar", 1), ("clinvar", 2)]
+    assert files.label_key == "VariationID"
 
 
 STATED = ("##reference=GRCh37", "##contig=<ID=17,assembly=b37>", "##contig=<ID=22,length=51304566>")

@@ -48,6 +48,8 @@ _WINDOWS, _ALLELES, _CACHE = ("placed/", "carbon/"), ("gnomad/", "clinvar/"), "e
 _EVALUATED = {VALIDATION: ("val",), TEST: ("eval", "test", "holdout", "dev")}
 _REMEDY = "Name a data folder of geno-lewm 0.2.1"
 _ALLELE = ("chrom", "pos", "ref", "alt")
+#: File that lies beside a shard that `prepare-gnomad` or `prepare-clinvar` made; no trainer reads it.
+_REJECTS = "rejects.parquet"
 #: Key of the metadata of a shard that states what its ``clinvar_id`` is.
 _STATED = b"genolewm.clinvar_id"
 _OPTIONAL = ("chrom", "start_bp", "clinical_significance", "label", "clinvar_id")
@@ -169,7 +171,7 @@ def open_geno_lewm(directory: Path, holdouts: Path | None, fasta: Path) -> GenoL
             raise CorruptResourceError(str(path), f"lists {outside[0]!r}, which is outside of the folder")
     else:
         found = [path for pattern in PATTERNS for path in sorted(directory.glob(pattern))]
-        files = tuple((str(path.relative_to(directory)), TRAIN) for path in found)
+        files = tuple((str(path.relative_to(directory)), TRAIN) for path in found if path.name != _REJECTS)
     if not files:
         raise MissingResourceError(str(directory), f"has neither {MANIFEST} nor a shard", remedy=_REMEDY)
     return GenoLewmFiles(directory, None if holdouts is None else holdouts.resolve(), record, files, fasta)
