@@ -36,8 +36,9 @@ _GROUPS = ("global", "afr", "ami", "amr", "asj", "eas", "fin", "nfe", "oth", "sa
 GNOMAD = {**_ALLELE, **{f"af_{group}": "float" for group in _GROUPS}, "filter": "string", "schema_version": "string"}
 CLINVAR = {**_ALLELE, "clinical_significance": "string", "review_status": "string", "gene_symbol": "string"}
 CLINVAR |= {"clinvar_id": "int64", "schema_version": "string"}
-#: ClinVar alleles of chr17 that are held out: rows of ``world.clinvar``, which begin at 350 and lie 500 bp apart.
-HELD = (350 + 3 * 500, 350 + 30 * 500)
+#: ClinVar alleles of chr17 that are held out, rows of ``world.clinvar``, and their starts; one is in a flank only.
+HELD_ROWS = (3, 10, 30)
+HELD = tuple(350 + 500 * row for row in HELD_ROWS)
 LONG = 17
 
 
@@ -62,14 +63,26 @@ def corpus_beside_a_held_allele() -> dict[str, pa.Table]:
     return world.corpora() | {"mrna_evo2": world.corpus("mrna_evo2", texts)}
 
 
+def held_alleles() -> pa.Table:
+    """Return the held-out alleles of chr17, and all ClinVar alleles of the contigs that are held out."""
+    rows = world.clinvar("chr17").to_pylist()
+    of_contigs = [
+        ("holdout-chr", role, row)
+        for contig, role in (("chr20", "validation"), ("chr21", "test"))
+        for row in world.clinvar(contig).to_pylist()
+    ]
+    return world.held_alleles(*(("holdout-temporal", "test", rows[n]) for n in HELD_ROWS), *of_contigs)
+
+
 def without_corpus() -> dict[str, Any]:
     """Return changes of the sources: no corpus, and a stretch of chr17 without an allele of gnomAD."""
     rows = [row for row in world.gnomad("chr17").to_pylist() if not 8_000 < row["pos"] < 12_000]
     gnomad = {"chr17": world.table(rows, GNOMAD_VARIANTS.arrow)}
-    return {"corpus": {}, "corpus_rows": world.held_corpus(), "gnomad": gnomad}
+    return {"corpus": {}, "corpus_rows": world.held_corpus(), "gnomad": gnomad, "alleles": held_alleles()}
 
 
 CHANGES: dict[str, Any] = {"gnomad": {"chr17": gnomad_with_a_long_allele(), "chr20": world.gnomad("chr20")}}
+CHANGES |= {"alleles": held_alleles()}
 
 
 @pytest.fixture(scope="module")
