@@ -7,6 +7,7 @@ from pathlib import Path
 from genolewm_assets.defs.assets.packages import audit_table
 from genolewm_assets.encoders import state_cache
 from genolewm_assets.forensic.runs import tables as run_tables
+from genolewm_assets.geno_lewm_layout import columns as geno_lewm_columns
 from genolewm_assets.holdouts import schema as holdout_schema
 from genolewm_assets.memory_mapped import layout
 from genolewm_assets.mito.genomes import table as genome_table
@@ -32,6 +33,7 @@ MODULES = (
     token_store,
     variant_schema,
     run_tables,
+    geno_lewm_columns,
 )
 EVERY_TABLE = [table for module in MODULES for table in module.TABLES]
 TARGET = Path(__file__).parent / "data_model.md"

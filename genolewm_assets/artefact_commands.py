@@ -15,6 +15,7 @@ from rich.table import Table
 
 from genolewm_assets.console import ConsoleProgress, err, out
 from genolewm_assets.errors import counted
+from genolewm_assets.geno_lewm_layout import package_export
 
 if TYPE_CHECKING:
     from genolewm_assets.store.artefacts import Finding, Removed
@@ -23,6 +24,7 @@ cache_app = typer.Typer(help="Array stores, which cache encoder states.", no_arg
 holdouts_app = typer.Typer(help="Holdouts, which training never sees.", no_args_is_help=True)
 root_app = typer.Typer(help="The root folder itself.", no_args_is_help=True)
 package_app = typer.Typer(help="Split packages, the data sets that training reads.", no_args_is_help=True)
+package_app.command("export")(package_export)
 
 CachePath = Annotated[Path, typer.Argument(help="An array store, or a folder of array stores.")]
 PackagePath = Annotated[Path, typer.Argument(help="A package's folder, or the published link to it.")]

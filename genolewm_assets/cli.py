@@ -97,6 +97,10 @@ HostsOption = Annotated[
         help="Address at which a browser may open the UI besides 127.0.0.1 and localhost; may be repeated.",
     ),
 ]
+LayoutOption = Annotated[
+    Literal["own", "geno-lewm"],
+    typer.Option("--layout", help="Columns of the shard: our own, or those that geno-lewm 0.2.1 reads."),
+]
 VcfOption = Annotated[
     Path, typer.Option("--input-vcf", readable=False, help="VCF file on GRCh38: bgzip, gzip or plain text.")
 ]
@@ -252,6 +256,7 @@ def prepare_gnomad(
     accept_unfiltered: Annotated[
         bool, typer.Option("--accept-unfiltered", help="Keep records with FILTER '.', of a file published unfiltered.")
     ] = False,
+    layout: LayoutOption = "own",
     as_json: JsonOption = False,
 ) -> None:
     """Convert a gnomAD VCF to OUTPUT/gnomad/RELEASE/variants.parquet.
@@ -271,6 +276,7 @@ def prepare_gnomad(
             reference=reference,
             root=root,
             catalog=catalog,
+            layout=layout,
             progress=progress,
         )
     _print_shard(published, output / "gnomad", as_json=as_json)
@@ -285,6 +291,7 @@ def prepare_clinvar(
     reference: ReferenceOption = None,
     root: GenomeRootOption = None,
     catalog: GenomeCatalogOption = None,
+    layout: LayoutOption = "own",
     as_json: JsonOption = False,
 ) -> None:
     """Convert a ClinVar VCF to OUTPUT/clinvar/RELEASE/variants.parquet.
@@ -295,7 +302,14 @@ def prepare_clinvar(
 
     with ConsoleProgress(err) as progress:
         published = prepare.prepare_clinvar(
-            input_vcf, output, release=release, reference=reference, root=root, catalog=catalog, progress=progress
+            input_vcf,
+            output,
+            release=release,
+            reference=reference,
+            root=root,
+            catalog=catalog,
+            layout=layout,
+            progress=progress,
         )
     _print_shard(published, output / "clinvar", as_json=as_json)
 

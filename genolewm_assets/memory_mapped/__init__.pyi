@@ -6,4 +6,5 @@ from .split import open_mapped as open_mapped
 from .windows import MappedWindows as MappedWindows
 from .writer import SplitWriter as SplitWriter
 from .writer import closed_alleles as closed_alleles
+from .writer import sampled as sampled
 from .writer import write_from_tables as write_from_tables

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from genolewm_assets.errors import InputError
+from genolewm_assets.geno_lewm_layout import GENO_LEWM_CLINVAR, GENO_LEWM_GNOMAD, MAX_ALLELE_BP, rewrite_shard
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.clinvar import build_clinvar_shard, read_release_date
 from genolewm_assets.sources.files import SourceFile
@@ -32,10 +34,12 @@ from genolewm_assets.store.artefacts import (
 )
 from genolewm_assets.store.files import JsonValue, check_publishable, make_directories, publish_generation
 from genolewm_assets.store.locks import locked_folder
+from genolewm_assets.store.tables import TableSchema
 from genolewm_assets.variants import (
     MAX_REF_MISMATCH_FRACTION,
     MIN_AF,
     MIN_AN_FRACTION,
+    VARIANTS_FILE,
     ReleaseKey,
     ShardReport,
     TableCheck,
@@ -45,6 +49,8 @@ from genolewm_assets.variants import (
     state_origin,
 )
 
+#: Columns of a shard: our own, or those that geno-lewm 0.2.1 reads.
+ShardLayout: TypeAlias = Literal["own", "geno-lewm"]
 #: Code version in the manifests of prepared shards.
 CODE_VERSION = "3"
 
@@ -67,19 +73,20 @@ def prepare_gnomad(
     reference: Path | None = None,
     root: Path | None = None,
     catalog: str | None = None,
+    layout: ShardLayout = "own",
     progress: Progress = NO_PROGRESS,
 ) -> Published:
     """Write ``<output>/gnomad/<release>/variants.parquet`` and ``rejects.parquet`` from a gnomAD VCF.
 
     ``release`` is a folder name, which the header may not contradict; None: it is read from the header. ``min_af`` and
-    ``min_an_fraction`` are those of ``GnomadParams``.
+    ``min_an_fraction`` are those of ``GnomadParams``. With another ``layout`` the checked shard is converted.
     """
     _check_local(vcf, reference)
     release = read_gnomad_release(vcf) if release is None else release
     genome = open_genome(reference, root=root, catalog=catalog, output=output, progress=progress)
     params = GnomadParams(min_af=min_af, min_an_fraction=min_an_fraction, accept_unfiltered=accept_unfiltered)
 
-    recipe = {**_recipe(vcf, genome.fasta), **asdict(params)}
+    recipe = {**_recipe(vcf, genome.fasta, layout), **asdict(params)}
 
     def write(work: Path) -> BuildReport:
         report = build_gnomad_shard(
@@ -95,7 +102,8 @@ def prepare_gnomad(
         )
         check_filters_applied(report, where=str(vcf), remedy=_ACCEPT)
         checked = _report_with_checks(report, work, check_table=params.check_table, genome=genome)
-        return replace(checked, checks=(*checked.checks, check_filters_spare(report.counts)))
+        checked = replace(checked, checks=(*checked.checks, check_filters_spare(report.counts)))
+        return _in_layout(checked, work, layout, GENO_LEWM_GNOMAD)
 
     return _publish(vcf, output, domain="gnomad", release=release, recipe=recipe, write=write)
 
@@ -108,13 +116,14 @@ def prepare_clinvar(
     reference: Path | None = None,
     root: Path | None = None,
     catalog: str | None = None,
+    layout: ShardLayout = "own",
     progress: Progress = NO_PROGRESS,
 ) -> Published:
     """Write ``<output>/clinvar/<release>/variants.parquet`` and ``rejects.parquet`` from a ClinVar VCF."""
     _check_local(vcf, reference)
     _check_date(vcf, release)
     genome = open_genome(reference, root=root, catalog=catalog, output=output, progress=progress)
-    recipe = _recipe(vcf, genome.fasta)
+    recipe = _recipe(vcf, genome.fasta, layout)
 
     def write(work: Path) -> BuildReport:
         report = build_clinvar_shard(
@@ -127,7 +136,8 @@ def prepare_clinvar(
             origin=state_origin(CODE_VERSION, recipe),
             progress=progress,
         )
-        return _report_with_checks(report, work, check_table=check_clinvar_table, genome=genome)
+        checked = _report_with_checks(report, work, check_table=check_clinvar_table, genome=genome)
+        return _in_layout(checked, work, layout, GENO_LEWM_CLINVAR)
 
     return _publish(vcf, output, domain="clinvar", release=release, recipe=recipe, write=write)
 
@@ -146,6 +156,15 @@ def _report_with_checks(
         max_ref_mismatch_fraction=MAX_REF_MISMATCH_FRACTION,
     )
     return BuildReport(report.counts, report.rows, checks)
+
+
+def _in_layout(report: BuildReport, work: Path, layout: ShardLayout, schema: TableSchema) -> BuildReport:
+    """Rewrite the shard in ``work`` for another layout, and count the alleles that this leaves out."""
+    if layout == "own":
+        return report
+    kept, left_out = rewrite_shard(work / VARIANTS_FILE, schema)
+    counts = {**report.counts, f"over_{MAX_ALLELE_BP}_bp": left_out}
+    return replace(report, counts=counts, rows={**report.rows, VARIANTS_FILE: kept})
 
 
 def _check_local(*paths: Path | None) -> None:
@@ -171,10 +190,11 @@ def _check_date(vcf: Path, release: str) -> None:
         )
 
 
-def _recipe(vcf: Path, reference: Path | None) -> dict[str, JsonValue]:
-    """Return the identities of the input files."""
+def _recipe(vcf: Path, reference: Path | None, layout: ShardLayout) -> dict[str, JsonValue]:
+    """Return the identities of the input files, and a layout that is not our own."""
     files = {"vcf": vcf, "reference": reference}
-    return {name: SourceFile(str(path), None, path.parent).identity() for name, path in files.items() if path}
+    inputs = {name: SourceFile(str(path), None, path.parent).identity() for name, path in files.items() if path}
+    return {**inputs, **({} if layout == "own" else {"layout": layout})}
 
 
 def _publish(

@@ -52,13 +52,15 @@ def export_states(
     output: Path,
     form: TableFormat = TableFormat.PARQUET,
     *,
+    chosen: npt.NDArray[np.bool_] | None = None,
     overwrite: bool = False,
     progress: Progress = NO_PROGRESS,
 ) -> int:
     """Write a published cache of states with the columns of :data:`RFC_0002`, one row per window.
 
     ``encoder_hash`` is the SHA-256 of the model's weights; ``chrom`` of a corpus window is its record's id;
-    ``created_at`` is 0. Parameters, result and errors are those of :func:`export_array_store`, and in addition:
+    ``created_at`` is 0. Only the rows ``chosen`` are written, bool, shape (n_rows,); None: all. Other parameters,
+    result and errors are those of :func:`export_array_store`, and in addition:
 
     Raises
     ------
@@ -82,14 +84,19 @@ def export_states(
     table.check_bytes(ByteCount(progress, table.size_bytes))
     table.check_rows(reader.n_rows)
     encoder = cast("Mapping[str, JsonValue]", manifest.recipe["encoder"])
-    write_table_file(output, RFC_0002, _batches(reader, table, encoder, progress), form, overwrite=overwrite)
-    return reader.n_rows
+    chosen = np.ones(reader.n_rows, np.bool_) if chosen is None else chosen
+    write_table_file(output, RFC_0002, _batches(reader, table, encoder, chosen, progress), form, overwrite=overwrite)
+    return int(np.count_nonzero(chosen))
 
 
 def _batches(
-    reader: ArrayStoreReader, table: WindowTable, encoder: Mapping[str, JsonValue], progress: Progress
+    reader: ArrayStoreReader,
+    table: WindowTable,
+    encoder: Mapping[str, JsonValue],
+    chosen: npt.NDArray[np.bool_],
+    progress: Progress,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the export, schema :data:`RFC_0002`, in the order of the cache."""
+    """Yield the chosen rows of the export, schema :data:`RFC_0002`, in the order of the cache."""
     chrom_column, block_tokens = _CHROM_COLUMNS[table.artefact.asset], int(cast("int", encoder["block_tokens"]))
     constants = {
         "encoder_hash": bytes.fromhex(str(encoder["weights_sha256"])),
@@ -103,9 +110,13 @@ def _batches(
     }
     batch_rows = rows_at_once(sum(spec.row_bytes for spec in reader.layout.arrays))
     windows_read = table.read_batches([chrom_column, "start", "end", "window_hash"], batch_rows)
-    for first, stop, windows in by_rows(windows_read, reader.n_rows, progress):
+    for first, stop, all_windows in by_rows(windows_read, reader.n_rows, progress):
+        ours = chosen[first:stop]
+        if not ours.any():
+            continue
+        windows, states = all_windows.filter(pa.array(ours)), reader.get_slice(first, stop)[ours]
         n_tokens = (windows.column("end").to_numpy() - windows.column("start").to_numpy()) // TOKEN_BP
-        means = _means(reader.get_slice(first, stop), n_tokens, block_tokens, f"{reader.directory}, rows from {first}")
+        means = _means(states, n_tokens, block_tokens, f"{reader.directory}, rows from {first}")
         columns = {
             **{
                 name: pa.repeat(pa.scalar(value, RFC_0002.field(name).type), len(means))

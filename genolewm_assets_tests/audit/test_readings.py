@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genolewm_assets.audit.alleles.clinvar_vcf import class_of, read_records, stars_of
+from genolewm_assets.audit.alleles.clinvar_vcf import class_of, read_records
 from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
 from genolewm_assets.audit.duplicates import either_strand, end_keys
 from genolewm_assets.audit.reading.contig_names import assembled_bases, canonical_name
 from genolewm_assets.audit.reading.reference import Reference
+from genolewm_assets.audit.reading.review_stars import stars_of
 from genolewm_assets.console import out
 from genolewm_assets.errors import FastaError, VcfError
 from genolewm_assets.genome import GRCH38

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from genolewm_assets.audit.reading.geno_lewm import open_geno_lewm
 from genolewm_assets.errors import CorruptResourceError, FastaError, InputError, VcfError
 from genolewm_assets.genome import GRCH38
 from genolewm_assets.sources import prepare
@@ -71,6 +72,39 @@ def test_an_output_holds_the_shards_and_nothing_else(gnomad: Path, clinvar: Path
             assert {check.name for check in shard.manifest.checks} == named
     assert sorted(path.name for path in out.iterdir()) == ["clinvar", "gnomad"]
     assert sorted(path.name for path in (out / "gnomad").iterdir()) == [".gen", "4.1"]
+
+
+def test_a_shard_in_the_columns_of_geno_lewm(fasta: Path, tmp_path: Path) -> None:
+    longest = BASES[4:21]
+    groups = {"AF_afr": 0.25, "AF_remaining": 0.125}
+    info = ["AF:A:Float", "AN:1:Integer", *(f"{name}:A:Float" for name in groups)]
+    values = ";".join(f"{name}={value}" for name, value in {"AF": 0.5, "AN": 10, **groups}.items())
+    records = [("chr17", 1, ".", "A", "T", "PASS", values), ("chr17", 5, ".", longest, longest[0], "PASS", values)]
+    vcf = write_text(tmp_path / "gnomad.vcf", vcf_text(records, info=info))
+    shard = prepare_gnomad(vcf, tmp_path / "out", release="4.1", reference=fasta, layout="geno-lewm")
+    assert shard.directory == (tmp_path / "out/gnomad/4.1").resolve()
+    (row,) = pq.ParquetFile(shard.file("variants.parquet")).read().to_pylist()
+    known = {"af_global": 0.5, "af_afr": 0.25, "af_oth": 0.125, "filter": "PASS", "schema_version": "1.0.0"}
+    unknown = dict.fromkeys(f"af_{group}" for group in ("ami", "amr", "asj", "eas", "fin", "nfe", "sas"))
+    assert row == {"chrom": "chr17", "pos": 1, "ref": "A", "alt": "T", **known, **unknown}
+    assert (shard.manifest.counts["over_16_bp"], shard.manifest.recipe["layout"]) == (1, "geno-lewm")
+    reviewed = "criteria_provided,_single_submitter"
+    facts = [f"CLNSIG=Likely_benign;CLNREVSTAT={reviewed};GENEINFO=ONE:1|TWO:2;ALLELEID=99", "CLNSIG=Pathogenic"]
+    records = [("17", at, 6 + at, BASES[at - 1], "T", ".", fact) for at, fact in zip((1, 2), facts, strict=True)]
+    info = [f"{name}:.:String" for name in ("CLNSIG", "CLNREVSTAT", "GENEINFO")] + ["ALLELEID:1:Integer"]
+    vcf = write_text(tmp_path / "clinvar.vcf", vcf_text(records, info=info, meta=[f"##fileDate={DATE}"]))
+    shard = prepare_clinvar(vcf, tmp_path / "out", release=DATE, reference=fasta, layout="geno-lewm")
+    columns = ("clinical_significance", "review_status", "gene_symbol", "clinvar_id", "schema_version")
+    rows = pq.ParquetFile(shard.file("variants.parquet")).read().select(columns).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("LB", reviewed, "ONE", 7, "1.0.0"), ("P", "unknown", None, 8, "1.0.0"),
+    ]  # fmt: skip
+    # The audit reads both shards, and not the rejects beside them.
+    files = open_geno_lewm(tmp_path / "out", None, fasta)
+    batches = files.variants("train", ("source", "pos", "label", "clinvar_id"))
+    read = [row for batch in batches for row in batch.to_pylist()]
+    assert [(row["source"], row["pos"]) for row in read] == [("gnomad", 1), ("clinvar", 1), ("clinvar", 2)]
+    assert files.label_key == "VariationID"
 
 
 STATED = ("##reference=GRCh37", "##contig=<ID=17,assembly=b37>", "##contig=<ID=22,length=51304566>")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.audit.alleles.normal_alleles import KEY, canonical_names, map_values, read_vcf
+from genolewm_assets.audit.reading.review_stars import stars_of
 from genolewm_assets.errors import VcfError
 
 _CLASSES = {
@@ -25,12 +26,6 @@ _CONFLICT = "conflicting"
 #: Two classes that ClinVar joins to the less certain one.
 _JOINED = {frozenset({"P", "LP"}): "LP", frozenset({"B", "LB"}): "LB"}
 _SEPARATORS = re.compile(r"[|/,]_?")
-_STARS = {
-    "practice_guideline": 4,
-    "reviewed_by_expert_panel": 3,
-    "criteria_provided,_multiple_submitters,_no_conflicts": 2,
-    "criteria_provided,_multiple_submitters": 2,
-}
 
 
 def class_of(clnsig: str) -> str:
@@ -44,11 +39,6 @@ def class_of(clnsig: str) -> str:
     if any(term.startswith(_CONFLICT) for term in terms) or not classes:
         return "OTHER"
     return next(iter(classes)) if len(classes) == 1 else _JOINED.get(classes, "OTHER")
-
-
-def stars_of(clnrevstat: str) -> int:
-    """Return the review stars, 0 to 4, of a value of CLNREVSTAT."""
-    return _STARS.get(clnrevstat, int(clnrevstat.startswith("criteria_provided,")))
 
 
 def read_records(vcf: Path) -> Iterator[pa.Table]:

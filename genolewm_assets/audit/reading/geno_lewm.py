@@ -3,8 +3,8 @@
 The trainer takes every file of ``dataset_manifest.json`` under ``placed/`` (or ``carbon/`` if there is none),
 ``gnomad/`` and ``clinvar/``, whatever the stated split, and so does this reader; only splits named val..., eval...,
 test..., holdout... or dev... are validation or test. Windows have no flanks, deletions are filled with N,
-``clinvar_id`` is the AlleleID. Shards have no manifest; their ``embeddings/`` name windows by place and SHA-256. No
-file tells the holdouts.
+``clinvar_id`` is the AlleleID unless the metadata of every shard name the VariationID. Shards have no manifest; their
+``embeddings/`` name windows by place and SHA-256. No file tells the holdouts.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from genolewm_assets.audit.reading.package_files import (
     read_holdouts,
     rows_of,
 )
-from genolewm_assets.audit.reading.parquet_batches import read_batches
+from genolewm_assets.audit.reading.parquet_batches import read_batches, read_metadata
 from genolewm_assets.audit.reading.reference import Reference, decode
+from genolewm_assets.audit.reading.review_stars import stars_of
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 
 MANIFEST = "dataset_manifest.json"
@@ -47,6 +48,10 @@ _WINDOWS, _ALLELES, _CACHE = ("placed/", "carbon/"), ("gnomad/", "clinvar/"), "e
 _EVALUATED = {VALIDATION: ("val",), TEST: ("eval", "test", "holdout", "dev")}
 _REMEDY = "Name a data folder of geno-lewm 0.2.1"
 _ALLELE = ("chrom", "pos", "ref", "alt")
+#: File that lies beside a shard that `prepare-gnomad` or `prepare-clinvar` made; no trainer reads it.
+_REJECTS = "rejects.parquet"
+#: Key of the metadata of a shard that states what its ``clinvar_id`` is.
+_STATED = b"genolewm.clinvar_id"
 _OPTIONAL = ("chrom", "start_bp", "clinical_significance", "label", "clinvar_id")
 _OPTIONAL_PLAIN = {name.replace("_", ""): name for name in _OPTIONAL}
 
@@ -79,8 +84,10 @@ class GenoLewmFiles:
 
     @property
     def label_key(self) -> str:
-        """What ``clinvar_id`` is."""
-        return "AlleleID"
+        """What ``clinvar_id`` is: as every shard of ClinVar states, else what geno-lewm itself writes."""
+        shards = [self.directory / path for path in self._paths("clinvar/")]
+        stated = {read_metadata(path).get(_STATED, b"AlleleID").decode() for path in shards}
+        return "VariationID" if stated == {"VariationID"} else "AlleleID"
 
     def compared_holdouts(self) -> set[str]:
         """Return the names of its splits of evaluation: their windows must not train."""
@@ -133,9 +140,10 @@ class GenoLewmFiles:
 
     def _alleles(self, path: str, noun: str) -> Iterator[Row]:
         clinvar = noun == "clinvar/"
-        columns = (*_ALLELE, "clinical_significance", "clinvar_id") if clinvar else _ALLELE
+        columns = (*_ALLELE, "clinical_significance", "review_status", "clinvar_id") if clinvar else _ALLELE
         for row in rows_of(read_batches(self.directory / path, columns)):
-            yield row | {"source": noun[:-1], "label": row.get("clinical_significance"), "role": TRAIN}
+            label, stars = row.get("clinical_significance"), stars_of(str(row.get("review_status")))
+            yield row | {"source": noun[:-1], "label": label, "stars": stars, "role": TRAIN}
 
     def _cached_windows(self) -> Iterator[Row]:
         seen, columns = set[tuple[str, int, bytes]](), ("chrom", "start_bp", "end_bp", "window_hash")
@@ -163,7 +171,7 @@ def open_geno_lewm(directory: Path, holdouts: Path | None, fasta: Path) -> GenoL
             raise CorruptResourceError(str(path), f"lists {outside[0]!r}, which is outside of the folder")
     else:
         found = [path for pattern in PATTERNS for path in sorted(directory.glob(pattern))]
-        files = tuple((str(path.relative_to(directory)), TRAIN) for path in found)
+        files = tuple((str(path.relative_to(directory)), TRAIN) for path in found if path.name != _REJECTS)
     if not files:
         raise MissingResourceError(str(directory), f"has neither {MANIFEST} nor a shard", remedy=_REMEDY)
     return GenoLewmFiles(directory, None if holdouts is None else holdouts.resolve(), record, files, fasta)

@@ -53,6 +53,16 @@ def read_batches(
         raise CorruptResourceError(str(path), f"cannot be read as Parquet ({err})", remedy=AGAIN) from err
 
 
+def read_metadata(path: Path) -> dict[bytes, bytes]:
+    """Return the metadata of a Parquet file."""
+    try:
+        return pq.read_schema(path).metadata or {}
+    except FileNotFoundError as err:
+        raise MissingResourceError(str(path), "is missing", remedy=REMEDY) from err
+    except (OSError, pa.ArrowException) as err:
+        raise CorruptResourceError(str(path), f"cannot be read as Parquet ({err})", remedy=AGAIN) from err
+
+
 def rows_at_once(columns: Sequence[str]) -> int:
     """Return how many rows of some columns a batch has."""
     return _SEQUENCES if "sequence" in columns else _BATCH_ROWS

@@ -21,7 +21,13 @@ from genolewm_assets_tests.worlds.lewm.package_world import GENOME_DIGEST, PROFI
 
 HIDDEN, BLOCK_TOKENS = 5, 16
 N_BLOCKS = block_count(PROFILE.window_bp // TOKEN_BP, BLOCK_TOKENS)
-ENCODER = {"weights_sha256": "e" * 64, "layer": 2, "block_tokens": BLOCK_TOKENS, "dtype": "float32"}
+ENCODER = {
+    "model_id": "org/tiny",
+    "weights_sha256": "e" * 64,
+    "layer": 2,
+    "block_tokens": BLOCK_TOKENS,
+    "dtype": "float32",
+}
 
 
 def publish_windows(root: Root, asset: str, partition: str, table: pa.Table) -> Published:
@@ -57,7 +63,7 @@ def states_of(table: pa.Table) -> np.ndarray:
 
 
 def publish_cache(root: Root, windows: Published, *, code_version: str = "1") -> Published:
-    (sha256,) = [entry.sha256 for entry in windows.manifest.files]
+    (sha256,) = [entry.sha256 for entry in windows.manifest.files if entry.path == "windows.parquet"]
     config = {"encoder": ENCODER, "windows_sha256": sha256, "row_shape": [N_BLOCKS, HIDDEN]}
     table = pq.ParquetFile(windows.file("windows.parquet")).read()
 

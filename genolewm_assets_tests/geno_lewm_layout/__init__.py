@@ -1,0 +1,1 @@
+"""Tests of ``genolewm_assets.geno_lewm_layout``."""
