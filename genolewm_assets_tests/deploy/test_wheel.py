@@ -1,4 +1,4 @@
-"""The page for users of the wheel is followed in an empty folder with an empty home; the sdist builds the same wheel."""
+"""The page for users of the wheel is followed in an empty folder and home; the sdist builds the same wheel."""
 
 from __future__ import annotations
 
