@@ -22,7 +22,7 @@ HERE := not gpu and not network
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo ui check format test test-fast test-nightly fuzz mutants golden bench gpu gpu-wheels docs clean
+.PHONY: help setup demo ui check format test test-fast test-nightly fuzz mutants golden bench gpu gpu-wheels docs dist clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -95,6 +95,12 @@ gpu:  ## Measure all about states on a card, with .venv or a bare image's PyTorc
 
 docs: $(STAMP)  ## Generate docs/data_model.md
 	$(BIN)/python docs/build.py
+
+dist: $(STAMP)  ## Build what a release consists of in dist/: wheel, sdist, and the versions that it was tested with
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check hatchling
+	$(BIN)/python -m hatchling build -d dist
+	cp constraints.txt dist/
 
 clean:  ## Remove the environment and caches (never a root)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz .import_linter_cache

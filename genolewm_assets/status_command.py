@@ -1,27 +1,30 @@
-"""Commands ``genolewm status``, ``releases`` and ``release dismiss``: what a root holds, and what became of it."""
+"""Commands ``genolewm status``, ``show``, ``releases`` and ``release dismiss``: what a root holds, and why."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Group
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from genolewm_assets.artefact_commands import CatalogOption, JsonOption, RootOption
 from genolewm_assets.console import ConsoleProgress, SafeConsole, err, out
 from genolewm_assets.defs.run_databases import described
-from genolewm_assets.errors import GenoLeWMError, ResourceError, counted
+from genolewm_assets.errors import GenoLeWMError, MissingResourceError, ResourceError, counted
 from genolewm_assets.launch import enter_environment, environment_of
 
 if TYPE_CHECKING:
     from genolewm_assets.defs.status import Section, Status
+    from genolewm_assets.store import Contents
+    from genolewm_assets.store.artefacts import Published
 
 release_app = typer.Typer(help="One ClinVar release.", no_args_is_help=True)
 
@@ -39,6 +42,10 @@ PartitionsOption = Annotated[
 _COLUMNS = 100
 #: Reasons for exit code 4 that are of runs, releases and files and not of partitions.
 _FURTHER = frozenset({"failed", "late", "unreadable"})
+#: Characters of a value of ``show`` and between two columns, and partitions that it names besides the one shown.
+_CELL, _GAP, _OTHERS = 20, 2, 8
+#: The pointer to a package, and the asset that it points to.
+_CURRENT, _PACKAGE = "packages/current", "packages/split"
 #: Times that a history is read that another process changes meanwhile.
 _ATTEMPTS = 3
 
@@ -99,6 +106,136 @@ def releases(
     out.print(table if rows else "no release is known: genolewm ui finds them")
 
 
+def show(
+    asset: Annotated[str, typer.Argument(help="Key of an asset, such as gnomad/shard.")],
+    partition: Annotated[str | None, typer.Argument(help="Partition; by default the one that was built last.")] = None,
+    root: RootOption = Path("data"),
+    rows: Annotated[int, typer.Option("--rows", help="Rows shown of each table.", min=0, max=100)] = 5,
+    picture: Annotated[Path | None, typer.Option("--picture", help="SVG file for the picture of the UI.")] = None,
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing picture.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Print what a published asset holds: tables with their columns and first rows, arrays, other files, counts.
+
+    Columns mean what the data model says. Nothing is compared with the manifest: `genolewm verify` does that.
+
+    Example: `genolewm show clinvar/shard 2025-01-05 --root data --picture classes.svg`
+    """
+    from genolewm_assets.store import read_contents
+    from genolewm_assets.store.files import link_of_generation
+    from genolewm_assets.store.tables import check_output
+
+    if picture is not None:
+        check_output(picture, overwrite=force)
+    published, others = _find_published(root, asset, partition)
+    contents, counts = read_contents(published, rows=rows), dict(published.manifest.counts)
+    if not all(column.meaning for table in contents.tables for column in table.columns):
+        contents = contents.explained(_declared_meanings(published.artefact.asset))
+    if picture is not None:
+        _draw(published, picture)
+    if as_json:
+        tables = [{**asdict(each), "columns": [one._asdict() for one in each.columns]} for each in contents.tables]
+        found = {
+            **asdict(published.artefact),
+            "path": str(link_of_generation(published.directory)),
+            "counts": counts,
+            "tables": tables,
+            "arrays": [asdict(each) for each in contents.arrays],
+            "others": [entry.path for entry in contents.others],
+        }
+        text = json.dumps(found, default=lambda value: value.hex() if isinstance(value, bytes) else str(value))
+        out.print_json(json.dumps(json.loads(text, parse_constant=str)))  # NaN is no JSON
+        return
+    page = SafeConsole(width=min(out.width, _COLUMNS) if out.is_terminal else _COLUMNS)
+    page.print(Text(f"{published.artefact}: {link_of_generation(published.directory)}", style="bold"), soft_wrap=True)
+    if others:
+        shown, more = ", ".join(others[:_OTHERS]), max(0, len(others) - _OTHERS)
+        page.print(Text(f"published too: {shown}{f' and {more:,} more' if more else ''}"))
+    page.print(*_contents_page(contents, counts, page.width), sep="\n")
+    if picture is not None:
+        page.print(Text(f"picture: {picture}"), soft_wrap=True)
+
+
+def _find_published(root: Path, asset: str, partition: str | None) -> tuple[Published, list[str]]:
+    """Return what is published of an asset, the newest build, and the other partitions or places."""
+    from genolewm_assets.packages import current_folder, read_current
+    from genolewm_assets.store.artefacts import Root
+    from genolewm_assets.store.files import link_of_generation
+    from genolewm_assets.store.tables import find_published
+
+    if asset == _CURRENT:
+        if partition is not None:
+            remedy = f"Leave {partition!r} out, or show {_PACKAGE}"
+            raise MissingResourceError(asset, "has no partitions", remedy=remedy)
+        used, folder = read_current(root), current_folder(root).resolve()
+        found = sorted(find_published(Root(root), _PACKAGE, used.release), key=lambda each: each.directory == folder)
+    else:
+        found = find_published(Root(root), asset, partition)
+    *others, newest = found
+    same = [each for each in others if each.artefact == newest.artefact]
+    places = [str(link_of_generation(each.directory).relative_to(root.absolute())) for each in same]
+    return newest, [*sorted({str(each.artefact.partition) for each in others if each not in same}), *places]
+
+
+def _draw(published: Published, file: Path) -> None:
+    """Write the picture of an artefact, the one that its materialisation shows first."""
+    from genolewm_assets.defs.assets import GATED
+    from genolewm_assets.defs.display import first_picture, in_reading_order
+    from genolewm_assets.store.files import write_atomic
+
+    drawn = first_picture(in_reading_order(GATED[published.artefact.asset].describe(published)))
+    if drawn is None:
+        raise MissingResourceError(published.artefact.asset, "has no picture", remedy="Leave --picture out")
+    write_atomic(file, drawn)
+
+
+def _declared_meanings(asset: str) -> dict[str, str]:
+    """Return the meaning of each column that an asset declares; array stores do not keep it."""
+    from genolewm_assets.defs.assets import GATED
+
+    declared = (GATED[asset].table, *GATED[asset].tables.values()) if asset in GATED else ()
+    return {name: table.describe(name) for table in declared if table is not None for name in table.columns}
+
+
+def _contents_page(contents: Contents, counts: Mapping[str, int], width: int) -> Iterator[Table | Text]:
+    """Yield the tables of what an artefact holds: columns and first rows of each table, arrays, files, counts."""
+    for each in contents.tables:
+        more = f" and {counted(len(each.files) - 1, 'more file')} like it" if len(each.files) > 1 else ""
+        title = f"{each.files[0]}{more}: {counted(each.rows, 'row')}"
+        kinds = ((one.name, f"{one.type}{' or null' if one.nullable else ''}", one.meaning) for one in each.columns)
+        yield from _titled(title, ("column", "type", "what it means"), kinds)
+        if each.head:
+            name = max(len("first rows"), *(len(column.name) for column in each.columns))
+            room = (width - name - _GAP) // len(each.head) - _GAP
+            lines = ((one.name, *(_cell(row[one.name], room) for row in each.head)) for one in each.columns)
+            yield from _titled("", ("first rows", *map(str, range(1, len(each.head) + 1))), lines)
+    arrays = (
+        (each.files[0], str(each.shape), each.dtype, ", ".join(map(_cell, each.first)), f"{len(each.files) - 1:,}")
+        for each in contents.arrays
+    )
+    yield from _titled("arrays", ("file", "shape", "type", "first values", "others like it"), arrays)
+    yield from _titled("other files", ("file", "bytes"), ((one.path, f"{one.size_bytes:,}") for one in contents.others))
+    yield from _titled("counts of the manifest", ("", ""), ((name, f"{n:,}") for name, n in sorted(counts.items())))
+
+
+def _titled(title: str, columns: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterator[Table | Text]:
+    """Yield a title and a table; nothing if it has no line."""
+    table = Table(*(Column(name, overflow="fold") for name in columns), box=None, padding=(0, _GAP, 0, 0))
+    for line in lines:
+        table.add_row(*map(Text, line))
+    if table.row_count:
+        yield Text(f"\n{title}" if title else "", style="bold")
+        yield table
+
+
+def _cell(value: object, room: int = _CELL) -> str:
+    """Return a value in one line, cut to ``room`` characters; bytes as hex digits."""
+    plain = value.hex() if isinstance(value, bytes) else f"{value:.5g}" if isinstance(value, float) else value
+    text = "" if plain is None else " ".join(str(plain)[: 2 * room].split())
+    return text if len(text) <= room else f"{text[: max(1, room - 1)]}…"
+
+
 @release_app.command("dismiss")
 def dismiss(
     release: Annotated[str, typer.Argument(help="Key of a refused release, such as 2026-02-28.")],
@@ -128,6 +265,7 @@ def dismiss(
 def add_status_commands(app: typer.Typer) -> None:
     """Add the commands of this module to an application."""
     app.command("status")(status)
+    app.command("show")(show)
     app.command("releases")(releases)
     app.add_typer(release_app, name="release")
 

@@ -6,17 +6,15 @@ Dagster shows a picture of the metadata only after a click, but one with an addr
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 from typing import Any
 from urllib.parse import parse_qs
 
 import dagster as dg
 
-from genolewm_assets.defs.display import PICTURE_PATH
+from genolewm_assets.defs.display import PICTURE_PATH, first_picture
 from genolewm_assets.defs.web_guard import Application, Receive, Scope, Send
 
-_EMBEDDED = re.compile(r"\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)")
 _NO_PICTURE = (
     b'<svg xmlns="http://www.w3.org/2000/svg" width="560" height="30"><text x="2" y="20" font-size="13" '
     b'font-family="sans-serif" fill="#666">The latest materialisation has no picture.</text></svg>'
@@ -80,10 +78,8 @@ def find_picture(instance: dg.DagsterInstance, asset: str, *, run_id: str = "", 
         made = [latest.asset_materialization] if latest else []
     for event in made:
         shown = event.metadata if event is not None and event.asset_key == key else {}
-        for name, value in shown.items():
-            text = (value.md_str or "") if isinstance(value, dg.MarkdownMetadataValue) and entry in {"", name} else ""
-            if found := _EMBEDDED.search(text):
-                return base64.b64decode(found[1])
+        if (picture := first_picture(shown, entry)) is not None:
+            return picture
     return None
 
 

@@ -7,5 +7,7 @@ from .arrays import compute_key as compute_key
 from .arrays import is_complete as is_complete
 from .arrays import read_stamped as read_stamped
 from .arrays import validate_fingerprint as validate_fingerprint
+from .contents import Contents as Contents
+from .contents import read_contents as read_contents
 from .tables import open_frame as open_frame
 from .tables import open_table as open_table

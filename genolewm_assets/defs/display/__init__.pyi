@@ -27,6 +27,7 @@ from .markdown import PICTURE_PATH as PICTURE_PATH
 from .markdown import after_a_click as after_a_click
 from .markdown import as_table as as_table
 from .markdown import escaped as escaped
+from .markdown import first_picture as first_picture
 from .markdown import picture_of as picture_of
 from .metadata import HEADLINE as HEADLINE
 from .metadata import OWNERS as OWNERS
@@ -36,6 +37,7 @@ from .metadata import clinvar_vcf_schema as clinvar_vcf_schema
 from .metadata import definition_metadata as definition_metadata
 from .metadata import describe_published as describe_published
 from .metadata import for_readers as for_readers
+from .metadata import in_reading_order as in_reading_order
 from .metadata import in_words as in_words
 from .metadata import lineage_metadata as lineage_metadata
 from .metadata import plotted as plotted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -9,6 +10,7 @@ import dagster as dg
 
 #: Path of the web server below which pictures are served.
 PICTURE_PATH = "/genolewm/pictures"
+_EMBEDDED = re.compile(r"\(data:image/svg\+xml;base64,([A-Za-z0-9+/=]+)\)")
 _MARKUP = re.compile(r"[\\`*_\[\]<>|#~$!&{}()]")
 #: The UI shows Markdown with fewer characters at once.
 _SHOWN_AT_ONCE = 1_000
@@ -17,6 +19,15 @@ _SHOWN_AT_ONCE = 1_000
 def is_picture(value: object) -> bool:
     """Return whether an entry of the metadata is one embedded picture."""
     return isinstance(value, dg.MarkdownMetadataValue) and (value.md_str or "").startswith("![")
+
+
+def first_picture(metadata: Mapping[str, object], entry: str = "") -> bytes | None:
+    """Return the first embedded picture of the metadata, or that of one entry, as SVG; None without one."""
+    for name, value in metadata.items():
+        text = (value.md_str or "") if isinstance(value, dg.MarkdownMetadataValue) and entry in {"", name} else ""
+        if found := _EMBEDDED.search(text):
+            return base64.b64decode(found[1])
+    return None
 
 
 def picture_of(key: str) -> str:

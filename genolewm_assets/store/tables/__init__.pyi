@@ -7,6 +7,7 @@ from .columns import text_column as text_column
 from .export import TableFormat as TableFormat
 from .export import check_output as check_output
 from .export import write_table_file as write_table_file
+from .lookup import find_published as find_published
 from .lookup import open_frame as open_frame
 from .lookup import open_table as open_table
 from .outside_columns import Unreadable as Unreadable

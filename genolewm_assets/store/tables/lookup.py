@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,14 +13,16 @@ import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.progress import NO_PROGRESS, ByteCount
-from genolewm_assets.store.artefacts import MANIFEST, Manifest, Root, links, read_manifest
-from genolewm_assets.store.files import is_published_link, measure_file, resolve_generation
+from genolewm_assets.store.artefacts import MANIFEST, ArtefactId, Published, Root, links, read_manifest
+from genolewm_assets.store.files import is_published_link, link_of_generation, measure_file, resolve_generation
 from genolewm_assets.store.tables.parquet import reading_parquet
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _PARQUET = ".parquet"
+#: Names that an error shows.
+_SHOWN = 8
 
 
 def open_table(
@@ -50,7 +54,8 @@ def open_table(
     CorruptResourceError
         If the file differs from the manifest.
     """
-    directory, manifest = _find(Root(Path(root)), asset, partition)
+    published = _find(Root(Path(root)), asset, partition)
+    directory, manifest = published.directory, published.manifest
     entries = {entry.path: entry for entry in manifest.files if entry.path.endswith(_PARQUET)}
     if file is None and len(entries) == 1:
         (file,) = entries
@@ -95,35 +100,62 @@ def open_frame(
     return frame
 
 
-def _find(root: Root, asset: str, partition: str | None) -> tuple[Path, Manifest]:
-    """Return folder and manifest of the only artefact of an asset partition, or of the artefact at a path."""
+def find_published(root: Root, asset: str, partition: str | None = None) -> list[Published]:
+    """Return what is published of an asset, of one partition or of all, by the time of its build, the newest last.
+
+    Raises
+    ------
+    MissingResourceError
+        If the folder is no root, or nothing fits; the message has the names that resemble those given.
+    """
     root.check_is_root()
-    if partition is None and (root.link_of(asset) / MANIFEST).is_file():
-        directory = resolve_generation(root.link_of(asset))
-        return directory, read_manifest(directory)
-    published = [found for found in _published(root) if found[2].asset == asset]
-    matching = [found for found in published if found[2].partition == partition]
-    if len(matching) == 1:
-        return matching[0][1:]
-    partitions = sorted({str(manifest.partition) for _, _, manifest in published})
+    everything = list(_published(root))
+    of_asset = [each for each in everything if each.artefact.asset == asset]
+    found = [each for each in of_asset if partition is None or each.artefact.partition == partition]
+    if found:
+        return sorted(found, key=lambda each: (each.directory.stat().st_mtime_ns, each.directory.name))
+    if of_asset:
+        kind, given, names = "partition", str(partition), {str(each.artefact.partition) for each in of_asset}
+    else:
+        kind, given, names = "asset", asset, {each.artefact.asset for each in everything}
+    known = sorted(names)
+    shown = difflib.get_close_matches(given, known, n=_SHOWN) or known[:_SHOWN]
+    more = f", and {len(known) - len(shown)} more" if len(known) > len(shown) else ""
     raise MissingResourceError(
-        f"{root.path}: {asset if partition is None else f'{asset}[{partition}]'}",
-        "is published at several paths" if matching else "is not published",
-        expected=f"the path of one of {[location for location, _, _ in matching]}"
-        if matching
-        else f"partition one of {partitions}"
-        if published
-        else None,
-        remedy="" if published else "Check the asset's key in docs/data_model.md, or build it",
+        f"{root.path}: {ArtefactId(asset, partition)}",
+        "is not published",
+        expected=f"{kind} one of {shown}{more}" if known else None,
+        remedy="" if of_asset else "Check the asset's key in docs/data_model.md, or build it",
     )
 
 
-def _published(root: Root) -> Iterator[tuple[str, Path, Manifest]]:
-    """Yield root-relative path, folder and manifest of every published artefact that can be read."""
+def _find(root: Root, asset: str, partition: str | None) -> Published:
+    """Return the only artefact of an asset partition, or the artefact at a path."""
+    root.check_is_root()
+    if partition is None and (root.link_of(asset) / MANIFEST).is_file():
+        return _opened(resolve_generation(root.link_of(asset)))
+    found = find_published(root, asset, partition)
+    matching = [each for each in found if each.artefact.partition == partition]
+    if len(matching) == 1:
+        return matching[0]
+    places = sorted(str(link_of_generation(each.directory).relative_to(root.path)) for each in matching)
+    raise MissingResourceError(
+        f"{root.path}: {ArtefactId(asset, partition)}",
+        "is published at several paths" if matching else "has partitions",
+        expected=f"the path of one of {places}"
+        if matching
+        else f"partition one of {sorted(str(each.artefact.partition) for each in found)}",
+    )
+
+
+def _published(root: Root) -> Iterator[Published]:
+    """Yield every published artefact that can be read."""
     for link in links(root.path):
         if is_published_link(link):
-            try:
-                directory = resolve_generation(link)
-                yield str(link.relative_to(root.path)), directory, read_manifest(directory)
-            except (MissingResourceError, CorruptResourceError):
-                continue
+            with suppress(MissingResourceError, CorruptResourceError):
+                yield _opened(resolve_generation(link))
+
+
+def _opened(directory: Path) -> Published:
+    manifest = read_manifest(directory)
+    return Published(ArtefactId(manifest.asset, manifest.partition), directory, manifest, reused=True)
