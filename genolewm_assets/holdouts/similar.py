@@ -89,7 +89,7 @@ class PieceQueries:
     margin_bp: int
 
     @classmethod
-    def of(cls, keys: pa.Table, rows: Int64s, packed: Packed, window_bp: Int64s, margin_bp: int, name: str) -> Self:
+    def of(cls, keys: pa.Table, rows: Int64s, packed: Packed, window_bp: Int64s, *, margin_bp: int, name: str) -> Self:
         """Return the windows with numbers ``rows``, with keys as in ``QUERIES``; ``window_bp``: of the whole piece."""
         n_bases = window_bp.astype(np.int64) + 2 * margin_bp
         ends = np.cumsum(packed_sizes(n_bases))
@@ -180,7 +180,7 @@ def reference_queries(
         origin, on, no_record = (pa.repeat(text, len(rows)) for text in (REFERENCE, contig, ""))
         zeros, no = pa.array(np.zeros(len(rows), np.int32)), pa.repeat(False, len(rows))
         keys = pa.table([origin, on, pa.array(start[rows]), no_record, zeros, on, no], _KEYS.names)
-        yield PieceQueries.of(keys, rows, bases(contig), end - start, margin_bp, contig)
+        yield PieceQueries.of(keys, rows, bases(contig), end - start, margin_bp=margin_bp, name=contig)
 
 
 def corpus_keys(table: pa.Table) -> pa.Array:
@@ -203,7 +203,8 @@ def corpus_queries(
         no_contig, no_start, on = pa.repeat("", n), pa.array(np.zeros(n, np.int64)), pa.repeat(piece, n)
         named = table["source"], no_contig, no_start, table["record_id"], table["window_index"], on
         keys = pa.table([*named, pc.is_in(table["source"], value_set=transcribed)], _KEYS.names)
-        yield PieceQueries.of(keys, rows, bases(piece), whole["window_bp"].to_numpy(), margin_bp, piece)
+        sizes = whole["window_bp"].to_numpy()
+        yield PieceQueries.of(keys, rows, bases(piece), sizes, margin_bp=margin_bp, name=piece)
 
 
 def list_similar(found: pa.Table, held: Mapping[Holdout, Held]) -> tuple[pa.Table, Counter[str]]:

@@ -107,8 +107,8 @@ def test_no_planted_record_trains(shared_data: Path, windows: pa.Table) -> None:
     by_place = CorpusRule({Holdout.CLINVAR: {"chr17": BRCA1}}, set(), 256).list_excluded([windows])
     nowhere = CorpusRule({}, set(), 256)
     with FastaReader(shared_data / "reference" / "GRCh38.slices.fa.gz", CONTIGS) as reader:
-        packed = pack(windows)
-        queries = corpus_queries([("planted", windows)], lambda _: packed, nowhere.excludes, margin_bp=PROFILES["default"].margin_bp)
+        packed, margin_bp = pack(windows), PROFILES["default"].margin_bp
+        queries = corpus_queries([("planted", windows)], lambda _: packed, nowhere.excludes, margin_bp=margin_bp)
         found = SequenceSearch(reader)({"chr17": BRCA1}, queries).similar
         similar = set(zip(*(found[name].to_pylist() for name in ("origin", "record_id", "window_index")), strict=True))
     key = ("source", "record_id", "window_index")

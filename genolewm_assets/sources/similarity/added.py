@@ -79,9 +79,7 @@ class EarlierFinds:
     ``changed``: spans that were not held out as they are now; ``added``: the 21-mers that they have more.
     """
 
-    def __init__(
-        self, kept: Kept, spans: Sequence[HeldSpan], changed: Sequence[HeldSpan], added: AddedKmers
-    ) -> None:
+    def __init__(self, kept: Kept, spans: Sequence[HeldSpan], changed: Sequence[HeldSpan], added: AddedKmers) -> None:
         names, self._kept, self._added = ["held_contig", "unit_start", "unit_end"], kept, added
         self.taken, before = [HOLDOUT_COMPARED.empty()], kept.compared
         schema = pa.schema([HOLDOUT_COMPARED.arrow.field(name) for name in names])

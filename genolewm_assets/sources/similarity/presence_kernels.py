@@ -1,8 +1,8 @@
-"""Compiled loops over a filter that tells which 21-mers all held-out sequence may have, over counts of 21-mers, and
-over few 21-mers that are looked for in packed bases: A 0 to T 3, four in a byte, the first lowest.
+"""Compiled loops over a filter of the 21-mers of all held-out sequence, counts of 21-mers, and few 21-mers in windows.
 
 The filter is a Bloom filter in lines of 512 bits, one load from memory each: four bits of a line tell that a 21-mer is
-held out, five more that it is so outside repeats. It has no false negatives. Import inside functions only.
+held out, five more that it is so outside repeats. It has no false negatives. Few 21-mers are looked for in packed
+bases, A 0 to T 3, four in a byte, the first lowest. Import inside functions only.
 """
 
 from __future__ import annotations

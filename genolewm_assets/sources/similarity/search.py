@@ -36,7 +36,6 @@ from genolewm_assets.sources.similarity.held_part import (
     HeldPart,
     HeldSpan,
     PresenceFilter,
-    Repeats,
     count_bases,
     divide,
     pack,
@@ -115,8 +114,13 @@ class SequenceSearch:
             folder = Path(name)
             masked = is_soft_masked(self._reader)
             repeats = soft_mask if masked else find_frequent(self._reader, parts, folder)
-            earlier = kept and EarlierFinds(kept, spans, changed, AddedKmers.read(self._reader, added, repeats))
-            candidates, counts = self._choose(parts, repeats, queries, earlier, folder, pool)
+            earlier = None
+            if kept:
+                earlier = EarlierFinds(kept, spans, changed, AddedKmers.read(self._reader, added, repeats))
+            present = PresenceFilter(folder / "present", count_bases(parts))
+            for each in parts:
+                present.add(HeldPart.read(self._reader, each, repeats))
+            candidates, counts = self._choose(present, queries, earlier, folder / "candidates", pool)
             is_known = _is_known(candidates, kept)
             found = earlier.taken if earlier else [HOLDOUT_COMPARED.empty()]
             left = pack(changed, self._part_bp)
@@ -139,30 +143,27 @@ class SequenceSearch:
 
     def _choose(
         self,
-        parts: Sequence[Sequence[HeldSpan]],
-        repeats: Repeats,
+        present: PresenceFilter,
         queries: Iterable[PieceQueries],
         earlier: EarlierFinds | None,
-        folder: Path,
+        path: Path,
         pool: ThreadPoolExecutor,
     ) -> tuple[Candidates, _RepeatCounts]:
         """Return the windows that may share enough with held-out sequence, and count those that do so in repeats."""
-        present, path, done = PresenceFilter(folder / "present", count_bases(parts)), folder / "candidates", 0
-        counts = _RepeatCounts()
-        for spans in parts:
-            present.add(HeldPart.read(self._reader, spans, repeats))
+        counts, done = _RepeatCounts(), 0
 
         def look_up() -> Iterator[tuple[PieceQueries, Int64s, Bools]]:
             for piece in queries:
                 counted = piece.rows % _OF < _COUNTED
                 counts.add("compared", piece.keys["origin"])
                 counts.add("counted", piece.keys["origin"].filter(pa.array(counted)))
-                at = np.flatnonzero(counted | earlier.take_over(piece) if earlier else counted | True)
+                again = earlier.take_over(piece) if earlier else np.ones(counted.size, np.bool_)
+                at = np.flatnonzero(counted | again)
                 for first in range(0, len(at), _ROWS):
                     rows = at[first : first + _ROWS]
                     yield piece, rows, counted[rows]
 
-        def choose(of: tuple[PieceQueries, Int64s, Bools]) -> tuple[QueryBatch, Bools, Bools, NDArray[np.uint8], Int64s]:
+        def choose(of: tuple[PieceQueries, Int64s, Bools]) -> tuple[QueryBatch, Bools, Bools, Codes, Int64s]:
             batch = QueryBatch.of(of[0].read(of[1]))
             most, hits, firsts = present.screen(batch, STRETCH, TO_ALIGN)
             chosen = (most[:, 0] >= TO_ALIGN) | (most[:, 2] > 0)
@@ -253,7 +254,7 @@ class HeldAligner:
 
 
 class _RepeatCounts(defaultdict[str, Counter[str]]):
-    """Windows by origin: those compared, those of them that are counted, and of these those similar by repeats alone."""
+    """Windows by origin: those compared, those of them that are counted, and of these the similar by repeats alone."""
 
     def __init__(self) -> None:
         super().__init__(Counter)

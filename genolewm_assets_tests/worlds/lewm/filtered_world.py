@@ -252,7 +252,7 @@ def _records() -> Iterator[CorpusRecord]:
         yield _record(source, "random", simulate(530 + number, 1_392))
 
 
-def _corpus() -> dict[str, pa.Table]:
+def make_corpus() -> dict[str, pa.Table]:
     placer, found = CorpusPlacer(CONTIGS, lambda name, start, end: SEQUENCES[name][start:end]), dict[str, pa.Table]()
     for source in CorpusSource:
         parts = []
@@ -297,34 +297,38 @@ POLICY = HoldoutPolicy(
 )
 
 
+def holdout_inputs(inputs: Inputs, corpus: dict[str, pa.Table], search: SequenceSearch | None) -> HoldoutInputs:
+    """Return the inputs of the holdouts; without a ``search`` windows are not compared with held-out sequence."""
+    return HoldoutInputs(
+        contigs=CONTIGS,
+        genome=inputs.genome,
+        windows=inputs.windows,
+        gnomad=_gnomad(),
+        clinvar=_clinvar(at_t0=False),
+        clinvar_earlier=_clinvar(at_t0=True),
+        corpus=corpus.values(),
+        profile=PROFILE,
+        sequences=search and SequenceInputs(search, partial(_pack, inputs.windows, corpus), corpus.items),
+    )
+
+
 def build_package(inputs: Inputs, folder: Path, patch: pytest.MonkeyPatch, *, similarity: bool) -> Path:
     """Build holdouts and package; ``similarity``: whether windows are compared with held-out sequence."""
     patch.setattr("genolewm_assets.package_build.writer.check_package", lambda *_, **__: ())
     # Figures for the card; no filter depends on them.
-    gnomad, clinvar, corpus = _gnomad(), _clinvar(at_t0=False), _corpus()
-    bases = partial(_pack, inputs.windows, corpus)
+    corpus = make_corpus()
     with FastaReader(inputs.fasta, CONTIGS) as reader:
         # In parts, of which gene A is more than one.
         search = SequenceSearch(reader, part_bp=5_000, overlap_bp=2_000)
-        given = HoldoutInputs(
-            contigs=CONTIGS,
-            genome=inputs.genome,
-            windows=inputs.windows,
-            gnomad=gnomad,
-            clinvar=clinvar,
-            clinvar_earlier=_clinvar(at_t0=True),
-            corpus=corpus.values(),
-            profile=PROFILE,
-            sequences=SequenceInputs(search, bases, corpus.items) if similarity else None,
-        )
+        given = holdout_inputs(inputs, corpus, search if similarity else None)
         held = build_holdouts(given, POLICY)
     sources = PackageSources(
         release=RELEASE,
         genome_digest=genome_digest(CONTIGS),
         windows=inputs.windows,
         corpus=corpus,
-        gnomad=gnomad,
-        clinvar=clinvar,
+        gnomad=given.gnomad,
+        clinvar=given.clinvar,
         intervals=held.intervals,
         alleles=held.alleles,
         corpus_rows=held.corpus,

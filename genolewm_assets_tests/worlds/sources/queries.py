@@ -39,7 +39,9 @@ def as_pieces(queries: Iterable[Query]) -> Iterator[PieceQueries]:
         texts = table["bases"].cast(pa.string())
         packed = pack(pa.table([pa.repeat("", len(texts)), texts, pa.repeat("", len(texts))], TEXTS))
         sizes = np.array([len(text) for text in texts.to_pylist()], np.int64)
-        yield PieceQueries.of(table.drop_columns(["bases"]), np.arange(len(sizes)), packed, sizes, 0, name)
+        yield PieceQueries.of(
+            table.drop_columns(["bases"]), np.arange(len(sizes)), packed, sizes, margin_bp=0, name=name
+        )
 
 
 def as_queries(pieces: Iterable[PieceQueries]) -> Iterator[Query]:
