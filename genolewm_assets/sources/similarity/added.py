@@ -21,10 +21,10 @@ from genolewm_assets.sources.similarity.held_part import HeldPart, HeldSpan, Rep
 from genolewm_assets.sources.similarity.repeats import hash_table
 from genolewm_assets.variants import Bools, Int64s, as_bools
 
-#: Bases of changed intervals, with 20 beside each added stretch, of which the filter still tells most windows apart.
+#: Added bases, with 20 beside each stretch of them, from which on every window is looked up.
 MOST_ADDED_BP = 1 << 18
-#: Bits of the filter through which 16-mers are looked for, as a power of 2: 2 MiB.
-_FILTER_BITS = 24
+#: Bits of the filter, by added base: 512 KiB for 10,000 bases.
+_BITS = 256
 _K = 21
 _KEY = list(WindowKey._fields)
 
@@ -46,10 +46,11 @@ def list_added(spans: Sequence[HeldSpan], before: Collection[HeldSpan]) -> list[
 
 @dataclass(frozen=True, slots=True)
 class AddedKmers:
-    """21-mers outside repeats: ``keys``, a table of their hashes; ``bits``, a filter of the 16-mers in them."""
+    """21-mers outside repeats: ``keys``, a table of their hashes; ``bits``, ``shift``: a filter of their seeds."""
 
     keys: NDArray[np.uint64]
     bits: NDArray[np.uint64]
+    shift: np.uint32
 
     @classmethod
     def read(cls, reader: FastaReader, spans: Sequence[HeldSpan], repeats: Repeats) -> AddedKmers:
@@ -57,10 +58,11 @@ class AddedKmers:
         from genolewm_assets.sources.similarity import kmer_kernels, presence_kernels
 
         part = HeldPart.read(reader, spans, repeats)
-        hashes, bits = np.empty(part.codes.size, np.uint64), np.zeros((1 << _FILTER_BITS) >> 6, np.uint64)
+        power = max(_BITS, _BITS * part.codes.size).bit_length()
+        hashes, bits = np.empty(part.codes.size, np.uint64), np.zeros((1 << power) >> 6, np.uint64)
         kmer_kernels.hash_kmers(part.codes, hashes)
-        presence_kernels.mark_seeds(part.codes, part.kinds, bits, np.uint32(32 - _FILTER_BITS))
-        return cls(hash_table(hashes[part.kinds >= kmer_kernels.SIMPLE]), bits)
+        presence_kernels.mark_seeds(part.codes, part.kinds, bits, shift := np.uint32(32 - power))
+        return cls(hash_table(hashes[part.kinds >= kmer_kernels.SIMPLE]), bits, shift)
 
     def find(self, piece: PieceQueries) -> Bools:
         """Tell which windows of a piece, with the flanks on both sides, have one: bool, shape (n_windows,)."""
@@ -68,8 +70,7 @@ class AddedKmers:
 
         found = np.zeros(len(piece.rows), np.bool_)
         if self.bits.any():
-            shift = np.uint32(32 - _FILTER_BITS)
-            find_any(piece.packed, piece.first, piece.n_bases, self.keys, self.bits, shift, found)
+            find_any(piece.packed, piece.first, piece.n_bases, self.keys, self.bits, self.shift, found)
         return found
 
 

@@ -34,8 +34,8 @@ LINE = 8
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _NINE = np.uint64(32), np.uint64(9)
 _N_ANY, _N_OUTSIDE = 4, 5
-#: Bases of a seed. Of those that begin at every fourth base of a window, each 21-mer has one or two.
-_SEED = 16
+#: Bases of a seed, and from one to the next in a window: each 21-mer has one of them.
+_SEED, _APART = 14, 8
 _FACTOR = np.uint32(0x9E3779B1)
 
 
@@ -243,11 +243,10 @@ def _bit_of(seed: np.uint32, shift: np.uint32) -> np.uint64:
 
 @compiled(nogil=True)
 def mark_seeds(codes: Codes, kinds: Codes, bits: Hashes, shift: np.uint32) -> None:
-    """Set the bits, all 0 at first, of the 16-mers of the 21-mers outside repeats, on both strands."""
-    last = -1
+    """Set the bits, all 0 at first, of the seeds in 21-mers outside repeats, on both strands."""
     for at in range(codes.size - K + 1):
         if kinds[at] >= SIMPLE:
-            for start in range(max(at, last + 1), at + K - _SEED + 1):
+            for start in range(at, at + K - _SEED + 1):
                 forward, backward = np.uint32(0), np.uint32(0)
                 for step in range(_SEED):
                     base = np.uint32(codes[start + step] & 3)
@@ -256,7 +255,6 @@ def mark_seeds(codes: Codes, kinds: Codes, bits: Hashes, shift: np.uint32) -> No
                 for seed in (forward, backward):
                     bit = _bit_of(seed, shift)
                     bits[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
-                last = start
 
 
 @compiled(nogil=True)
@@ -264,21 +262,29 @@ def find_any(
     packed: Codes, first: Offsets, n_bases: Offsets, keys: Hashes, bits: Hashes, shift: np.uint32,
     found: npt.NDArray[np.bool_],
 ) -> None:  # fmt: skip
-    """Tell which windows, each from byte ``first`` on, have a 21-mer of a table, whose 16-mers have their bits set."""
-    codes, hashes = np.empty(2 * K, np.uint8), np.empty(2 * K, np.uint64)
+    """Tell which windows, each from byte ``first`` on, have a 21-mer of a table, whose seeds have their bits set."""
     for row in range(n_bases.size):
-        own, n = packed[first[row] : first[row] + (n_bases[row] + 3) // 4], n_bases[row]
-        seed = np.uint32(0)
-        for at in range(n // 4):
-            # The seed of the four bytes up to this one.
-            seed = (seed >> np.uint32(8)) | (np.uint32(own[at]) << np.uint32(24))
+        own = packed[first[row] : first[row] + (n_bases[row] + 3) // 4]
+        for number in range((n_bases[row] - _SEED) // _APART + 1):
+            at = number * _APART // 4
+            seed = np.uint32(own[at]) | np.uint32(own[at + 1]) << np.uint32(8)
+            seed |= np.uint32(own[at + 2]) << np.uint32(16) | np.uint32(own[at + 3] & 15) << np.uint32(24)
             bit = _bit_of(seed, shift)
-            if at >= 3 and (bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
-                start, end = max(0, 4 * at - 12 - K + _SEED), min(n, 4 * at - 12 + K)
-                for base in range(start, end):
-                    codes[base - start] = (own[base // 4] >> np.uint8(2 * (base % 4))) & np.uint8(3)
-                hash_kmers(codes[: end - start], hashes)
-                for key in hashes[: end - start]:
-                    found[row] |= key != NO_HASH and keys[_place(key, keys)] == key
-                if found[row]:
+            if (bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
+                start, end = max(0, number * _APART + _SEED - K), min(n_bases[row], number * _APART + K)
+                if _has_any(own, start, end, keys):
+                    found[row] = True
                     break
+
+
+@compiled(nogil=True)
+def _has_any(own: Codes, start: int, end: int, keys: Hashes) -> bool:
+    """Tell whether packed bases ``[start, end)``, fewer than 42, have a 21-mer of a table."""
+    codes, hashes = np.empty(2 * K, np.uint8), np.empty(2 * K, np.uint64)
+    for base in range(start, end):
+        codes[base - start] = (own[base // 4] >> np.uint8(2 * (base % 4))) & np.uint8(3)
+    hash_kmers(codes[: end - start], hashes)
+    for key in hashes[: max(0, end - start - K + 1)]:
+        if keys[_place(key, keys)] == key:
+            return True
+    return False

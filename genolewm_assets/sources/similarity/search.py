@@ -108,7 +108,7 @@ class SequenceSearch:
         spans, before = self._divide(held), set(self._divide(kept.held)) if kept else set()
         parts, changed = pack(spans, self._part_bp), [span for span in spans if span not in before]
         added = list_added(changed, before)
-        if sum(span.end - span.start for span in added) > MOST_ADDED_BP:
+        if count_bases([added]) > MOST_ADDED_BP:
             kept = None
         with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(_THREADS) as pool:
             folder = Path(name)

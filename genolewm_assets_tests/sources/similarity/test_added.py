@@ -115,11 +115,11 @@ def test_few_windows_are_looked_up_unless_much_is_added(
     assert set(after.compared["record_id"].to_pylist()) == {"20"}
     _, same = compare(fasta, queries, before, kept)
     assert same == 4
-    monkeypatch.setattr(search, "MOST_ADDED_BP", 119)
+    monkeypatch.setattr(search, "MOST_ADDED_BP", 120)
     again, n = compare(fasta, queries, held, kept)
     assert n == len(queries)
     assert again.compared.equals(after.compared)
-    monkeypatch.setattr(search, "MOST_ADDED_BP", 120)
+    monkeypatch.setattr(search, "MOST_ADDED_BP", 121)
     assert compare(fasta, queries, held, kept)[1] == 6
 
 
