@@ -253,7 +253,7 @@ def mark_seeds(codes: Codes, kinds: Codes, bits: Hashes, shift: np.uint32) -> No
                     forward |= base << np.uint32(2 * step)
                     backward |= (np.uint32(3) - base) << np.uint32(2 * (_SEED - 1 - step))
                 for seed in (forward, backward):
-                    bit = _bit_of(seed, shift)
+                    bit = _bit_of(np.uint32(seed), shift)
                     bits[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
 
 
@@ -269,7 +269,7 @@ def find_any(
             at = number * _APART // 4
             seed = np.uint32(own[at]) | np.uint32(own[at + 1]) << np.uint32(8)
             seed |= np.uint32(own[at + 2]) << np.uint32(16) | np.uint32(own[at + 3] & 15) << np.uint32(24)
-            bit = _bit_of(seed, shift)
+            bit = _bit_of(np.uint32(seed), shift)
             if (bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
                 start, end = max(0, number * _APART + _SEED - K), min(n_bases[row], number * _APART + K)
                 if _has_any(own, start, end, keys):

@@ -27,9 +27,11 @@ def as_table(queries: Iterable[Query]) -> pa.Table:
 
 
 def pack(table: pa.Table) -> NDArray[np.uint8]:
-    """Return the packed bases of a table of windows."""
-    (batch,) = table.select(TEXTS).combine_chunks().to_batches() or [None]
-    return np.empty(0, np.uint8) if batch is None else pack_texts(batch).packed
+    """Return the packed bases of a table of windows, read-only as a mapped file has them."""
+    parts = [pack_texts(batch).packed for batch in table.select(TEXTS).combine_chunks().to_batches()]
+    packed = np.concatenate([np.empty(0, np.uint8), *parts])
+    packed.flags.writeable = False
+    return packed
 
 
 def as_pieces(queries: Iterable[Query]) -> Iterator[PieceQueries]:
