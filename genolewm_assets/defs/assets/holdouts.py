@@ -383,7 +383,8 @@ holdouts_manifest = GatedAsset(
         ),
         "alleles_held_out": "rows of the table of alleles: one per allele and holdout",
         "windows_similar, windows_similar_by_repeats": (
-            "windows that are similar to held-out sequence and excluded; and those that are similar by repeats alone"
+            "windows that are similar to held-out sequence and excluded; and, estimated from one in 32 of a large "
+            "piece, those that are similar by repeats alone"
         ),
         "composition": "windows and alleles by holdout and split",
     },

@@ -284,7 +284,7 @@ def _has_any(own: Codes, start: int, end: int, keys: Hashes) -> bool:
     for base in range(start, end):
         codes[base - start] = (own[base // 4] >> np.uint8(2 * (base % 4))) & np.uint8(3)
     hash_kmers(codes[: end - start], hashes)
+    found = False
     for key in hashes[: max(0, end - start - K + 1)]:
-        if keys[_place(key, keys)] == key:
-            return True
-    return False
+        found |= keys[_place(key, keys)] == key
+    return found
