@@ -148,7 +148,7 @@ class ReleaseInputs:
     def corpus_pieces(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield the corpus windows of each piece, with the columns of which the search for held-out sequence begins."""
         for name, path in self.corpus_files().items():
-            yield name, read_table(path, columns=SEQUENCE_COLUMNS)
+            yield name, read_table(path, columns=list(SEQUENCE_COLUMNS))
 
 
 def holdout_policy(workspace: Workspace, inputs: ReleaseInputs) -> HoldoutPolicy:
