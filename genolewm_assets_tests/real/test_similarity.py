@@ -46,7 +46,7 @@ def cut(fasta: Path, held: Span) -> Iterator[Query]:
             for start in range(0, len(bases) - WINDOW_BP, STEP_BP):
                 sequence = bases[start : start + WINDOW_BP]
                 near = contig == held.contig and start < held.end and held.start < start + WINDOW_BP
-                if not near and sequence.count(b"N") < WINDOW_BP // 20:
+                if not near and set(sequence) <= set(b"ACGT"):
                     yield Query(WindowKey(REFERENCE, contig, start), sequence)
 
 
