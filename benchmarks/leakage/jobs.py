@@ -49,22 +49,20 @@ def _batches(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
 
 
 def _filter(fasta: Path, number: int) -> Callable[[], int]:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     from genolewm_assets.genome import GRCH38, IntervalArray
-    from genolewm_assets.holdouts import QUERIES
+    from genolewm_assets.holdouts import WindowKey
     from genolewm_assets.sources.reference import FastaReader
     from genolewm_assets.sources.similarity import SequenceSearch
+    from genolewm_assets_tests.worlds.sources.queries import Query, as_pieces
 
     def work() -> int:
         with FastaReader(fasta, GRCH38) as reader:
             held = {"chr20": IntervalArray(np.array([0]), np.array([reader.contigs["chr20"]]))}
-            key = {"origin": "reference", "contig": "chr17", "record_id": "", "window_index": 0}
-            key |= {"piece": "chr17", "transcribed": False}
-            rows = ({**key, "start": at, "bases": bases} for at, bases in enumerate(windows(fasta, number)))
-            queries = (pa.Table.from_pylist(batch, schema=QUERIES) for batch in _batches(rows, _BATCH))
-            found = SequenceSearch(reader)(held, queries).similar
+            rows = (Query(WindowKey("reference", "chr17", at), each) for at, each in enumerate(windows(fasta, number)))
+            pieces = (each for batch in _batches(rows, _BATCH) for each in as_pieces(batch))
+            found = SequenceSearch(reader)(held, pieces).similar
             return len(pc.unique(found["start"]))
 
     return work

@@ -28,6 +28,7 @@ from .similar import Compared as Compared
 from .similar import Held as Held
 from .similar import HeldPlace as HeldPlace
 from .similar import Kept as Kept
+from .similar import PieceQueries as PieceQueries
 from .similar import WindowKey as WindowKey
 from .similar import is_first as is_first
 from .temporal import KEPT_FILE as KEPT_FILE

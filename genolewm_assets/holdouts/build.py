@@ -18,7 +18,6 @@ from genolewm_assets.genome import (
     GRCH38,
     NO_INTERVALS,
     PROFILES,
-    Bases,
     ContigSet,
     Holdout,
     WindowProfile,
@@ -61,6 +60,8 @@ from genolewm_assets.holdouts.similar import (
     Compared,
     Held,
     Kept,
+    Packed,
+    PieceQueries,
     SimilaritySearch,
     corpus_queries,
     list_similar,
@@ -74,12 +75,12 @@ from genolewm_assets.variants import Int64s
 class SequenceInputs:
     """What is compared with held-out sequence, and how.
 
-    ``bases`` returns the bases of a contig, and ``corpus`` tables or batches of the corpus windows with
-    ``similar.SEQUENCE_COLUMNS``, each with the name of its piece. ``kept``: what an earlier release found.
+    ``bases`` returns the packed bases of all windows of a contig or piece, and ``corpus`` the corpus windows of each
+    piece with ``similar.SEQUENCE_COLUMNS``. ``kept``: what an earlier release found.
     """
 
     search: SimilaritySearch
-    bases: Callable[[str], Bases]
+    bases: Callable[[str], Packed]
     corpus: Callable[[], Iterable[tuple[str, pa.Table]]]
     kept: Kept | None = None
 
@@ -303,11 +304,11 @@ def _find_similar(
     inputs: HoldoutInputs, intervals: HeldIntervals, rule: CorpusRule, counts: Counter[str]
 ) -> tuple[pa.Table, pa.Table]:
     """List windows, not excluded by place, that are similar to held-out sequence, and what they share; count them."""
-    given, held = inputs.sequences, merge_intervals(intervals.to_table())
+    given, held, margin_bp = inputs.sequences, merge_intervals(intervals.to_table()), inputs.profile.margin_bp
 
-    def queries(given: SequenceInputs) -> Iterator[pa.Table]:
-        yield from reference_queries(inputs.windows, given.bases, held, margin_bp=inputs.profile.margin_bp)
-        yield from corpus_queries(given.corpus(), rule.excludes)
+    def queries(given: SequenceInputs) -> Iterator[PieceQueries]:
+        yield from reference_queries(inputs.windows, given.bases, held, margin_bp=margin_bp)
+        yield from corpus_queries(given.corpus(), given.bases, rule.excludes, margin_bp=margin_bp)
 
     none = HOLDOUT_COMPARED.empty()
     found = Compared(none, none.append_column("reason", pa.array([], pa.string())), Counter())

@@ -171,8 +171,9 @@ HOLDOUT_SIMILAR = TableSchema(
 
 HOLDOUT_COMPARED = TableSchema(
     "holdout_compared",
-    "what a window shares with one interval of held-out sequence: each place to which it aligns as similar, or shared "
-    "31-mers. Whether it is similar follows from its rows; a later release takes over those of equal intervals",
+    "what a window shares with one interval of held-out sequence, if enough to compare them: each place to which "
+    "it aligns as similar, and that of a shared 21-mer if it does not, or has shared 31-mers. Whether it is similar "
+    "follows from its rows; a later release takes over those of equal intervals, and compares it with changed ones",
     pa.schema(
         [
             *_WINDOW,

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from genolewm_assets.genome import NO_INTERVALS, Bases, Holdout, IntervalArray, meets
+from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import NO_INTERVALS, Holdout, IntervalArray, meets
 from genolewm_assets.holdouts.corpus import CORPUS_COLUMNS
 from genolewm_assets.holdouts.schema import (
     HOLDOUT_COMPARED,
@@ -22,15 +24,17 @@ from genolewm_assets.holdouts.schema import (
     CorpusReason,
     SimilarReason,
 )
-from genolewm_assets.variants import Bools, as_bools, join_columns
+from genolewm_assets.variants import Bools, Int64s, as_bools, join_columns
+from genolewm_assets.windows.bases import BASES_NAME, packed_sizes, unpack_texts
 from genolewm_assets.windows.corpus import CorpusSource
 
 #: Name under which windows are counted that are similar to held-out sequence by repeats alone.
 BY_REPEATS = "repeats"
 
-#: Columns of ``CORPUS_WINDOWS`` that are compared, and those that tell where a window is from.
-SEQUENCE_COLUMNS = (*CORPUS_COLUMNS, "sequence", "right_flank")
+#: Columns of ``CORPUS_WINDOWS`` that tell which windows are compared, and where their bases are.
+SEQUENCE_COLUMNS = (*CORPUS_COLUMNS, "window_bp")
 
+Packed = NDArray[np.uint8]
 Held = Mapping[str, IntervalArray]
 
 
@@ -44,17 +48,66 @@ class WindowKey(NamedTuple):
     window_index: int = 0
 
 
-#: Windows to compare: key, piece that has it, upper-case ASCII bases that trainers can see, and whether introns may be
-#: cut out.
-QUERIES = pa.schema(
+_BASES = pa.field("bases", pa.large_binary(), nullable=False)
+_KEYS = pa.schema(
     [
         *(HOLDOUT_COMPARED.arrow.field(name) for name in (*WindowKey._fields, "piece")),
-        pa.field("bases", pa.large_binary(), nullable=False),
         pa.field("transcribed", pa.bool_(), nullable=False),
     ]
 )
-#: Reference windows of one table of queries.
-_ROWS = 512
+#: Windows to compare: key, piece that has it, whether introns may be cut out, and upper-case ASCII bases that trainers
+#: can see.
+QUERIES = _KEYS.append(_BASES)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceQueries:
+    """Windows of one piece that are compared, each with the flank behind it.
+
+    Attributes
+    ----------
+    name
+        Contig or piece.
+    keys
+        Columns of ``QUERIES`` but the bases.
+    rows
+        Numbers of the windows in the piece: int64, shape (n_windows,), ascending.
+    packed
+        Bases of the whole piece, four a byte, as ``windows.bases`` writes them.
+    first, n_bases
+        First byte and bases of each window with both flanks: int64, shape (n_windows,).
+    margin_bp
+        Bases of the flank before each window, which are not compared.
+    """
+
+    name: str
+    keys: pa.Table
+    rows: Int64s
+    packed: Packed
+    first: Int64s
+    n_bases: Int64s
+    margin_bp: int
+
+    @classmethod
+    def of(cls, keys: pa.Table, rows: Int64s, packed: Packed, window_bp: Int64s, *, margin_bp: int, name: str) -> Self:
+        """Return the windows with numbers ``rows``, with keys as in ``QUERIES``; ``window_bp``: of the whole piece."""
+        n_bases = window_bp.astype(np.int64) + 2 * margin_bp
+        ends = np.cumsum(packed_sizes(n_bases))
+        if (expected := int(ends[-1]) if ends.size else 0) != packed.size:
+            raise CorruptResourceError(
+                f"{BASES_NAME} of {name}",
+                "does not have the bases of its windows",
+                expected=f"{expected:,} bytes",
+                got=f"{packed.size:,} bytes",
+                remedy="Rebuild the windows of the piece",
+            )
+        first = ends - packed_sizes(n_bases)
+        return cls(name, keys.cast(_KEYS), rows, packed, first[rows], n_bases[rows], margin_bp)
+
+    def read(self, at: Int64s) -> pa.Table:
+        """Return windows by their place among these, schema ``QUERIES``."""
+        bases = unpack_texts(self.packed, self.first[at], self.n_bases[at], skipped=self.margin_bp)
+        return self.keys.take(pa.array(at)).append_column(_BASES, bases)
 
 
 class HeldPlace(NamedTuple):
@@ -101,7 +154,8 @@ class Compared:
     similar
         Rows of ``compared`` of windows that are similar to their interval, with a column ``reason``.
     by_repeats
-        Number of windows, by origin, that share 21-mers with held-out sequence in repeats alone; they are not similar.
+        Windows, by origin, that share 21-mers with held-out sequence in repeats alone, and are not similar: estimated
+        from the first 256 of every 8,192 of a piece.
     """
 
     compared: pa.Table
@@ -112,28 +166,21 @@ class Compared:
 class SimilaritySearch(Protocol):
     """Compares windows with held-out sequence."""
 
-    def __call__(self, held: Held, queries: Iterable[pa.Table], kept: Kept | None) -> Compared:
-        """Compare the windows of tables with schema ``QUERIES``; the result does not depend on what is ``kept``."""
+    def __call__(self, held: Held, queries: Iterable[PieceQueries], kept: Kept | None) -> Compared:
+        """Compare the windows of pieces; the result does not depend on what is ``kept``."""
 
 
 def reference_queries(
-    windows: Mapping[str, pa.Table], bases: Callable[[str], Bases], held: Held, *, margin_bp: int
-) -> Iterator[pa.Table]:
-    """Yield the reference windows (``QUERIES``), each with the flank behind it, that overlap no held-out interval."""
+    windows: Mapping[str, pa.Table], bases: Callable[[str], Packed], held: Held, *, margin_bp: int
+) -> Iterator[PieceQueries]:
+    """Yield the reference windows, by contig, that overlap no held-out interval; ``bases``: packed, of a contig."""
     for contig, table in windows.items():
-        start, end = table["start"].to_numpy(), table["end"].to_numpy() + margin_bp
-        free = np.flatnonzero(~meets(held.get(contig, NO_INTERVALS), start, end))
-        sequence = bases(contig)
-        for first in range(0, len(free), _ROWS):
-            rows = free[first : first + _ROWS]
-            spans = zip(start[rows].tolist(), end[rows].tolist(), strict=True)
-            cut = pa.array([sequence[a:b] for a, b in spans], pa.large_binary())
-            origin, on, no_record = (pa.repeat(text, len(rows)) for text in (REFERENCE, contig, ""))
-            zeros = pa.array(np.zeros(len(rows), np.int32))
-            yield pa.table(
-                [origin, on, pa.array(start[rows]), no_record, zeros, on, cut, pa.repeat(False, len(rows))],
-                schema=QUERIES,
-            )
+        start, end = table["start"].to_numpy(), table["end"].to_numpy()
+        rows = np.flatnonzero(~meets(held.get(contig, NO_INTERVALS), start, end + margin_bp))
+        origin, on, no_record = (pa.repeat(text, len(rows)) for text in (REFERENCE, contig, ""))
+        zeros, no = pa.array(np.zeros(len(rows), np.int32)), pa.repeat(False, len(rows))
+        keys = pa.table([origin, on, pa.array(start[rows]), no_record, zeros, on, no], _KEYS.names)
+        yield PieceQueries.of(keys, rows, bases(contig), end - start, margin_bp=margin_bp, name=contig)
 
 
 def corpus_keys(table: pa.Table) -> pa.Array:
@@ -142,27 +189,22 @@ def corpus_keys(table: pa.Table) -> pa.Array:
 
 
 def corpus_queries(
-    tables: Iterable[tuple[str, pa.Table]], is_placed: Callable[[pa.Table], Bools]
-) -> Iterator[pa.Table]:
-    """Yield the corpus windows (``QUERIES``) of pieces, each with the flank behind it, that no place excludes."""
+    tables: Iterable[tuple[str, pa.Table]],
+    bases: Callable[[str], Packed],
+    is_placed: Callable[[pa.Table], Bools],
+    *,
+    margin_bp: int,
+) -> Iterator[PieceQueries]:
+    """Yield the corpus windows, by piece, that no place excludes; ``bases``: packed, of a piece."""
     transcribed = pa.array([str(source) for source in CorpusSource if source.is_transcribed], pa.string())
     for piece, whole in tables:
-        table = whole.filter(pa.array(~is_placed(whole)))
-        n = table.num_rows
-        bases = pc.binary_join_element_wise(table["sequence"], table["right_flank"], "")
-        yield pa.table(
-            [
-                table["source"],
-                pa.repeat("", n),
-                pa.array(np.zeros(n, np.int64)),
-                table["record_id"],
-                table["window_index"],
-                pa.repeat(piece, n),
-                pc.cast(pc.cast(bases, pa.large_string()), pa.large_binary()),
-                pc.is_in(table["source"], value_set=transcribed),
-            ],
-            schema=QUERIES,
-        )
+        rows = np.flatnonzero(~is_placed(whole))
+        table, n = whole.take(pa.array(rows)), len(rows)
+        no_contig, no_start, on = pa.repeat("", n), pa.array(np.zeros(n, np.int64)), pa.repeat(piece, n)
+        named = table["source"], no_contig, no_start, table["record_id"], table["window_index"], on
+        keys = pa.table([*named, pc.is_in(table["source"], value_set=transcribed)], _KEYS.names)
+        sizes = whole["window_bp"].to_numpy()
+        yield PieceQueries.of(keys, rows, bases(piece), sizes, margin_bp=margin_bp, name=piece)
 
 
 def list_similar(found: pa.Table, held: Mapping[Holdout, Held]) -> tuple[pa.Table, Counter[str]]:

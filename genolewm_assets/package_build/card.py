@@ -285,8 +285,9 @@ def _similar(info: PackageInfo) -> str:
     reasons = (f"`{name}`" for name in (*SimilarReason, BY_REPEATS))
     return (
         "Windows that are held out although they are not known to be from a held-out place, because their bases are "
-        "similar to held-out sequence, by reason; those in the column `repeats` are similar by repeats alone, and "
-        "train.\n\n" + _table(("origin", *reasons, "share of the origin held out"), rows)
+        "similar to held-out sequence, by reason; those in the column `repeats`, an estimate from one in 32 of a large "
+        "piece, are similar by repeats alone, and train.\n\n"
+        + _table(("origin", *reasons, "share of the origin held out"), rows)
     )
 
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from genolewm_assets.errors import AlleleError, UnknownContigError
+from genolewm_assets.errors import AlleleError, CorruptResourceError, UnknownContigError
 from genolewm_assets.genome import Holdout, IntervalArray
 from genolewm_assets.holdouts import (
     HOLDOUT_COMPARED,
@@ -24,6 +25,7 @@ from genolewm_assets.holdouts import (
     HoldoutIndex,
     HoldoutPolicy,
     Kept,
+    PieceQueries,
     SequenceInputs,
     SimilarReason,
     build_holdouts,
@@ -38,9 +40,10 @@ from genolewm_assets.holdouts.similar import (
     reference_queries,
     similar_corpus_rows,
 )
+from genolewm_assets.windows.bases import TEXTS, packed_sizes
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, corpus, corpus_row, gnomad, simulated_inputs
-from genolewm_assets_tests.worlds.sources.queries import Query, as_queries
+from genolewm_assets_tests.worlds.sources.queries import Query, as_queries, pack
 
 Span = tuple[str, int, int]
 Key = tuple[str, int, str, str]
@@ -197,22 +200,35 @@ def test_similar_windows_are_excluded() -> None:
 
 
 def test_what_trainers_can_see_of_a_window_is_asked_for() -> None:
-    windows = {"chr17": pa.table({"start": [0, 500, 1_990, 2_400], "end": [400, 901, 2_390, 2_800]})}
-    bases = bytes(np.random.default_rng(1).choice(np.frombuffer(b"ACGT", np.uint8), 3_000))
-    asked = as_queries(reference_queries(windows, lambda _: bases, HELD[Holdout.CLINVAR], margin_bp=100))
+    starts, ends = [100, 500, 1_990, 2_400], [401, 901, 2_390, 2_800]
+    windows = {"chr17": pa.table({"start": starts, "end": ends})}
+    bases = "".join(np.random.default_rng(1).choice([*"ACGT"], 3_000))
+    texts = [[bases[a - 100 : a], bases[a:b], bases[b : b + 100]] for a, b in zip(starts, ends, strict=True)]
+    packed = pack(pa.table([pa.array(each) for each in zip(*texts, strict=True)], TEXTS))
+    asked = as_queries(reference_queries(windows, lambda _: packed, HELD[Holdout.CLINVAR], margin_bp=100))
     # The second window meets the interval with its flank, the third with its bases.
-    assert [(query.key, query.bases) for query in asked] == [
-        (WindowKey(REFERENCE, "chr17", 0), bases[:500]),
+    assert [(query.key, query.bases.decode()) for query in asked] == [
+        (WindowKey(REFERENCE, "chr17", 100), bases[100:501]),
         (WindowKey(REFERENCE, "chr17", 2_400), bases[2_400:2_900]),
     ]
-    columns = {"record_id": ["a", "b"], "window_index": [0, 1], "sequence": ["ACG", "GGT"], "right_flank": ["TT", ""]}
-    table = pa.table({"source": ["mrna_evo2", "prokaryote_evo2"], **columns})
+    columns = {"left_flank": ["A", "C"], "sequence": ["ACG", "GGTTC"], "right_flank": ["T", "G"], "window_bp": [3, 5]}
+    keys = {"source": ["mrna_evo2", "prokaryote_evo2"], "record_id": ["a", "b"], "window_index": [0, 1]}
+    table = pa.table({**keys, **columns})
     both = [
-        Query(WindowKey("mrna_evo2", record_id="a"), b"ACGTT", transcribed=True),
-        Query(WindowKey("prokaryote_evo2", record_id="b", window_index=1), b"GGT"),
+        Query(WindowKey("mrna_evo2", record_id="a"), b"ACGT", transcribed=True),
+        Query(WindowKey("prokaryote_evo2", record_id="b", window_index=1), b"GGTTCG"),
     ]
-    assert list(as_queries(corpus_queries([("piece", table)], lambda _: np.array([False, False])))) == both
-    assert list(as_queries(corpus_queries([("piece", table)], lambda _: np.array([True, False])))) == both[1:]
+
+    def of_corpus(*placed: bool, cut: int = 0) -> list[Query]:
+        bases = pack(table)[cut:]
+        return [
+            *as_queries(corpus_queries([("piece", table)], lambda _: bases, lambda _: np.array(placed), margin_bp=1))
+        ]
+
+    assert of_corpus(False, False) == both
+    assert of_corpus(True, False) == both[1:]
+    with pytest.raises(CorruptResourceError, match="does not have the bases of its windows"):
+        of_corpus(False, False, cut=1)
 
 
 def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> None:
@@ -223,13 +239,17 @@ def test_holdouts_list_what_the_search_finds_and_their_checks_compare_it() -> No
 
     rows = similar((key, SimilarReason.ALIGNED, 50, [(place["contig"], place["start"], place["start"] + 10)]))
 
-    def find(held: Held, queries: Iterable[pa.Table], kept: Kept | None) -> Compared:
+    def find(held: Held, queries: Iterable[PieceQueries], kept: Kept | None) -> Compared:
         assert {query.key.origin for query in as_queries(queries)} == {REFERENCE}
         assert place["contig"] in held
         assert kept is None
         return Compared(rows.select(HOLDOUT_COMPARED.columns), rows, Counter(mrna_evo2=3))
 
-    given = replace(inputs, sequences=SequenceInputs(find, lambda _: b"A" * 1_000_000, lambda: []))
+    def bases(contig: str) -> NDArray[np.uint8]:
+        sizes = inputs.windows[contig]["end"].to_numpy() - inputs.windows[contig]["start"].to_numpy()
+        return np.zeros(packed_sizes(sizes + 2 * inputs.profile.margin_bp).sum(), np.uint8)
+
+    given = replace(inputs, sequences=SequenceInputs(find, bases, lambda: []))
     held = build_holdouts(given, policy)
     rows = [row for row in held.corpus.to_pylist() if row["record_id"] == "somewhere else"]
     assert {row["reason"] for row in rows} == {"similar"}

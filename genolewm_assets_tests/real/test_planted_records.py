@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from genolewm_assets.genome import GRCH38, ContigSet, Holdout, IntervalArray, reverse_complement
+from genolewm_assets.genome import GRCH38, PROFILES, ContigSet, Holdout, IntervalArray, reverse_complement
 from genolewm_assets.holdouts.corpus import CorpusRule
 from genolewm_assets.holdouts.similar import corpus_queries
 from genolewm_assets.sources.corpus import GenomeSlices, MappyAligner, write_corpus_windows
@@ -19,6 +19,7 @@ from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 from genolewm_assets.store.artefacts import DerivedFiles
 from genolewm_assets.windows.corpus import CorpusParams, CorpusPlacer, CorpusSource
+from genolewm_assets_tests.worlds.sources.queries import pack
 
 CONTIGS = ContigSet([GRCH38[name] for name in ("chr17", "chr20", "chr21")])
 #: BRCA1 (NCBI Gene 672) on GRCh38, 0-based; all of the gene is in the slices.
@@ -106,7 +107,8 @@ def test_no_planted_record_trains(shared_data: Path, windows: pa.Table) -> None:
     by_place = CorpusRule({Holdout.CLINVAR: {"chr17": BRCA1}}, set(), 256).list_excluded([windows])
     nowhere = CorpusRule({}, set(), 256)
     with FastaReader(shared_data / "reference" / "GRCh38.slices.fa.gz", CONTIGS) as reader:
-        queries = corpus_queries([("planted", windows)], nowhere.excludes)
+        packed, margin_bp = pack(windows), PROFILES["default"].margin_bp
+        queries = corpus_queries([("planted", windows)], lambda _: packed, nowhere.excludes, margin_bp=margin_bp)
         found = SequenceSearch(reader)({"chr17": BRCA1}, queries).similar
         similar = set(zip(*(found[name].to_pylist() for name in ("origin", "record_id", "window_index")), strict=True))
     key = ("source", "record_id", "window_index")

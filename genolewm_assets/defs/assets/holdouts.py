@@ -154,8 +154,8 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                 phased=phased,
                 sequences=SequenceInputs(
                     SequenceSearch(reader, progress=progress),
-                    lambda name: reader.open_contig(workspace.contigs[name]),
-                    inputs.corpus_sequences,
+                    inputs.packed_bases,
+                    inputs.corpus_pieces,
                     _kept_of(inputs, before, ALIGNER),
                 ),
                 before=_read_before(before, inputs.windows),
@@ -325,7 +325,7 @@ holdouts_manifest = GatedAsset(
     `packages/split` filters by these tables and checks its splits against them.
     """,
     kinds={"parquet", "minimap2"},
-    code_version="8",
+    code_version="9",
     place=lambda _, release: f"holdouts/{release}",
     deps=(*RELEASE_DEPS, on_every_partition(haplotype_source)),
     partitions=BY_PACKAGED_RELEASE,
@@ -383,7 +383,8 @@ holdouts_manifest = GatedAsset(
         ),
         "alleles_held_out": "rows of the table of alleles: one per allele and holdout",
         "windows_similar, windows_similar_by_repeats": (
-            "windows that are similar to held-out sequence and excluded; and those that are similar by repeats alone"
+            "windows that are similar to held-out sequence and excluded; and, estimated from one in 32 of a large "
+            "piece, those that are similar by repeats alone"
         ),
         "composition": "windows and alleles by holdout and split",
     },

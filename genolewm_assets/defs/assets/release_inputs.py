@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from genolewm_assets.defs.assets.clinvar import clinvar_shard
 from genolewm_assets.defs.assets.corpus import corpus_windows
@@ -20,6 +22,7 @@ from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.files import normal_json
 from genolewm_assets.store.tables import read_batches, read_table
+from genolewm_assets.windows.bases import BASES_NAME, map_bases
 from genolewm_assets.windows.reference import FACTS
 
 #: Dependencies on the assets that :meth:`ReleaseInputs.open` opens. The shard of T0 is an input too, which the manifest
@@ -128,23 +131,24 @@ class ReleaseInputs:
             return None
         return clinvar_by_contig(self.earlier, self.windows, columns)
 
+    def packed_bases(self, name: str) -> NDArray[np.uint8]:
+        """Map the bases of all windows of a contig or piece, four a byte."""
+        return map_bases({**self.windows, **self.corpus}[name].file(BASES_NAME))
+
     def corpus_files(self) -> dict[str, Path]:
         """Return the Parquet file of the corpus windows by piece."""
         return {name: each.file("windows.parquet") for name, each in self.corpus.items()}
 
     def corpus_placements(self) -> Iterator[pa.Table]:
         """Yield the placements of the corpus windows batch by batch, without their sequences."""
-        for _, table in self._corpus_batches(CORPUS_COLUMNS, 65_536):
-            yield table
+        for path in self.corpus_files().values():
+            for batch in read_batches(path, 65_536, CORPUS_COLUMNS):
+                yield pa.table(batch)
 
-    def corpus_sequences(self) -> Iterator[tuple[str, pa.Table]]:
-        """Yield the sequences of the corpus windows batch by batch, each with its piece."""
-        yield from self._corpus_batches(SEQUENCE_COLUMNS, 512)
-
-    def _corpus_batches(self, columns: Sequence[str], n_rows: int) -> Iterator[tuple[str, pa.Table]]:
+    def corpus_pieces(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield the corpus windows of each piece, with the columns of which the search for held-out sequence begins."""
         for name, path in self.corpus_files().items():
-            for batch in read_batches(path, n_rows, columns):
-                yield name, pa.table(batch)
+            yield name, read_table(path, columns=list(SEQUENCE_COLUMNS))
 
 
 def holdout_policy(workspace: Workspace, inputs: ReleaseInputs) -> HoldoutPolicy:

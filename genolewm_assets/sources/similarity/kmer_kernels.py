@@ -116,7 +116,9 @@ def _has_trimers(kmer: Codes, least: int) -> bool:
         if not seen & bit:
             seen |= bit
             n += 1
-    return n >= least
+            if n >= least:
+                return True
+    return False
 
 
 @compiled(nogil=True)

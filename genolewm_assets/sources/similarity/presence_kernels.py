@@ -1,7 +1,8 @@
-"""Compiled loops over a filter that tells which 21-mers all held-out sequence may have, and over counts of 21-mers.
+"""Compiled loops over a filter of the 21-mers of all held-out sequence, counts of 21-mers, and few 21-mers in windows.
 
 The filter is a Bloom filter in lines of 512 bits, one load from memory each: four bits of a line tell that a 21-mer is
-held out, five more that it is so outside repeats. It has no false negatives. Import inside functions only.
+held out, five more that it is so outside repeats. It has no false negatives. Few 21-mers are looked for in packed
+bases, A 0 to T 3, four in a byte, the first lowest. Import inside functions only.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ LINE = 8
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _HALF, _NINE = np.uint64(32), np.uint64(9)
 _N_ANY, _N_OUTSIDE = 4, 5
+#: Bases of a seed, and from one to the next in a window: each 21-mer has one of them.
+_SEED, _APART = 14, 8
+_FACTOR = np.uint32(0x9E3779B1)
 
 
 @compiled(nogil=True)
@@ -230,3 +234,57 @@ def mark_repeats(codes: Codes, keys: Hashes, spread_bp: int) -> None:
                 for base in range(max(marked, first + at - spread_bp), end):
                     codes[base] |= IN_REPEAT
                 marked = end
+
+
+@compiled(nogil=True)
+def _bit_of(seed: np.uint32, shift: np.uint32) -> np.uint64:
+    return np.uint64(np.uint32(seed * _FACTOR) >> shift)
+
+
+@compiled(nogil=True)
+def mark_seeds(codes: Codes, kinds: Codes, bits: Hashes, shift: np.uint32) -> None:
+    """Set the bits, all 0 at first, of the seeds in 21-mers outside repeats, on both strands."""
+    for at in range(codes.size - K + 1):
+        if kinds[at] >= SIMPLE:
+            for start in range(at, at + K - _SEED + 1):
+                forward, backward = np.uint32(0), np.uint32(0)
+                for step in range(_SEED):
+                    base = np.uint32(codes[start + step] & 3)
+                    forward |= base << np.uint32(2 * step)
+                    backward |= (np.uint32(3) - base) << np.uint32(2 * (_SEED - 1 - step))
+                for seed in (forward, backward):
+                    bit = _bit_of(np.uint32(seed), shift)
+                    bits[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
+
+
+@compiled(nogil=True)
+def find_any(
+    packed: Codes, first: Offsets, n_bases: Offsets, keys: Hashes, bits: Hashes, shift: np.uint32,
+    found: npt.NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Tell which windows, each from byte ``first`` on, have a 21-mer of a table, whose seeds have their bits set."""
+    for row in range(n_bases.size):
+        own = packed[first[row] : first[row] + (n_bases[row] + 3) // 4]
+        for number in range((n_bases[row] - _SEED) // _APART + 1):
+            at = number * _APART // 4
+            seed = np.uint32(own[at]) | np.uint32(own[at + 1]) << np.uint32(8)
+            seed |= np.uint32(own[at + 2]) << np.uint32(16) | np.uint32(own[at + 3] & 15) << np.uint32(24)
+            bit = _bit_of(np.uint32(seed), shift)
+            if (bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
+                start, end = max(0, number * _APART + _SEED - K), min(n_bases[row], number * _APART + K)
+                if _has_any(own, start, end, keys):
+                    found[row] = True
+                    break
+
+
+@compiled(nogil=True)
+def _has_any(own: Codes, start: int, end: int, keys: Hashes) -> bool:
+    """Tell whether packed bases ``[start, end)``, fewer than 42, have a 21-mer of a table."""
+    codes, hashes = np.empty(2 * K, np.uint8), np.empty(2 * K, np.uint64)
+    for base in range(start, end):
+        codes[base - start] = (own[base // 4] >> np.uint8(2 * (base % 4))) & np.uint8(3)
+    hash_kmers(codes[: end - start], hashes)
+    found = False
+    for key in hashes[: max(0, end - start - K + 1)]:
+        found |= keys[_place(key, keys)] == key
+    return found

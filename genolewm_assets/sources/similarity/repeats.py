@@ -64,7 +64,7 @@ def find_frequent(reader: FastaReader, parts: Sequence[Sequence[HeldSpan]], fold
     from genolewm_assets.sources.similarity import presence_kernels as kernels
 
     n_bases = count_bases(parts)
-    unmarked = partial(_mark_frequent, _table(np.empty(0, dtype=np.uint64)))
+    unmarked = partial(_mark_frequent, hash_table(np.empty(0, dtype=np.uint64)))
     held = PresenceFilter(folder / "all", n_bases)
     for spans in parts:
         held.add(HeldPart.read(reader, spans, unmarked))
@@ -76,14 +76,15 @@ def find_frequent(reader: FastaReader, parts: Sequence[Sequence[HeldSpan]], fold
         codes = HeldPart.read(reader, spans, unmarked).codes
         found = np.empty(codes.size, dtype=np.uint64)
         listed.append(np.unique(found[: kernels.list_frequent(codes, rough, MOST_COPIES, found)]))
-    keys = _table(np.unique(np.concatenate(listed)))
+    keys = hash_table(np.unique(np.concatenate(listed)))
     counts = np.zeros(keys.size, dtype=np.uint8)
     for piece in _pieces(reader, _K - 1):
         kernels.count_keys(encode(piece), keys, counts)
-    return partial(_mark_frequent, _table(keys[counts > MOST_COPIES]))
+    return partial(_mark_frequent, hash_table(keys[counts > MOST_COPIES]))
 
 
-def _table(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def hash_table(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return a table with open addressing of some hashes; see ``presence_kernels.add_keys``."""
     from genolewm_assets.sources.similarity.kmer_kernels import NO_HASH
     from genolewm_assets.sources.similarity.presence_kernels import add_keys
 

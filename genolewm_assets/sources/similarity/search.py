@@ -2,13 +2,14 @@
 
 A sample of the 21-mers of every window is looked up once in a filter over all held-out sequence. Only candidates, which
 have enough of them in a stretch, or a 31-mer, are compared with each interval. What a window shares with an interval
-depends on these two alone, so that a later release takes it over where both are the same.
+depends on these two alone, so that a later release takes it over where both are the same. Of the windows that an
+earlier release compared it looks up those that share something with an interval that changed, or have an added 21-mer.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -22,9 +23,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import FastaError
-from genolewm_assets.holdouts import HOLDOUT_COMPARED, Compared, Held, HeldPlace, Kept, WindowKey
+from genolewm_assets.holdouts import HOLDOUT_COMPARED, Compared, Held, HeldPlace, Kept, PieceQueries, WindowKey
 from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.sources.reference import FastaReader
+from genolewm_assets.sources.similarity.added import MOST_ADDED_BP, AddedKmers, EarlierFinds, list_added
 from genolewm_assets.sources.similarity.candidates import Candidates, CandidateWriter, QueryBatch, as_arrays
 from genolewm_assets.sources.similarity.held_part import (
     LETTERS,
@@ -34,7 +36,6 @@ from genolewm_assets.sources.similarity.held_part import (
     HeldPart,
     HeldSpan,
     PresenceFilter,
-    Repeats,
     count_bases,
     divide,
     pack,
@@ -62,8 +63,10 @@ _LETTERS = np.frombuffer(b"ACGTN", dtype=np.uint8)
 #: What the result depends on beside this code.
 ALIGNER = f"mappy {mappy.__version__}"
 
-#: Threads that compare 21-mers, and the Arrow batches that wait for them.
-_THREADS, _BATCHES = 2, 4
+#: Threads that compare 21-mers, the batches that wait for them, and the windows of one.
+_THREADS, _BATCHES, _ROWS = 2, 4, 512
+#: Windows that are similar by repeats alone are counted among the first so many of every so many of a piece.
+_COUNTED, _OF = 256, 8_192
 _K = 21
 _KEY = list(WindowKey._fields)
 
@@ -100,21 +103,27 @@ class SequenceSearch:
         self._reader, self._progress = reader, progress
         self._part_bp, self._overlap_bp = part_bp, overlap_bp
 
-    def __call__(self, held: Held, queries: Iterable[pa.Table], kept: Kept | None = None) -> Compared:
+    def __call__(self, held: Held, queries: Iterable[PieceQueries], kept: Kept | None = None) -> Compared:
         """Compare windows with held-out sequence, but for pieces and intervals of which the result is kept."""
         spans, before = self._divide(held), set(self._divide(kept.held)) if kept else set()
-        parts = pack(spans, self._part_bp)
+        parts, changed = pack(spans, self._part_bp), [span for span in spans if span not in before]
+        added = list_added(changed, before)
+        if count_bases([added]) > MOST_ADDED_BP:
+            kept = None
         with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(_THREADS) as pool:
             folder = Path(name)
             masked = is_soft_masked(self._reader)
             repeats = soft_mask if masked else find_frequent(self._reader, parts, folder)
-            candidates, by_repeats = self._choose(parts, repeats, queries, folder, pool)
-            is_known = _is_known(candidates, kept)
-            found = [HOLDOUT_COMPARED.empty()]
+            earlier = None
             if kept:
-                same = sorted(before.intersection(spans))
-                found.append(_take_over(kept.compared, candidates.keys(np.flatnonzero(is_known), _KEY), same))
-            left = pack([span for span in spans if span not in before], self._part_bp)
+                earlier = EarlierFinds(kept, spans, changed, AddedKmers.read(self._reader, added, repeats))
+            present = PresenceFilter(folder / "present", count_bases(parts))
+            for each in parts:
+                present.add(HeldPart.read(self._reader, each, repeats))
+            candidates, counts = self._choose(present, queries, earlier, folder / "candidates", pool)
+            is_known = _is_known(candidates, kept)
+            found = earlier.taken if earlier else [HOLDOUT_COMPARED.empty()]
+            left = pack(changed, self._part_bp)
             for rows, some in ((np.flatnonzero(~is_known), parts), (np.flatnonzero(is_known), left)):
                 for number, each in enumerate(some if rows.size else ()):
                     self._progress.advance(number, len(some), "parts of held-out sequence compared with candidates")
@@ -125,8 +134,8 @@ class SequenceSearch:
             compared = pa.concat_tables(found).sort_by(order).combine_chunks()
             similar = list_similar_pairs(compared)
             repeated = candidates.keys(np.flatnonzero(candidates.repeated), _KEY)
-            by_repeats.update(repeated.join(similar.select(_KEY), _KEY, join_type="left anti")["origin"].to_pylist())
-        return Compared(compared, similar, by_repeats)
+            counts.add("repeated", repeated.join(similar.select(_KEY), _KEY, join_type="left anti")["origin"])
+        return Compared(compared, similar, counts.estimate())
 
     def _divide(self, held: Held) -> list[HeldSpan]:
         spans = divide(held, self._part_bp, self._overlap_bp)
@@ -134,33 +143,38 @@ class SequenceSearch:
 
     def _choose(
         self,
-        parts: Sequence[Sequence[HeldSpan]],
-        repeats: Repeats,
-        queries: Iterable[pa.Table],
-        folder: Path,
+        present: PresenceFilter,
+        queries: Iterable[PieceQueries],
+        earlier: EarlierFinds | None,
+        path: Path,
         pool: ThreadPoolExecutor,
-    ) -> tuple[Candidates, Counter[str]]:
+    ) -> tuple[Candidates, _RepeatCounts]:
         """Return the windows that may share enough with held-out sequence, and count those that do so in repeats."""
-        present, path, done = PresenceFilter(folder / "present", count_bases(parts)), folder / "candidates", 0
-        by_repeats: Counter[str] = Counter()
-        for spans in parts:
-            present.add(HeldPart.read(self._reader, spans, repeats))
+        counts, done = _RepeatCounts(), 0
 
-        def choose(
-            table: pa.Table,
-        ) -> tuple[QueryBatch, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.uint8], Int64s]:
-            batch = QueryBatch.of(table)
+        def look_up() -> Iterator[tuple[PieceQueries, Int64s, Bools]]:
+            for piece in queries:
+                counted = piece.rows % _OF < _COUNTED
+                counts.add("compared", piece.keys["origin"])
+                counts.add("counted", piece.keys["origin"].filter(pa.array(counted)))
+                again = earlier.take_over(piece) if earlier else np.ones(counted.size, np.bool_)
+                at = np.flatnonzero(counted | again)
+                for first in range(0, len(at), _ROWS):
+                    rows = at[first : first + _ROWS]
+                    yield piece, rows, counted[rows]
+
+        def choose(of: tuple[PieceQueries, Int64s, Bools]) -> tuple[QueryBatch, Bools, Bools, Codes, Int64s]:
+            batch = QueryBatch.of(of[0].read(of[1]))
             most, hits, firsts = present.screen(batch, STRETCH, TO_ALIGN)
             chosen = (most[:, 0] >= TO_ALIGN) | (most[:, 2] > 0)
-            return batch, chosen, most[:, 1] >= least_repeated(batch.sizes), hits, firsts
+            return batch, chosen, of[2] & (most[:, 1] >= least_repeated(batch.sizes)), hits, firsts
 
         with CandidateWriter(path) as writer:
-            asked = (table for table in queries if table.num_rows)
-            for _, (batch, chosen, repeated, hits, firsts) in _ahead(pool, choose, asked):
+            for _, (batch, chosen, repeated, hits, firsts) in _ahead(pool, choose, look_up()):
                 writer.add(batch, chosen, repeated, hits, firsts)
-                by_repeats.update(batch.table["origin"].filter(pa.array(repeated & ~chosen)).to_pylist())
+                counts.add("repeated", batch.table["origin"].filter(pa.array(repeated & ~chosen)))
                 self._progress.advance(done := done + len(batch), None, "windows compared with held-out sequence")
-        return Candidates(path), by_repeats
+        return Candidates(path), counts
 
     def _compare(
         self, part: HeldPart, candidates: Candidates, rows: Int64s, folder: Path, pool: ThreadPoolExecutor
@@ -171,12 +185,11 @@ class SequenceSearch:
         found: list[tuple[int, int, HeldPlace, float, int, int, list[int]]] = []
         for (row, number, shared, at, _), runs in zip(pairs.tolist(), runs_of, strict=True):
             places, share = aligned.get((row, number), ((), 0.0))
-            if runs:
-                # The place of a shared 21-mer, which is not aligned.
+            if runs or not aligns_as_similar(places, share, int(candidates.sizes[row])):
+                # The place of a shared 21-mer, which is not aligned. By it a later release knows what to compare again.
                 start = part.spans[number].start + at - int(part.firsts[number])
-                places = (*places, HeldPlace(part.spans[number].contig, start, start + _K, "+", None, 0))
-            elif not aligns_as_similar(places, share, int(candidates.sizes[row])):
-                continue
+                shown = places if runs else ()
+                places = (*shown, HeldPlace(part.spans[number].contig, start, start + _K, "+", None, 0))
             for rank, place in enumerate(places):
                 found.append((row, number, place, share, shared, rank, [] if rank else runs))
         return _as_table(part, candidates, found)
@@ -240,27 +253,28 @@ class HeldAligner:
         return equal, columns
 
 
+class _RepeatCounts(defaultdict[str, Counter[str]]):
+    """Windows by origin: those compared, those of them that are counted, and of these the similar by repeats alone."""
+
+    def __init__(self) -> None:
+        super().__init__(Counter)
+
+    def add(self, what: str, origins: pa.ChunkedArray) -> None:
+        """Add windows, by their origins."""
+        self[what].update({row["values"]: row["counts"] for row in pc.value_counts(origins).to_pylist()})
+
+    def estimate(self) -> Counter[str]:
+        """Return how many of all windows are similar by repeats alone, by origin."""
+        shares = ((of, n, self["counted"][of]) for of, n in self["repeated"].items())
+        return Counter({of: n * self["compared"][of] // counted for of, n, counted in shares})
+
+
 def _is_known(candidates: Candidates, kept: Kept | None) -> Bools:
     """Tell which candidates are of pieces of which the result is kept."""
     if kept is None:
         return np.zeros(len(candidates), dtype=bool)
     pieces = candidates.keys(np.arange(len(candidates)), ["piece"])["piece"]
     return as_bools(pc.is_in(pieces, value_set=pa.array(sorted(kept.pieces), pa.string())))
-
-
-def _take_over(before: pa.Table, windows: pa.Table, spans: Sequence[HeldSpan]) -> pa.Table:
-    """Return the rows of an earlier table whose window is a candidate, and whose interval is the same."""
-    names = ["held_contig", "unit_start", "unit_end"]
-    schema = pa.schema([HOLDOUT_COMPARED.arrow.field(name) for name in names])
-    same = pa.Table.from_pylist([dict(zip(names, span, strict=True)) for span in spans], schema=schema)
-    return _rows_in(_rows_in(before, same, names), windows, _KEY)
-
-
-def _rows_in(table: pa.Table, keys: pa.Table, on: list[str]) -> pa.Table:
-    """Return the rows of a table whose values of some columns are a row of ``keys``, in their order."""
-    numbered = table.select(on).append_column("row", pa.array(np.arange(table.num_rows)))
-    rows = numbered.join(keys, on, join_type="left semi")["row"]
-    return table.take(rows.combine_chunks().sort())
 
 
 def _find_pairs(

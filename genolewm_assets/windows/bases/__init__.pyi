@@ -13,5 +13,6 @@ from .packing import check_bases as check_bases
 from .packing import map_bases as map_bases
 from .packing import pack_texts as pack_texts
 from .packing import packed_sizes as packed_sizes
+from .packing import unpack_texts as unpack_texts
 from .packing import write_bases as write_bases
 from .table_file import write_window_table as write_window_table

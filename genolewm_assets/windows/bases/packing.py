@@ -29,6 +29,7 @@ BASES_RIGHT = Check(
 #: Windows whose bases are packed at once: 13 MB of text.
 _ROWS: Final = 1_024
 _LETTERS: Final = np.frombuffer(b"ACGT", np.uint8)[(np.arange(256)[:, None] >> np.arange(0, 8, 2)) & 3]
+_WORDS: Final = np.ascontiguousarray(_LETTERS).view("<u4").ravel()
 
 
 class PackedTexts(NamedTuple):
@@ -83,6 +84,15 @@ def map_bases(path: Path) -> NDArray[np.uint8]:
     n_bytes = path.stat().st_size - HEADER_BYTES if path.is_file() else 0
     mapped: NDArray[np.uint8] = map_array(path, BASES_TYPE, (n_bytes,))
     return mapped
+
+
+def unpack_texts(
+    packed: NDArray[np.uint8], first: NDArray[np.int64], n_bases: NDArray[np.int64], *, skipped: int
+) -> pa.LargeBinaryArray:
+    """Return windows, each from byte ``first`` on, as upper-case ASCII without the first ``skipped`` bases."""
+    places = zip(first.tolist(), packed_sizes(n_bases).tolist(), n_bases.tolist(), strict=True)
+    texts = [_WORDS[packed[at : at + n_bytes]].tobytes()[skipped:end] for at, n_bytes, end in places]
+    return pa.array(texts, pa.large_binary())
 
 
 def check_bases(table: Path) -> CheckResult:

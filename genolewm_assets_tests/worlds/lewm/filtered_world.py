@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 
 from genolewm_assets.genome import Contig, ContigSet, WindowProfile, genome_digest, reverse_complement
 from genolewm_assets.holdouts import HoldoutPolicy, SequenceInputs, build_holdouts
@@ -29,11 +31,12 @@ from genolewm_assets.variants.schema import CLINVAR_VARIANTS, GNOMAD_VARIANTS
 from genolewm_assets.windows.corpus.placement import CorpusPlacer
 from genolewm_assets.windows.corpus.records import CorpusRecord, CorpusSource
 from genolewm_assets.windows.corpus.windows import CorpusParams
-from genolewm_assets.windows.reference.table import build_window_table
+from genolewm_assets.windows.reference.table import build_window_table, with_bases
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm.holdout_world import genome
 from genolewm_assets_tests.worlds.lewm.package_world import RELEASE, other_base, publish, simulate, table
 from genolewm_assets_tests.worlds.sources.corpus import build_tables
+from genolewm_assets_tests.worlds.sources.queries import pack
 
 PROFILE = WindowProfile("filtered", window_bp=1_200, stride_bp=800, margin_bp=96)
 SHORT = WindowProfile("short", window_bp=600, stride_bp=600, margin_bp=96)
@@ -249,7 +252,7 @@ def _records() -> Iterator[CorpusRecord]:
         yield _record(source, "random", simulate(530 + number, 1_392))
 
 
-def _corpus() -> dict[str, pa.Table]:
+def make_corpus() -> dict[str, pa.Table]:
     placer, found = CorpusPlacer(CONTIGS, lambda name, start, end: SEQUENCES[name][start:end]), dict[str, pa.Table]()
     for source in CorpusSource:
         parts = []
@@ -276,6 +279,12 @@ def make_inputs(folder: Path) -> Inputs:
     return Inputs(fasta, windows, genome(contigs=CONTIGS))
 
 
+def _pack(windows: dict[str, pa.Table], corpus: dict[str, pa.Table], name: str) -> NDArray[np.uint8]:
+    if name in corpus:
+        return pack(corpus[name])
+    return pack(pa.concat_tables(with_bases(windows[name], SEQUENCES[name], margin_bp=PROFILE.margin_bp)))
+
+
 # Without the buffer, which removes the windows beside held-out intervals too, and so hides a mistake of one base there.
 POLICY = HoldoutPolicy(
     buffer="none",
@@ -288,33 +297,38 @@ POLICY = HoldoutPolicy(
 )
 
 
+def holdout_inputs(inputs: Inputs, corpus: dict[str, pa.Table], search: SequenceSearch | None) -> HoldoutInputs:
+    """Return the inputs of the holdouts; without a ``search`` windows are not compared with held-out sequence."""
+    return HoldoutInputs(
+        contigs=CONTIGS,
+        genome=inputs.genome,
+        windows=inputs.windows,
+        gnomad=_gnomad(),
+        clinvar=_clinvar(at_t0=False),
+        clinvar_earlier=_clinvar(at_t0=True),
+        corpus=corpus.values(),
+        profile=PROFILE,
+        sequences=search and SequenceInputs(search, partial(_pack, inputs.windows, corpus), corpus.items),
+    )
+
+
 def build_package(inputs: Inputs, folder: Path, patch: pytest.MonkeyPatch, *, similarity: bool) -> Path:
     """Build holdouts and package; ``similarity``: whether windows are compared with held-out sequence."""
     patch.setattr("genolewm_assets.package_build.writer.check_package", lambda *_, **__: ())
     # Figures for the card; no filter depends on them.
-    gnomad, clinvar, corpus = _gnomad(), _clinvar(at_t0=False), _corpus()
+    corpus = make_corpus()
     with FastaReader(inputs.fasta, CONTIGS) as reader:
         # In parts, of which gene A is more than one.
         search = SequenceSearch(reader, part_bp=5_000, overlap_bp=2_000)
-        given = HoldoutInputs(
-            contigs=CONTIGS,
-            genome=inputs.genome,
-            windows=inputs.windows,
-            gnomad=gnomad,
-            clinvar=clinvar,
-            clinvar_earlier=_clinvar(at_t0=True),
-            corpus=corpus.values(),
-            profile=PROFILE,
-            sequences=SequenceInputs(search, SEQUENCES.__getitem__, corpus.items) if similarity else None,
-        )
+        given = holdout_inputs(inputs, corpus, search if similarity else None)
         held = build_holdouts(given, POLICY)
     sources = PackageSources(
         release=RELEASE,
         genome_digest=genome_digest(CONTIGS),
         windows=inputs.windows,
         corpus=corpus,
-        gnomad=gnomad,
-        clinvar=clinvar,
+        gnomad=given.gnomad,
+        clinvar=given.clinvar,
         intervals=held.intervals,
         alleles=held.alleles,
         corpus_rows=held.corpus,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from genolewm_assets.genome import intervals
 from genolewm_assets.holdouts.corpus import CorpusRule
 from genolewm_assets.holdouts.held_intervals import hold_genes
 from genolewm_assets.holdouts.index import HoldoutIndex
-from genolewm_assets.holdouts.similar import WindowKey, corpus_queries, list_similar
+from genolewm_assets.holdouts.similar import PieceQueries, WindowKey, corpus_queries, list_similar
 from genolewm_assets.package_build import plan, split
 from genolewm_assets.sources.similarity import held_part, repeats, search, verdicts
 from genolewm_assets.windows.corpus.placement import CorpusPlacer, Verdict
@@ -129,18 +130,25 @@ def _along_the_reference(compared: pa.Table) -> pa.Table:
     return found.take(rows.join(reverse, key, join_type="left anti")["row"].combine_chunks().sort())
 
 
-def _choosing(choose: Callable[[pa.Table], pa.Table]) -> Mutate:
+def _choosing(choose: Callable[[PieceQueries], PieceQueries]) -> Mutate:
     """Return what changes or leaves out corpus windows before they are compared."""
-    return exchange(f"{HOLDOUTS}.build.corpus_queries", lambda *given: map(choose, _CORPUS_QUERIES(*given)))
+    return exchange(
+        f"{HOLDOUTS}.build.corpus_queries", lambda *given, **more: map(choose, _CORPUS_QUERIES(*given, **more))
+    )
 
 
-def _without_flanks(queries: pa.Table) -> pa.Table:
-    bases = pa.array([each[:-_MARGIN_BP] for each in queries["bases"].to_pylist()], pa.large_binary())
-    return queries.set_column(queries.column_names.index("bases"), "bases", bases)
+def _without_flanks(piece: PieceQueries) -> PieceQueries:
+    return replace(piece, n_bases=piece.n_bases - _MARGIN_BP)
 
 
-def _maybe_human(tables: Iterable[tuple[str, pa.Table]], *given: Any) -> Iterator[pa.Table]:
-    return _CORPUS_QUERIES(((piece, table.filter(table["maybe_human"])) for piece, table in tables), *given)
+def _without_transcripts(piece: PieceQueries) -> PieceQueries:
+    ours = ~piece.keys["transcribed"].to_numpy()
+    parts = {name: getattr(piece, name)[ours] for name in ("rows", "first", "n_bases")}
+    return replace(piece, keys=piece.keys.filter(pa.array(ours)), **parts)
+
+
+def _maybe_human(tables: Any, bases: Any, is_placed: Any, **more: Any) -> Iterator[PieceQueries]:
+    return _CORPUS_QUERIES(tables, bases, lambda table: is_placed(table) | ~table["maybe_human"].to_numpy(), **more)
 
 
 def _only_aligned(found: pa.Table, held: Any) -> Any:
@@ -173,7 +181,7 @@ def _similarity() -> Iterator[Mutant]:
         ),
         (
             "transcripts not searched",
-            _choosing(lambda queries: queries.filter(pc.invert(queries["transcribed"]))),
+            _choosing(_without_transcripts),
             transcript,
         ),
         (
