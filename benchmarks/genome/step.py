@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.genome.stub import HashedBytes, install_encoder
+from benchmarks.genome.stub import HashedBytes, install_encoder, keep_fonts
 from benchmarks.stopwatch import cpu_seconds
 from genolewm_assets.launch import enter_environment
 
@@ -36,6 +36,7 @@ def main() -> None:
     from genolewm_assets.defs.operations.demo import QUIET, Demo, open_instance
 
     install_encoder()
+    keep_fonts()
     if not step:
         with Demo(defs) as demo:
             steps = [(asset.key, partition) for asset, partition in demo.steps()]

@@ -1,11 +1,15 @@
-"""Replacements in a measured process: an encoder that computes nothing, and digests that count their bytes."""
+"""Replacements in a measured process: an encoder that computes nothing, digests that count bytes, fonts in memory."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -52,6 +56,19 @@ class StubEncoder:
     def describe_run(self, **_: float) -> Mapping[str, str]:
         """Return the device: none."""
         return {"device": "none: states are written, not computed"}
+
+
+def keep_fonts() -> None:
+    """Let matplotlib read its fonts from memory: it reads the glyphs of a picture again and again from their files."""
+    from matplotlib import font_manager
+
+    open_font = font_manager.ft2font.FT2Font
+    contents = cache(lambda path: Path(path).read_bytes())
+
+    def from_memory(path: str, *given: Any, **named: Any) -> Any:
+        return open_font(io.BytesIO(contents(str(path))), *given, **named)
+
+    font_manager.ft2font = SimpleNamespace(**{**vars(font_manager.ft2font), "FT2Font": from_memory})
 
 
 def install_encoder() -> None:

@@ -116,7 +116,7 @@ class Field:
     @cached_property
     def windows(self) -> list[Row]:
         """Windows of training."""
-        rows = self._read(self._rows)
+        rows = [self._chosen[number] for number in self._rows.tolist()]
         if not rows:
             raise MissingResourceError(
                 f"{self._files.directory}/data", "holds no windows of train", remedy="Plant in a package that trains"
@@ -126,10 +126,13 @@ class Field:
     @cached_property
     def near(self) -> list[Row]:
         """Windows of training that have the place of a loose allele."""
-        return self._read(self._near)
+        return [self._chosen[number] for number in self._near.tolist()]
 
-    def _read(self, rows: Integers) -> list[Row]:
-        return [*rows_of(self._files.train_rows(self.columns, rows))]
+    @cached_property
+    def _chosen(self) -> dict[int, Row]:
+        """Both kinds of windows by their number, read at once."""
+        numbers = np.union1d(self._rows, self._near)
+        return dict(zip(numbers.tolist(), rows_of(self._files.train_rows(self.columns, numbers)), strict=True))
 
     @cached_property
     def placed(self) -> list[Row]:
