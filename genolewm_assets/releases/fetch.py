@@ -188,6 +188,8 @@ class _Blobs:
                     file.write(block)
                     digest.update(block)
                     self.count.add(len(block))
+                    if file.tell() > entry.size_bytes:  # not what was published, and perhaps without an end
+                        break
             file.flush()
             os.fsync(file.fileno())
         return digest.hexdigest()

@@ -188,6 +188,17 @@ def test_a_byte_that_flips_on_the_way_down_is_found_and_fetched_again(
     assert file.read_bytes() == content
 
 
+def test_a_content_without_an_end_is_given_up_behind_its_size(
+    tmp_path: Path, releases: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(releases[0], target := f"file://{tmp_path}/store")
+    place = type(open_place(target)[0])
+    # Every block is as large as the file; a third one, which cannot be written, is not asked for.
+    monkeypatch.setattr(place, "blocks", lambda _, entry, *__: iter([bytes(entry.size_bytes)] * 2 + [None]))
+    with pytest.raises(ChecksumError, match="what arrived is not what was published"):
+        fetch_release(target)
+
+
 @in_places
 def test_a_download_goes_on_in_the_middle_of_a_file(
     target: str, releases: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
