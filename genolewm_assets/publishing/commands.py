@@ -11,7 +11,7 @@ import typer
 
 from genolewm_assets.artefact_commands import CacheRootOption, JsonOption, RootOption
 from genolewm_assets.console import ConsoleProgress, err, out
-from genolewm_assets.errors import InputError
+from genolewm_assets.errors import InputError, printable
 
 StatesOption = Annotated[bool, typer.Option("--without-states", help="Leave out the state caches.")]
 
@@ -55,13 +55,14 @@ def package_publish(
         release = gather(folder, cache_root=cache_root, states=not without_states, progress=progress)
         publication = ToHub(place, release) if isinstance(place, HubPlace) else ToStore(place, release)
         estimate = publication.estimate()
-    err.print(f"{release.index.name} to {place.url}: {estimate}", markup=False, highlight=False, soft_wrap=True)
+    planned = printable(f"{release.index.name} to {place.url}: {estimate}")
+    err.print(planned, markup=False, highlight=False, soft_wrap=True)
     if not yes:
         if not sys.stdin.isatty():
             raise InputError("--yes", "nobody can be asked", remedy="Give --yes to publish without being asked")
         typer.confirm("Publish it?", abort=True, err=True)
     with ConsoleProgress(err) as progress:
-        url = publication.run(estimate, progress)
+        url = printable(publication.run(estimate, progress))
     if as_json:
         out.print_json(json.dumps({"release": release.index.name, "url": url}))
         return
