@@ -323,6 +323,10 @@ class TestWhatIsFoundOfAnEarlierScan:
 
 
 class TestServers:
+    @pytest.fixture(autouse=True)
+    def _without_waiting(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(remote.BACK_OFF, "multiplier", 0)
+
     def test_one_that_drops_stalls_and_refuses_is_asked_for_the_rest(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
