@@ -30,7 +30,7 @@ class EditLikelihood:
     """The zero-shot score of a language model: minus the logarithm of the likelihood ratio of edited to unedited.
 
     Of a ``causal`` model the bases from the edit to 1,536 behind it count, each predicted from all before it. Of a
-    ``masked`` model the tokens that the alleles of an edit cover are masked, all at once, and predicted from the others.
+    ``masked`` one the tokens that the alleles of an edit cover are masked, all at once, and predicted from the others.
     """
 
     kind: Literal["causal", "masked"]

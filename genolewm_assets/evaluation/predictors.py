@@ -50,7 +50,7 @@ class Predictor:
     def step(self, loss: Tensor) -> None:
         """Take one step of the optimizer."""
         self.optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
 
 
@@ -124,7 +124,7 @@ def _fit_rest(train: Examples, linear: Callable[[Tensor], Tensor], seed: int) ->
     rows = torch.nonzero(~aside).squeeze(1)
     best, kept = float(wanted[aside].square().sum()), _weights(network)
     for _ in range(_PASSES):
-        for chosen in rows[torch.randperm(len(rows), generator=draws)].split(_STEP):
+        for chosen in torch.split(rows[torch.randperm(len(rows), generator=draws)], _STEP):
             optimizer.zero_grad()
             (network(inputs[chosen]) - wanted[chosen]).square().mean().backward()
             optimizer.step()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.audit.planting import plant
@@ -22,21 +21,22 @@ from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 from genolewm_assets_tests.worlds.lewm import package_world as world
 from genolewm_assets_tests.worlds.lewm.dataset_world import publish_states, window_texts
 
-#: Share of labels that say the contrary of what the edit means.
-NOISE = 0.3
 #: Bases that make an allele harmful, whatever they replace.
 HARMFUL_ALTS = ("G", "T")
 #: Bases between two alleles, and of a gene; every second gene is held out for the test.
 _APART, _GENE_BP = 60, 600
 
 
-def planted_sources(seed: int, labels: Literal["true", "shuffled"]) -> PackageSources:
-    """Return sources with an SNV every 60 bases of chr17, of which those of every second gene are the test."""
+def planted_sources(seed: int, labels: Literal["true", "shuffled"] = "true", noise: float = 0.0) -> PackageSources:
+    """Return sources with an SNV every 60 bases of chr17, of which those of every second gene are the test.
+
+    ``noise``: share of the labels that say the contrary of what the edit means.
+    """
     rng = np.random.default_rng(seed)
     starts = range(360, world.LENGTHS["chr17"] - 700, _APART)
     steps = rng.integers(1, 4, len(starts)).tolist()
     rows = [world.alleles("chr17", [start], step=step)[0] for start, step in zip(starts, steps, strict=True)]
-    harmful = np.array([row["alt"] in HARMFUL_ALTS for row in rows]) ^ (rng.random(len(rows)) < NOISE)
+    harmful = np.array([row["alt"] in HARMFUL_ALTS for row in rows]) ^ (rng.random(len(rows)) < noise)
     if labels == "shuffled":
         rng.shuffle(harmful)
     for number, (row, is_harmful) in enumerate(zip(rows, harmful.tolist(), strict=True)):
@@ -51,16 +51,20 @@ def planted_sources(seed: int, labels: Literal["true", "shuffled"]) -> PackageSo
 def publish_caches(root: Root, encoder: StateEncoder) -> tuple[CacheRef, ...]:
     """Build the states of the windows, which are those of every seed."""
     root.claim("tiny", world.GENOME_DIGEST)
-    texts = window_texts(planted_sources(0, "true"))
+    texts = window_texts(planted_sources(0))
     return tuple(publish_states(root, source, each, encoder) for source, each in texts.items())
 
 
 def publish_planted(
-    root: Root, caches: tuple[CacheRef, ...], seed: int, labels: Literal["true", "shuffled"] = "true"
+    root: Root,
+    caches: tuple[CacheRef, ...],
+    seed: int,
+    labels: Literal["true", "shuffled"] = "true",
+    noise: float = 0.0,
 ) -> Package:
     """Build and open the package of a seed; the one before it is replaced."""
     shutil.rmtree(root.path / "packages", ignore_errors=True)
-    published = world.publish(root, replace(planted_sources(seed, labels), caches=caches))
+    published = world.publish(root, replace(planted_sources(seed, labels, noise), caches=caches))
     return open_package(published.directory)
 
 

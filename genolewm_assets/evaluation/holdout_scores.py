@@ -30,6 +30,7 @@ TUPLES = 4_096
 _WINDOWS = 8
 #: Decimals of the figures: more than any of them means.
 _DECIMALS = 6
+_LIKELIHOODS = {"causal": CAUSAL, "masked": MASKED}
 
 
 def load_encoder(package: Package, folder: Path | str, *, device: str = "cpu") -> CausalLMStateEncoder:
@@ -95,19 +96,16 @@ def evaluate(
         labelled = labelled_batches(package, most=tuples, encoder=encoder)
         taught = collect(labelled, encoder, tuples, what="labelled training alleles", progress=progress)
         probes = {name: (probe, _readout(probe, taught)) for name, probe in fit_probes(train, seed=seed).items()}
-        likelihood, rows = encoder.load_likelihood(), []
-        kind = SIZE if likelihood is None else CAUSAL if likelihood.kind == "causal" else MASKED
+        likelihood, rows = encoder.load_likelihood(), list[dict[str, object]]()
         for holdout, on_bench in _holdouts(package).items():
-            test = collect(
-                _spread(package, holdout, on_bench, tuples, options),
-                encoder,
-                tuples,
-                likelihood=likelihood if on_bench else None,
-                what=holdout,
-                progress=progress,
-            )
-            decided = test.decided if on_bench else np.zeros(len(test), dtype=bool)
-            rows += _rows(holdout, test, decided, probes, kind, seed)
+            batches = _spread(package, holdout, on_bench, tuples, options)
+            asked = likelihood if on_bench else None
+            test = collect(batches, encoder, tuples, likelihood=asked, what=holdout, progress=progress)
+            # Labels of sampled edits are no bench: the same allele may come often, or in few of its windows.
+            bench = test.decided if on_bench else np.zeros(len(test), dtype=bool)
+            shared = {"holdout": holdout, "tuples": "alleles" if on_bench else "windows", "n_tuples": len(test)}
+            score = SIZE if likelihood is None else _LIKELIHOODS[likelihood.kind]
+            rows += [shared | row for row in _rows(test, bench, probes, score, seed)]
     return pa.Table.from_pylist(rows, schema=EVALUATION.arrow)
 
 
@@ -151,53 +149,34 @@ def _readout(probe: Any, taught: Examples) -> Any:
 
 
 def _rows(
-    holdout: str,
-    test: Examples,
-    decided: NDArray[np.bool_],
-    probes: Mapping[str, Any],
-    kind: str,
-    seed: int,
-) -> list[dict[str, object]]:
-    """Return one row per model of a holdout."""
-    harmful, genes = test.harmful[decided], test.genes[decided]
-    n_genes = len(np.unique(genes))
-    shared = {
-        "holdout": holdout,
-        "tuples": "alleles" if test.losses is not None or decided.any() else "windows",
-        "n_tuples": len(test),
-        "n_harmful": int(harmful.sum()),
-        "n_benign": int((~harmful).sum()),
-        "n_genes": n_genes,
-    }
-    own = torch.from_numpy(decided)
-    if test.losses is None:
-        alone = test.changes[own].double().norm(dim=1).numpy()
-    else:
-        alone = test.losses[decided]
+    test: Examples, bench: NDArray[np.bool_], probes: Mapping[str, Any], score: str, seed: int
+) -> Iterator[dict[str, object]]:
+    """Yield one row per model of a holdout; ``bench`` tells which tuples are ranked, ``score`` how the encoder does."""
+    harmful, genes, own = test.harmful[bench], test.genes[bench], torch.from_numpy(bench)
+    n_genes, n_harmful = len(np.unique(genes)), int(harmful.sum())
+    counts = {"n_harmful": n_harmful, "n_benign": len(harmful) - n_harmful, "n_genes": n_genes}
 
     def resampled(scores: NDArray[np.float64]) -> NDArray[np.float64]:
         return resampled_auroc(scores, harmful, genes, seed=seed) if n_genes > 1 else np.empty(0)
 
+    sizes = test.changes[own].double().norm(dim=1).numpy()
+    alone = sizes if test.losses is None else test.losses[bench]
     base, base_resampled = auroc(alone, harmful), resampled(alone)
-    rows: list[dict[str, object]] = []
     for name, (probe, readout) in probes.items():
         changes = probe(test.features, test.kinds)
         error, unchanged = squared_errors(changes, test.changes.double()).tolist()
         scores = readout(changes[own]).squeeze(1).double().numpy()
         found, drawn = auroc(scores, harmful), resampled(scores)
-        rows.append(
-            {
-                **shared,
-                "model": name,
-                "latent_error": _rounded(error / unchanged if unchanged else np.nan),
-                "score": READOUT,
-                **_with_interval("auroc", found, drawn),
-                "auroc_of_size": _rounded(auroc(changes[own].norm(dim=1).numpy(), harmful)),
-                **_with_interval("gain", found - base, drawn - base_resampled),
-            }
-        )
-    rows.append({**shared, "model": ZERO_SHOT, "score": kind, **_with_interval("auroc", base, base_resampled)})
-    return rows
+        yield {
+            **counts,
+            "model": name,
+            "latent_error": _rounded(error / unchanged if unchanged else np.nan),
+            "score": READOUT,
+            **_with_interval("auroc", found, drawn),
+            "auroc_of_size": _rounded(auroc(changes[own].norm(dim=1).numpy(), harmful)),
+            **_with_interval("gain", found - base, drawn - base_resampled),
+        }
+    yield {**counts, "model": ZERO_SHOT, "score": score, **_with_interval("auroc", base, base_resampled)}
 
 
 def _with_interval(name: str, value: float, resampled: NDArray[np.float64]) -> dict[str, float | None]:
