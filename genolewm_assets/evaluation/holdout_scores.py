@@ -142,10 +142,18 @@ def _spread(package: Package, holdout: str, on_bench: bool, tuples: int, options
 
 
 def _readout(probe: Any, taught: Examples) -> Any:
-    """Fit what ranks alleles by a probe: a linear function of the predicted change, to the labels of training."""
+    """Fit what ranks alleles by a probe: a linear function of direction and size of the predicted change, to labels."""
     if taught.harmful.all() or not taught.harmful.any():
         return lambda changes: torch.zeros(len(changes), 1)
-    return fit_ridge(probe(taught.features, taught.kinds), torch.from_numpy(taught.harmful)[:, None])
+    labels = torch.from_numpy(taught.harmful)[:, None]
+    ridge = fit_ridge(_direction_and_size(probe(taught.features, taught.kinds)), labels)
+    return lambda changes: ridge(_direction_and_size(changes))
+
+
+def _direction_and_size(changes: torch.Tensor) -> torch.Tensor:
+    """Return unit vectors and the logarithm of the length: the change of an indel is ten times that of an SNV."""
+    size = changes.norm(dim=1, keepdim=True) + 1e-12
+    return torch.cat((changes / size, size.log()), dim=1)
 
 
 def _rows(

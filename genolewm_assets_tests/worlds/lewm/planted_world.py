@@ -24,11 +24,11 @@ from genolewm_assets_tests.worlds.lewm.dataset_world import publish_states, wind
 #: Bases that make an allele harmful, whatever they replace.
 HARMFUL_ALTS = ("G", "T")
 #: Bases between two alleles, and of a gene; every second gene is held out for the test.
-_APART, _GENE_BP = 60, 600
+_APART, _GENE_BP = 90, 600
 
 
 def planted_sources(seed: int, labels: Literal["true", "shuffled"] = "true", noise: float = 0.0) -> PackageSources:
-    """Return sources with an SNV every 60 bases of chr17, of which those of every second gene are the test.
+    """Return sources with an SNV every 90 bases of chr17, of which those of every second gene are the test.
 
     ``noise``: share of the labels that say the contrary of what the edit means.
     """
