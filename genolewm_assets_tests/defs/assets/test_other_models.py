@@ -168,6 +168,10 @@ def check_before_the_edit(kind: str, batch: TrainingBatch, encoder: CausalLMStat
     assert (encoder.full_path_reason is None, encoder.is_causal) == ((kind != "masked"),) * 2
 
 
+def caches_of(world: BuiltWorld) -> set[Path]:
+    return {path.resolve() for path in (world.root / "embeddings").iterdir()}
+
+
 def example_losses(*words: object) -> list[float]:
     """Run the trainer of the documents."""
     spec = importlib.util.spec_from_file_location("train_example", REPOSITORY / "docs/train_example.py")
@@ -206,8 +210,12 @@ def test_a_model_of_another_vocabulary_goes_through_the_graph(
     (states,) = (one for one in json.loads(genolewm.out)["results"] if one["kind"] == "state_mismatch")
     assert states["verdict"] == "clean"
     assert (states["searched"]["untouched blocks"] > 0) == (kind != "masked")
+    caches = caches_of(world)
     assert genolewm("cache-windows", "--root", world.root, "--catalog", world.catalog, "--json") == 0
-    print("CACHED", genolewm.out[:600])
+    steps = json.loads(genolewm.out)
+    assert {step["checks_passed"] == step["checks"] > 0 for step in steps} == {True}
+    assert {"embeddings/cache", "embeddings/corpus"} <= {step["asset"] for step in steps}
+    assert caches_of(world) == caches
 
     # Frozen epochs hold the same states, and a trainer trains on them and is tested.
     others = [asset for asset in ASSETS if asset.key != FROZEN.definition().key]
