@@ -6,6 +6,7 @@ from pathlib import Path
 
 from genolewm_assets.defs.assets.packages import audit_table
 from genolewm_assets.encoders import state_cache
+from genolewm_assets.evaluation import table as evaluation_table
 from genolewm_assets.forensic.runs import tables as run_tables
 from genolewm_assets.geno_lewm_layout import columns as geno_lewm_columns
 from genolewm_assets.holdouts import schema as holdout_schema
@@ -29,6 +30,7 @@ MODULES = (
     package_schema,
     audit_table,
     frozen_rows,
+    evaluation_table,
     genome_table,
     token_store,
     variant_schema,

@@ -7,7 +7,8 @@ of the package were made with, a folder in Hugging Face format. The source state
 encoded here, and both are pooled over the same tokens; the predictor learns their difference from state and edit. With
 ``--frozen`` training reads both from frozen epochs, and encodes nothing. Of a package without states
 ``--encode-missing`` encodes both; a trainer of tokens opens it with ``with_states=False``, and reads
-``batch.source_windows`` and ``batch.target_tokens``.
+``batch.source_windows`` and ``batch.target_tokens``. Features and predictor are those of ``genolewm evaluate``
+(``genolewm_assets.evaluation``), which scores a whole package.
 
 Printed: the loss, as a share of that of predicting no change, and how well the size of the change tells pathogenic
 (P, LP) from benign (B, LB) alleles, for predicted and true changes. Test alleles are scored once, at the end.
@@ -19,21 +20,20 @@ import argparse
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from genolewm_assets.encoders import CausalLMStateEncoder
 from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.evaluation import Predictor, auroc, squared_errors
 from genolewm_assets.genome import CLASSES, DECIDED, HARMFUL
 from genolewm_assets.lewm import GenoLeWMDataset, GenoLeWMTestDataset, GenoLeWMValDataset, as_tensors
 from genolewm_assets.packages import Package, open_package, open_tables
 from genolewm_assets.packages.pointer import open_current
-from genolewm_assets.training.batches import TrainingBatch, encode_targets
+from genolewm_assets.training import TrainingBatch
 
 HOLDOUTS = ("holdout-chr", "holdout-clinvar")
 LINE = "{:>6}  {:<16}  {:<16}  {}"
@@ -46,59 +46,6 @@ class Score(NamedTuple):
     benign: int
     predicted: float
     true: float
-
-
-def make_features(batch: TrainingBatch) -> Tensor:
-    """Return source state, edit, and the state once more where the edit re-frames: float32, shape (n, features)."""
-    tensors = as_tensors(batch)
-    source, shift = tensors["source_states"], tensors["frame_shift"].long()
-    # The last stored base of the first edit's alleles: the base that an SNV changes.
-    bases = []
-    for name in ("edit_ref", "edit_alt"):
-        codes, last = tensors[name][:, 0], tensors[f"{name}_length"][:, :1].clamp(1, tensors[name].shape[2]) - 1
-        bases.append(nn.functional.one_hot(codes.gather(1, last).long().squeeze(1), 4))
-    counts = torch.stack((tensors["n_edits"], tensors["length_change"] / 16), dim=1)
-    edit = torch.cat((counts, nn.functional.one_hot(shift, 6), *bases), dim=1)
-    return torch.cat((source, edit, (shift != 0)[:, None] * source), dim=1).float()
-
-
-class Predictor:
-    """A linear layer from features to the change of state, in units of the standard deviation of the first changes."""
-
-    def __init__(self, encoder: CausalLMStateEncoder) -> None:
-        self._encoder = encoder
-        self.layer: Any = None
-        self.optimizer: torch.optim.Optimizer
-        self.scale = torch.ones(())
-
-    def changes(self, batch: TrainingBatch) -> tuple[Tensor, Tensor]:
-        """Return predicted and true changes of state: float32, shape (n, hidden), scaled."""
-        features, tensors = make_features(batch), as_tensors(batch)
-        targets = tensors.get("target_states")  # of a frozen epoch
-        if targets is None:
-            targets = torch.from_numpy(encode_targets(batch, self._encoder))
-        true = targets - tensors["source_states"]
-        if self.layer is None:
-            self.begin(features.shape[1], true.std())
-        return self.layer(features), true / self.scale
-
-    def begin(self, width: int, scale: Tensor) -> None:
-        """Make the layer, for features of a width, and its optimizer; from zero weights it predicts no change."""
-        self.layer, self.scale = nn.Linear(width, self._encoder.hidden_size), scale
-        nn.init.zeros_(self.layer.weight)
-        nn.init.zeros_(self.layer.bias)
-        self.optimizer = torch.optim.Adam(self.layer.parameters(), lr=1e-2)
-
-    def step(self, loss: Tensor) -> None:
-        """Take one step of the optimizer."""
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-
-
-def squared_errors(predicted: Tensor, true: Tensor) -> Tensor:
-    """Return the squared error of a prediction, and that of predicting no change: float32, shape (2,)."""
-    return torch.stack(((predicted - true).square().sum(), true.square().sum()))
 
 
 @torch.no_grad()
@@ -119,16 +66,6 @@ def score(predictor: Predictor, batches: Iterable[TrainingBatch]) -> Score:
     harmful, decided = (np.isin(label, [CLASSES.index(name) for name in names]) for names in (HARMFUL, DECIDED))
     predicted, true = (auroc(values[decided], harmful[decided]) for values in size)
     return Score(int(harmful.sum()), int((decided & ~harmful).sum()), predicted, true)
-
-
-def auroc(scores: NDArray[np.floating], positive: NDArray[np.bool_]) -> float:
-    """Return the area under the ROC curve: the share of pairs in order, ties counting half; NaN without a pair."""
-    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    # Equal scores have the mean of their ranks.
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
-    n, n_positive = len(scores), int(positive.sum())
-    pairs = n_positive * (n - n_positive)
-    return float((ranks[positive].sum() - n_positive * (n_positive + 1) / 2) / pairs) if pairs else float("nan")
 
 
 def report(step: int, what: str, holdout: str, measure: Callable[[str], str]) -> None:

@@ -1,4 +1,4 @@
-"""Commands ``genolewm audit PACKAGE`` and ``genolewm audit plant``: look for leaks in a package, and plant some."""
+"""Commands ``genolewm audit`` and ``genolewm evaluate``: what of a holdout a package leaks, and how well it teaches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from genolewm_assets.artefact_commands import JsonOption, PackagePath
 from genolewm_assets.console import ConsoleProgress, err, out
-from genolewm_assets.errors import InputError, UnknownTermError
+from genolewm_assets.errors import InputError, UnknownTermError, counted
 
 if TYPE_CHECKING:
     from genolewm_assets.audit import AuditReport, Layout, Membership, SearchResult
@@ -217,6 +217,64 @@ def plant(
         out.print(f"{name}: not planted: {why}", markup=False, highlight=False, soft_wrap=True)
     words = f"Audit it: genolewm audit {output}/package --reference {fasta} --holdouts {output}/holdouts"
     out.print(words, markup=False, highlight=False, soft_wrap=True)
+
+
+def evaluate(
+    package: Annotated[Path, typer.Argument(help="A package's folder, or a root, of which the package in use.")],
+    *,
+    encoder: Annotated[Path, typer.Option("--encoder", help="Encoder of its states: a folder, Hugging Face format.")],
+    tuples: Annotated[
+        int | None, typer.Option("--tuples", min=100, help="Training tuples, and most test tuples of a holdout [4096].")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of training tuples, probe and intervals.")] = 0,
+    frozen: Annotated[
+        Path | None, typer.Option("--frozen", help="Frozen epochs to read training tuples from: their root or store.")
+    ] = None,
+    device: Annotated[str, typer.Option("--device", help="Torch device of the encoder; auto: the best one.")] = "cpu",
+    output: Annotated[Path | None, typer.Option("--output", help="Also write the table: a new Parquet file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a linear and a small residual probe on a package, and score them on the test tuples of every holdout.
+
+    Example: `genolewm evaluate data --encoder data/models/tiny-llama-random --output scores.parquet`
+    """
+    from genolewm_assets.packages import current_folder, open_available
+    from genolewm_assets.store.tables import TableFormat, check_output, write_table_file
+
+    if output is not None:
+        check_output(output, overwrite=False)
+    is_root = (package / "packages").is_dir()
+    folder, of_root = (current_folder(package), package) if is_root else (package, None)
+    opened = open_available(folder, cache_root=of_root, allow_unaudited=is_root)
+    from genolewm_assets.evaluation import EVALUATION, TUPLES, load_encoder
+    from genolewm_assets.evaluation import evaluate as evaluate_package
+
+    model = load_encoder(opened, encoder.resolve(), device=device)
+    with ConsoleProgress(err) as progress:
+        table = evaluate_package(opened, model, tuples=tuples or TUPLES, seed=seed, frozen=frozen, progress=progress)
+    if output is not None:
+        write_table_file(output, EVALUATION.arrow, table.to_batches(), TableFormat.PARQUET)
+    rows = table.to_pylist()
+    if as_json:
+        out.print_json(json.dumps(rows))
+        return
+    shown = Table("holdout", "model", "latent error", "AUROC (95 %)", "less zero-shot (95 %)")
+    for row in rows:
+        error = "" if row["latent_error"] is None else f"{row['latent_error']:.3f}"
+        scores = (_with_interval(row, name) for name in ("auroc", "gain"))
+        shown.add_row(row["holdout"].removeprefix("holdout-"), row["model"], error, *scores)
+    out.print(shown)
+    for row in (row for row in rows if row["model"] == "zero_shot"):
+        bench = f"{row['n_harmful']:,} P/LP and {row['n_benign']:,} B/LB of {counted(row['n_genes'], 'gene')}"
+        said = f"{bench}; zero_shot ranks by {row['score'].replace('_', ' ')}" if row["n_genes"] else "no bench"
+        out.print(f"{row['holdout']}: {counted(row['n_tuples'], 'tuple')}, {said}", markup=False, highlight=False)
+
+
+def _with_interval(row: dict[str, Any], name: str) -> str:
+    if row[name] is None:
+        return ""
+    low, high = row[f"{name}_low"], row[f"{name}_high"]
+    return f"{row[name]:.2f}" if low is None else f"{row[name]:.2f} ({low:.2f}, {high:.2f})"
 
 
 def _print_report(report: AuditReport, signal: Membership | None, *, as_json: bool) -> None:

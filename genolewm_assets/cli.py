@@ -30,7 +30,7 @@ from genolewm_assets.artefact_commands import (
     print_removed,
     root_app,
 )
-from genolewm_assets.audit_commands import audit_app
+from genolewm_assets.audit_commands import audit_app, evaluate
 from genolewm_assets.build_commands import (
     add_release,
     build,
@@ -70,6 +70,7 @@ demo_app.command("release")(add_release)
 add_status_commands(app)
 app.command("compile")(compile_all)
 app.command("build")(build)
+app.command("evaluate")(evaluate)
 package_app.command("publish")(package_publish)
 package_app.command("fetch")(package_fetch)
 app.add_typer(demo_app, name="demo")

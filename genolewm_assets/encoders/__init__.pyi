@@ -1,5 +1,6 @@
 from .causal_lm import CausalLMStateEncoder as CausalLMStateEncoder
 from .causal_lm_loss import CausalLMLoss as CausalLMLoss
+from .edit_likelihood import EditLikelihood as EditLikelihood
 from .identity import Compute as Compute
 from .identity import EncoderIdentity as EncoderIdentity
 from .identity import read_identity as read_identity

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from genolewm_assets.encoders.context import check_window_fits, context_tokens, longest_window_bp
+from genolewm_assets.encoders.edit_likelihood import EditLikelihood, open_likelihood
 from genolewm_assets.encoders.edits import PrefixEncoder
 from genolewm_assets.encoders.identity import Compute, StateDtype, identify
 from genolewm_assets.encoders.model_files import locate_model
@@ -116,6 +117,7 @@ class CausalLMStateEncoder:
         self.hidden_size = self.identity.hidden_size
         self._where = f"encoder {files.model_id}"
         device_used = usable_device(device, self._where)
+        self._with_head = partial(open_likelihood, files, self.tokens, str(device_used))
         on_cpu, tokens_per_block = device_used.type == "cpu", block_tokens * self.tokens.per_six_mer
         wanted = BATCH_WINDOWS if batch_windows is None else batch_windows
         for name, count in (("batch_windows", wanted), ("cpu_threads", cpu_threads)):
@@ -206,6 +208,10 @@ class CausalLMStateEncoder:
     def in_float32(self) -> CausalLMStateEncoder:
         """Return this encoder with states that are computed and stored in float32; the model is loaded once more."""
         return self._again()
+
+    def load_likelihood(self) -> EditLikelihood | None:
+        """Load the model once more, with its language-model head, on the same device; None if it has none."""
+        return self._with_head()
 
     def describe_run(self, *, n_windows: int, seconds: float, window_bp: int) -> dict[str, JsonValue]:
         """Return what encoded some windows of at most ``window_bp`` bases, and how fast."""

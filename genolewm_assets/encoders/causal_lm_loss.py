@@ -72,26 +72,35 @@ class CausalLMLoss:
         SequenceError
             If a window has fewer than 6 bases or a symbol outside the IUPAC alphabet, or exceeds the model's context.
         """
-        return np.array([self._loss(self._tokens.encode(sequence)) for sequence in sequences], dtype=np.float64)
+        return np.array([self._loss(sequence) for sequence in sequences], dtype=np.float64)
 
-    def _loss(self, ids: NDArray[np.int64]) -> float:
+    def _loss(self, sequence: str) -> float:
+        each = self.nats_per_token(sequence)
+        each = each[~np.isnan(each)]
+        return float(each.mean()) / self._tokens.bp_per_token if each.size else float("nan")
+
+    def nats_per_token(self, sequence: str, *, first: int = 0) -> NDArray[np.float64]:
+        """Compute the loss of each token of bases of a window from token ``first`` on, in nats; NaN if not known.
+
+        Errors, and what becomes of a first token, are those of :meth:`nats_per_base`; float64, (n_tokens - first,).
+        """
         context, tokens = self._context, self._tokens
+        ids = tokens.encode(sequence)
         if context is not None and len(ids) > context:
             expected = f"at most {context:,} tokens, {tokens.n_special} of them special"
             raise SequenceError("window", f"longer than the context of {self._where}", expected=expected)
         # What follows the bases is not predicted; a token is predicted from those before it, and the first from none.
         ids = ids[: len(ids) - len(tokens.trailing)]
-        skipped = max(1, len(tokens.leading))
+        begin = len(tokens.leading) + first
+        skipped = max(1, begin)
         given = torch.from_numpy(ids).to(self._device)
-        losses = list[torch.Tensor]()
+        losses = [torch.full((skipped - begin,), torch.nan)]
         with exact_products(self._device.type, 1):
             states = self._model.base_model(input_ids=given[None], use_cache=False).last_hidden_state[0]
-            for first in range(skipped, len(given), _TOKENS_AT_ONCE):
-                wanted = given[first : first + _TOKENS_AT_ONCE]
-                logits = self._head(states[first - 1 : first - 1 + len(wanted)])
+            for at in range(skipped, len(given), _TOKENS_AT_ONCE):
+                wanted = given[at : at + _TOKENS_AT_ONCE]
+                logits = self._head(states[at - 1 : at - 1 + len(wanted)])
                 losses.append(torch.nn.functional.cross_entropy(logits.float(), wanted, reduction="none").cpu())
-        if not losses:
-            return float("nan")
-        known = ids[skipped:] != tokens.oov_id
-        each: NDArray[np.float64] = torch.cat(losses).numpy().astype(np.float64)[known]
-        return float(each.mean()) / tokens.bp_per_token if each.size else float("nan")
+        each: NDArray[np.float64] = torch.cat(losses).numpy().astype(np.float64)
+        each[ids[begin:] == tokens.oov_id] = np.nan
+        return each

@@ -173,6 +173,21 @@ def check_model_tokenizer(files: ModelFiles, tokens: DnaTokens) -> None:
         )
 
 
+def mask_token(files: ModelFiles) -> int | None:
+    """Return the id of the token that stands for a hidden one; None if the model's tokenizer is not asked or has none.
+
+    It is asked under the conditions of :func:`check_model_tokenizer`.
+    """
+    if not files.code_trusted and not _is_native(files.folder):
+        return None
+    with silent_loading():
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            files.folder, local_files_only=True, trust_remote_code=files.code_trusted
+        )
+    found = tokenizer.mask_token_id
+    return found if isinstance(found, int) else None
+
+
 def _is_native(folder: Path) -> bool:
     """Tell whether transformers has the class of a model's tokenizer; Carbon's hybrid one is code of the model."""
     path = folder / "tokenizer_config.json"

@@ -1,9 +1,11 @@
+from .batches import TrainingBatch as TrainingBatch
 from .batches import encode_targets as encode_targets
 from .dataset import GenoLeWMDataset as GenoLeWMDataset
 from .dataset import GenoLeWMTestDataset as GenoLeWMTestDataset
 from .dataset import GenoLeWMValDataset as GenoLeWMValDataset
 from .epoch_checks import FROZEN_CHECKS as FROZEN_CHECKS
 from .epoch_writer import write_frozen as write_frozen
+from .labelled import labelled_batches as labelled_batches
 from .opening import stated_options as stated_options
 from .tensors import as_tensors as as_tensors
 from .tuples import TrainingTuple as TrainingTuple

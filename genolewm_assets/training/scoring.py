@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from genolewm_assets.edits import AlleleIndex, AlleleMaker, Classification, Haplotype, WindowRecord
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
-from genolewm_assets.genome import Split
-from genolewm_assets.packages import SCORED, Package, most_central_windows
+from genolewm_assets.genome import DECIDED, Split
+from genolewm_assets.memory_mapped import MappedWindows
+from genolewm_assets.packages import REFERENCE_ORIGIN, SCORED, Package, most_central_windows
 from genolewm_assets.training.haplotype_edits import edits_of
 from genolewm_assets.training.stream import Drawn, TupleStream, Visits
 from genolewm_assets.variants import ALLELE_KEY, Int64s, allele_spans
@@ -46,9 +47,44 @@ class Bench:
         windows = package.windows(split, ["holdout", "contig", "start", "end"])
         return cls(alleles, windows.filter(pc.equal(windows["holdout"], holdout)), maker)
 
+    @classmethod
+    def of_training(cls, package: Package, windows: MappedWindows, most: int) -> Bench:
+        """Read the P, LP, B and LB alleles of training that its reference windows show, or ``most`` spread evenly.
+
+        Held-out alleles are not looked up: one that leaked into the table is shown as the others are.
+        """
+        decided = pc.is_in(pc.field("label"), pa.array(DECIDED))
+        table = package.variants(Split.TRAIN, _ALLELES, where=decided)
+        table = table.sort_by([(name, "ascending") for name in ALLELE_KEY])
+        table = table.take(np.unique(np.linspace(0, max(0, table.num_rows - 1), min(most, table.num_rows), dtype=int)))
+        rows = package.windows(Split.TRAIN, ["origin", "contig", "start", "end"])
+        placed = pc.if_else(pc.equal(rows["origin"], REFERENCE_ORIGIN), rows["contig"], pa.scalar(None, pa.string()))
+        rows = rows.set_column(1, "contig", placed)
+        maker = AlleleMaker(AlleleIndex.of(table.slice(0, 0)))
+        found, facts = _find(table, rows), AlleleIndex.of(table)
+        shown = [
+            row >= 0 and isinstance(maker.make(windows.record(row), facts.allele(number)), Haplotype)
+            for number, row in enumerate(found.tolist())
+        ]
+        return cls(table.filter(pa.array(shown, pa.bool_())), rows, maker)
+
 
 def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
     """Return the row of the window that shows each allele: int64, shape (n_alleles,)."""
+    placed = _find(alleles, windows)
+    if (placed < 0).any():
+        raise CorruptResourceError(
+            "bench alleles",
+            "some are stated as scored, but no window contains them",
+            expected="a window for each",
+            got=f"{int((placed < 0).sum())} without one",
+            remedy="Rebuild the package",
+        )
+    return placed
+
+
+def _find(alleles: pa.Table, windows: pa.Table) -> Int64s:
+    """Return the row of the window that shows each allele best, -1 if none contains it: int64, shape (n_alleles,)."""
     placed = np.full(alleles.num_rows, -1, dtype=np.int64)
     contigs, chroms = windows["contig"].to_numpy(), alleles["chrom"].to_numpy()
     starts, ends = windows["start"].to_numpy(), windows["end"].to_numpy()
@@ -56,15 +92,7 @@ def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
     for contig in pc.unique(alleles["chrom"]).to_pylist():
         rows, ours = np.flatnonzero(contigs == contig), np.flatnonzero(chroms == contig)
         found = most_central_windows(starts[rows], ends[rows], *(bounds[ours] for bounds in spans))
-        if (found < 0).any():
-            raise CorruptResourceError(
-                f"bench alleles of {contig}",
-                "an allele is stated as scored, but no window contains it",
-                expected="a window for each",
-                got=f"{int((found < 0).sum())} without one",
-                remedy="Rebuild the package",
-            )
-        placed[ours] = rows[found]
+        placed[ours] = np.where(found < 0, -1, rows[found]) if len(rows) else -1
     return placed
 
 

@@ -1,20 +1,17 @@
-"""The trainer of the documents: its loss falls, its table is whole, and its AUROC is that of counting pairs."""
+"""The trainer of the documents: its loss falls, and its table is whole."""
 
 from __future__ import annotations
 
 import importlib.util
-import math
 import re
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from genolewm_assets import encoders
+from genolewm_assets.evaluation import examples
 from genolewm_assets.genome import DECIDED, HARMFUL
 from genolewm_assets.lewm import GenoLeWMTestDataset, write_frozen
 from genolewm_assets_tests.places import REPOSITORY
@@ -47,7 +44,7 @@ def test_frozen_epochs_train_to_the_same_losses(example, package, tiny_folder, t
     monkeypatch.setattr(example, "HOLDOUTS", ())
     losses = example.main([str(package), str(tiny_folder), *words])
     write_frozen(tmp_path / "store", package, encoders.CausalLMStateEncoder(tiny_folder), epochs=2)
-    monkeypatch.setattr(example, "encode_targets", None)
+    monkeypatch.setattr(examples, "encode_targets", None)
     assert example.main([str(package), str(tiny_folder), *words, "--frozen", str(tmp_path / "store")]) == losses
 
 
@@ -97,11 +94,3 @@ def test_alleles_are_scored_on_request_and_caches_may_be_missing(example, tmp_pa
     scored = [(int(step), value) for step, what, holdout, value in lines if what.strip() == "validation AUROC"]
     assert [step for step, _ in scored] == [10, 10]
     assert re.match(r"P/LP \d+, B/LB \d+: ", scored[0][1])
-
-
-@given(pairs=st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40))
-def test_auroc_is_the_share_of_pairs_in_order(example, pairs):
-    scores, positive = np.array([pair[0] for pair in pairs], float), np.array([pair[1] for pair in pairs])
-    wins = [(high > low) + (high == low) / 2 for high in scores[positive] for low in scores[~positive]]
-    found = example.auroc(scores, positive)
-    assert math.isnan(found) if not wins else found == pytest.approx(sum(wins) / len(wins), abs=1e-12)

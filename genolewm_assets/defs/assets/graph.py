@@ -24,6 +24,7 @@ from genolewm_assets.defs.assets.observations import (
 )
 from genolewm_assets.defs.assets.packages.audit import packages_audit
 from genolewm_assets.defs.assets.packages.current import packages_current
+from genolewm_assets.defs.assets.packages.evaluation import packages_evaluation
 from genolewm_assets.defs.assets.packages.frozen import tuples_frozen
 from genolewm_assets.defs.assets.packages.split import packages_split
 from genolewm_assets.defs.assets.reference import reference_genome
@@ -54,6 +55,7 @@ DECLARATIONS = (
     packages_audit,
     packages_current,
     tuples_frozen,
+    packages_evaluation,
     mito_genomes,
     mito_tokens,
     mito_variants,

@@ -4,6 +4,7 @@ from .audit_report import list_methods as list_methods
 from .audit_report import list_plants as list_plants
 from .audit_report import list_searches as list_searches
 from .change_picture import draw_releases as draw_releases
+from .change_picture import draw_scores as draw_scores
 from .change_picture import draw_transitions as draw_transitions
 from .check_results import NO_ITEMS as NO_ITEMS
 from .check_results import OFFENDING as OFFENDING

@@ -1,8 +1,9 @@
-"""Pictures of ClinVar releases: alleles by class before and after one, and four figures over all of them."""
+"""Pictures of ClinVar releases: classes before and after one, and four figures, or the scores, over all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 import numpy as np
@@ -14,6 +15,7 @@ from matplotlib.patches import Rectangle
 from genolewm_assets.defs.display.pictures import (
     BLUE,
     GREEN,
+    GREY,
     LABEL_COLOURS,
     ORANGE,
     PURPLE,
@@ -107,3 +109,44 @@ def _draw(axes: Axes, title: str, lines: Mapping[str, str], figures: Sequence[Ma
     axes.spines[["top", "right"]].set_visible(False)
     if len(lines) > 1:
         axes.legend(fontsize=8, frameon=False, loc="best")
+
+
+#: Colours of the models of an evaluation.
+_MODEL_COLOURS = {"mean_change": GREY, "linear": BLUE, "residual": ORANGE, "zero_shot": GREEN}
+
+
+def draw_scores(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dg.MetadataValue:
+    """Draw the AUROC of each model with its interval, by holdout, over releases, oldest first.
+
+    ``rows``: rows of ``EVALUATION`` by release. What tells nothing (``no_change``) is the dashed line at a half.
+    """
+    newest = [row for row in list(rows.values())[-1] if row["auroc"] is not None and row["model"] in _MODEL_COLOURS]
+    holdouts = list(dict.fromkeys(row["holdout"] for row in newest)) or ["no bench"]
+    figure = Figure(figsize=(560 / 96, 1.3 + 1.5 * len(holdouts)), layout="constrained")
+    for axes, holdout in zip(
+        figure.subplots(len(holdouts), 1, sharex=True, squeeze=False)[:, 0], holdouts, strict=True
+    ):
+        for number, (model, colour) in enumerate(_MODEL_COLOURS.items()):
+            found = [
+                next((row for row in each if (row["holdout"], row["model"]) == (holdout, model)), {})
+                for each in rows.values()
+            ]
+            middle, low, high = (
+                np.array([row.get(name) for row in found], dtype=float) for name in ("auroc", "auroc_low", "auroc_high")
+            )
+            away = np.nan_to_num(np.stack((middle - low, high - middle))).clip(0)
+            at = np.arange(len(found)) + 0.09 * (number - 1.5)
+            axes.errorbar(at, middle, away, color=colour, marker="o", markersize=4, capsize=2, label=model)
+        axes.axhline(0.5, color=GREY, linestyle="--", linewidth=0.8)
+        axes.set_title(holdout, fontsize=9, loc="left")
+        axes.set(ylim=(0, 1.02), ylabel="AUROC")
+        axes.tick_params(labelsize=8.5)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[-1].set_xticks(range(len(rows)), list(rows), rotation=40, ha="right", fontsize=8.5)
+    figure.legend(
+        *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8
+    )
+    told = ", ".join(f"{row['holdout']} {row['model']} {row['auroc']:.3f}" for row in newest)
+    return embed_figure(
+        figure, f"AUROC by holdout, {len(rows)} releases; {list(rows)[-1]}: {told or 'none'}", decimals=1
+    )

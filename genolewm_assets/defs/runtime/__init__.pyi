@@ -39,6 +39,7 @@ from .partitions import BY_CORPUS_PIECE as BY_CORPUS_PIECE
 from .partitions import BY_CORPUS_SOURCE as BY_CORPUS_SOURCE
 from .partitions import BY_ENCODED_CONTIG as BY_ENCODED_CONTIG
 from .partitions import BY_ENCODED_PIECE as BY_ENCODED_PIECE
+from .partitions import BY_EVALUATED_RELEASE as BY_EVALUATED_RELEASE
 from .partitions import BY_FROZEN_RELEASE as BY_FROZEN_RELEASE
 from .partitions import BY_LINEAR_CONTIG as BY_LINEAR_CONTIG
 from .partitions import BY_PACKAGED_RELEASE as BY_PACKAGED_RELEASE

@@ -67,6 +67,8 @@ BY_ENCODED_CONTIG, BY_ENCODED_PIECE = (
 )
 #: Those of the packages whose epochs are frozen: of all or, where the catalogue asks for no epoch, none.
 BY_FROZEN_RELEASE = BY_PACKAGED_RELEASE if _CATALOG.encoder and _CATALOG.packages.frozen_epochs else NO_PARTITION
+#: Those of the packages that are evaluated, in the same way.
+BY_EVALUATED_RELEASE = BY_PACKAGED_RELEASE if _CATALOG.encoder and _CATALOG.packages.evaluation else NO_PARTITION
 
 BY_RUN_FOLDER = Partitioning("forensic_run", forensic_run_partitions)
 

@@ -35,7 +35,8 @@ NO_SOURCE = "no_source"
 #: What is said once where states are not built.
 STATES_OFF = (
     "states are off (encoder: off in the catalogue, or GENOLEWM_WITHOUT_STATES=1): embeddings/cache, embeddings/corpus "
-    "and tuples/frozen are not built, and trainers open packages with with_states=False"
+    "and what reads them (tuples/frozen, packages/evaluation) are not built, and trainers open packages with "
+    "with_states=False"
 )
 
 

@@ -35,7 +35,7 @@ from genolewm_assets.sources.catalog.fields import (
 from genolewm_assets.sources.catalog.forensic import ForensicSection
 from genolewm_assets.sources.catalog.mito import MitoSection
 from genolewm_assets.sources.catalog.strict_yaml import read_yaml
-from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSection, PackagesSection, check_t0
+from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSection, PackagesSection, check_asked
 from genolewm_assets.sources.files import SCHEME
 from genolewm_assets.variants import MAX_REF_MISMATCH_FRACTION, MIN_AF, MIN_AN_FRACTION, in_order, is_before
 
@@ -336,7 +336,7 @@ class Catalog(Section):
                     expected="a linear contig",
                     got=repr(contig),
                 )
-        check_t0(self.holdouts, self.packages, self.clinvar.releases)
+        check_asked(self.holdouts, self.packages, self.encoder, self.clinvar.releases)
         profile, block_bp = self.window_profile, self.holdouts.block_bp
         if block_bp is not None and block_bp < (least := profile.window_bp + 2 * profile.margin_bp):
             raise refusal(

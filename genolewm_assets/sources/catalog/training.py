@@ -200,6 +200,12 @@ AuditedKind: TypeAlias = Literal[
 ]
 
 
+class EvaluationSection(Section):
+    """``packages/evaluation`` trains its probes on this many tuples, and scores at most as many of each holdout."""
+
+    tuples: Annotated[int, Field(ge=100)]
+
+
 class PackagesSection(PolicySection):
     """The mix of a package: which windows and edits an epoch of training serves, and how it is audited.
 
@@ -215,7 +221,8 @@ class PackagesSection(PolicySection):
     ``audit_tuples`` is the least number of training tuples that ``packages/audit`` draws, ``audit_planted`` the number
     of leaks of each kind that it plants in a copy to see how many it finds. A search that could not be made whole fails
     the audit, unless ``audit_may_lack`` names its kind. ``frozen_epochs`` is the number of epochs of training that
-    ``tuples/frozen`` stores; 0 turns that asset off.
+    ``tuples/frozen`` stores; 0 turns that asset off. ``evaluation: {tuples: N}`` turns ``packages/evaluation`` on,
+    which needs an encoder.
     """
 
     mix: dict[str, Share] | None = None
@@ -230,6 +237,7 @@ class PackagesSection(PolicySection):
     audit_planted: Annotated[int, Field(gt=0)] = 20
     audit_may_lack: list[AuditedKind] = Field(default_factory=list)
     frozen_epochs: Annotated[int, Field(ge=0, le=1_000)] = 0
+    evaluation: EvaluationSection | None = None
 
     @property
     def policy(self) -> PackageMix:
@@ -244,8 +252,21 @@ class PackagesSection(PolicySection):
         return PackageMix(wanted, shares, self.max_visits, self.min_training_stars)
 
 
-def check_t0(holdouts: HoldoutsSection, packages: PackagesSection, releases: Sequence[str] | None) -> None:
-    """Refuse a T0 that is not among the catalogue's releases, and knowledge at T0 where there is none."""
+def check_asked(
+    holdouts: HoldoutsSection,
+    packages: PackagesSection,
+    encoder: EncoderSection | None,
+    releases: Sequence[str] | None,
+) -> None:
+    """Refuse a T0 that is not among the releases, knowledge at T0 where there is none, evaluation without states."""
+    if packages.evaluation is not None and encoder is None:
+        raise refusal(
+            "an evaluation needs states, and the encoder is off",
+            key="packages.evaluation",
+            expected="no such key",
+            got=f"{{tuples: {packages.evaluation.tuples}}}",
+            remedy="Leave it out, or name an encoder",
+        )
     named = holdouts.temporal.release
     if named is not None and releases is not None and named not in releases:
         raise refusal(

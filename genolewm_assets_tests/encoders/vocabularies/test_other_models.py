@@ -167,3 +167,32 @@ def test_the_first_base_follows_a_special_token_where_there_is_one(folders: Any,
 def test_a_masked_model_has_no_loss_of_the_next_token(folders: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"not a causal language model.*got EsmForMaskedLM"):
         encoders.CausalLMLoss(folders["masked"])
+
+
+def plain_chances(kind: str, folder: Path, ids: list[int]) -> Any:
+    name = "AutoModelForMaskedLM" if kind == "masked" else "AutoModelForCausalLM"
+    with torch.no_grad():
+        return getattr(transformers, name).from_pretrained(folder).eval()(torch.tensor([ids])).logits[0].log_softmax(-1)
+
+
+@each_row("kind", WRITERS)
+def test_an_edit_is_as_likely_as_the_plain_library_says(kind: str, folders: Any, loaded: Any) -> None:
+    before = random_windows(1, 1_200)[0][:-12] + "N" * 12
+    edited = [before[:601] + "ACGT"["ACGT".index(before[601]) - 1] + before[602:], before[:30] + "TTG" + before[30:-3]]
+    likelihood = loaded[kind].load_likelihood()
+    assert likelihood.kind == ("masked" if kind == "masked" else "causal")
+    source_of, spans = np.zeros(2, np.int64), np.array([[601, 602], [30, 33]])
+    found = likelihood.losses_of_edits([before], edited, source_of, spans)
+    for row, window in enumerate(edited):
+        lost = 0.0
+        for sign, text in ((1, window), (-1, before)):
+            ids = plain_ids(kind, text)
+            if kind == "masked":
+                at = 1 + spans[row, 0] // 6
+                hidden = [*ids[:at], MASKED.index("<mask>"), *ids[at + 1 :]]
+                lost -= sign * float(plain_chances(kind, folders[kind], hidden)[at, ids[at]])
+            else:
+                chances = plain_chances(kind, folders[kind], ids)
+                counted = [at for at in range(spans[row, 0], 1_200) if text[at] != "N"]
+                lost -= sign * float(sum(chances[at - 1, ids[at]] for at in counted))
+        assert found[row] == pytest.approx(lost, rel=1e-3, abs=2e-3)

@@ -1,0 +1,1 @@
+"""Tests of the probes, their scores, and the command."""
