@@ -19,6 +19,7 @@ from genolewm_assets.defs.assets.graph import ASSETS
 from genolewm_assets.defs.assets.packages.frozen import tuples_frozen
 from genolewm_assets.defs.runtime.partitions import BY_PACKAGED_RELEASE
 from genolewm_assets.encoders import CausalLMStateEncoder
+from genolewm_assets.genome import DECIDED, HARMFUL
 from genolewm_assets.packages.references import read_latest
 from genolewm_assets.store.arrays import ArrayStoreReader
 from genolewm_assets.training.batches import TrainingBatch, encode_targets
@@ -28,16 +29,18 @@ from genolewm_assets_tests.encoders.vocabularies.other_models import WRITERS
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.places import REPOSITORY
 from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
-from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, LINEAR, RELEASES, blocking_checks
+from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, LINEAR, blocking_checks
 
 pytestmark = pytest.mark.nightly
 
 torch = Late("torch")
 transformers = Late("transformers")
 
-RELEASE = RELEASES[1]
-#: What is built anew for another encoder, and what it is made of.
+#: A release with alleles of the held-out contigs, which a bench can show.
+RELEASE = "2025-02-02"
+#: What is built for another encoder and a new release.
 STEPS = (
+    (("clinvar/release", "clinvar/shard"), (RELEASE,)),
     (("windows/index", "embeddings/cache"), LINEAR),
     (("corpus/windows", "embeddings/corpus"), CORPUS),
     (("holdouts/manifest", "packages/split", "packages/audit"), (RELEASE,)),
@@ -86,7 +89,10 @@ def plain(kind: str, folder: Path) -> Iterator[Plain]:
 
 @pytest.fixture
 def world(copied: BuiltWorld, folder: Path) -> BuiltWorld:
-    """Return a copy of the built world whose catalogue names the model."""
+    """Return a copy of the built world whose catalogue names the model, with a new release of ClinVar."""
+    records = [record for contig in LINEAR for record in copied.clinvar_records(contig)]
+    copied.write_clinvar(RELEASE, header_date=RELEASE, records=records)
+    copied.instance.add_dynamic_partitions("clinvar_release", [RELEASE])
     copied.edit_catalog(encoder={"model": str(folder)}, packages={"frozen_epochs": 1})
     return copied
 
@@ -112,17 +118,14 @@ def edited_anew(world: BuiltWorld, one: TrainingTuple) -> str:
 
 
 def build(world: BuiltWorld) -> Path:
-    """Build what follows from the encoder, of which every check passes; returns the package in use."""
-    former = read_latest(world.root, RELEASE)
+    """Build all, of which every check passes; returns the package of the release."""
     for assets, partitions in STEPS:
         for partition in partitions:
             result = world.materialize(*assets, partition=partition)
             assert result.success, (assets, partition)
             assert {check.passed for check in blocking_checks(result)} == {True}
     latest = read_latest(world.root, RELEASE)
-    assert former is not None
     assert latest is not None
-    assert latest.path != former.path
     return world.root / latest.path
 
 
@@ -166,6 +169,37 @@ def check_before_the_edit(kind: str, batch: TrainingBatch, encoder: CausalLMStat
     moved = float(np.abs(found - before).max())
     assert moved > 1e-3 if kind == "masked" else moved < 1e-5
     assert (encoder.full_path_reason is None, encoder.is_causal) == ((kind != "masked"),) * 2
+
+
+def plain_zero_shot(kind: str, folder: Path, package: Path) -> tuple[int, int, float]:
+    """Return P or LP and B or LB alleles of the bench, and the share of their pairs that the head of the model orders.
+
+    A masked model has the 6-mer of the allele masked; of a causal one all bases from the allele on are counted.
+    """
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    task = transformers.AutoModelForMaskedLM if kind == "masked" else transformers.AutoModelForCausalLM
+    model, (first, bp) = task.from_pretrained(folder).eval(), KINDS[kind]
+
+    def loss(window: str, at: int) -> float:
+        ids = tokenizer(window, return_tensors="pt")["input_ids"]
+        place = slice(first + at // bp, first + at // bp + 1) if kind == "masked" else slice(at, len(window))
+        given = ids.clone()
+        if kind == "masked":
+            given[:, place] = tokenizer.mask_token_id
+        with torch.no_grad():
+            chances = model(input_ids=given).logits[0].double().log_softmax(-1)
+        before = 0 if kind == "masked" else 1
+        wanted = zip(range(place.start, place.stop), ids[0, place].tolist(), strict=True)
+        return -sum(float(chances[number - before, token]) for number, token in wanted)
+
+    bench = lewm.GenoLeWMTestDataset(package, "holdout-chr", coverage="alleles")
+    sizes: dict[bool, list[float]] = {True: [], False: []}
+    for one in (one for batch in bench for one in batch.tuples if one.label in DECIDED):
+        (edit,) = one.rel_edits
+        change = loss(one.target_window, edit.rel_pos) - loss(one.source_window, edit.rel_pos)
+        sizes[one.label in HARMFUL].append(change)
+    pairs = np.subtract.outer(sizes[True], sizes[False])
+    return len(sizes[True]), len(sizes[False]), float((pairs > 0).mean() + (pairs == 0).mean() / 2)
 
 
 def caches_of(world: BuiltWorld) -> set[Path]:
@@ -217,7 +251,7 @@ def test_a_model_of_another_vocabulary_goes_through_the_graph(
     assert {"embeddings/cache", "embeddings/corpus"} <= {step["asset"] for step in steps}
     assert caches_of(world) == caches
 
-    # Frozen epochs hold the same states, and a trainer trains on them and is tested.
+    # Frozen epochs hold the same states.
     others = [asset for asset in ASSETS if asset.key != FROZEN.definition().key]
     result = world.materialize(FROZEN.key, partition=RELEASE, assets=[*others, FROZEN.definition()])
     assert result.success
@@ -225,7 +259,24 @@ def test_a_model_of_another_vocabulary_goes_through_the_graph(
     frozen = next(iter(lewm.GenoLeWMDataset.current(world.root, frozen=world.root)))
     assert frozen.target_states is not None
     check_batch(world, kind, frozen, frozen.target_states, plain)
+
+    # Probes are scored on the bench, and the model alone as its own head ranks the alleles.
+    words = ("--tuples", 128, "--frozen", world.root, "--json")
+    assert genolewm("evaluate", world.root, "--encoder", folder, *words) == 0
+    rows = {row["model"]: row for row in json.loads(genolewm.out) if row["holdout"] == "holdout-chr"}
+    assert set(rows) == {"no_change", "mean_change", "linear", "residual", "zero_shot"}
+    assert rows["no_change"]["latent_error"] == 1
+    assert all(rows[name]["latent_error"] > 0 for name in ("mean_change", "linear", "residual"))
+    alone = rows["zero_shot"]
+    assert (alone["tuples"], alone["score"]) == (
+        "alleles",
+        "masked_likelihood" if kind == "masked" else "causal_likelihood",
+    )
+    n_harmful, n_benign, expected = plain_zero_shot(kind, folder, package)
+    assert (alone["n_harmful"], alone["n_benign"]) == (n_harmful, n_benign)
+    assert alone["auroc"] == pytest.approx(expected, abs=1e-6)
+
+    # The trainer of the documents trains on them.
     words = ("--epochs", 1, "--validate-every", 0, "--frozen", world.root)
     losses = example_losses(world.root, folder, *words)
     assert np.isfinite(losses).all()
-    # `genolewm evaluate` is called here.
