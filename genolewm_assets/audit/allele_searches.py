@@ -70,7 +70,7 @@ def search_training_alleles(
         "and the alleles of evaluation",
         {"alleles": n, "held-out alleles": len(held_alleles)},
         found,
-        (*held_alleles.gaps, *gaps),
+        (*held_alleles.gaps, *gaps, *files.unread_evaluation),
     )
 
 

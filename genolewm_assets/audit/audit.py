@@ -126,7 +126,8 @@ def audit_package(
             bench,
             states,
         )
-        report = AuditReport(str(package), files.release, results, {**places.measured, **duplicates.measured})
+        measured = {**places.measured, **duplicates.measured, **files.left_out}
+        report = AuditReport(str(package), files.release, results, measured)
         if not planted or not isinstance(files, OwnFiles):
             return report
         field = Field(files, reference, np.random.default_rng(0))

@@ -102,6 +102,8 @@ class Evaluated:
         evaluated = {split: table_of(each, _ALLELE) for split, each in tables.items()}
         self._alleles = evaluated, table_of(files.holdout("alleles", _ALLELE), _ALLELE)
         self._held_alleles = held_alleles
+        #: What of evaluation is not among these.
+        self.unread = files.unread_evaluation
 
     def _note_tested(self, windows: pa.RecordBatch, shared: Integers) -> None:
         rows = np.flatnonzero(shared)
@@ -172,13 +174,17 @@ class DuplicateSearch:
 
     def result(self) -> SearchResult:
         """Return what was found in the windows so far."""
+        evaluated = self._evaluated
         return SearchResult(
             LeakKind.DUPLICATE,
             "digest of the sequence or of its reverse complement, whichever sorts first",
-            {f"windows of {split}": rows for split, rows in ({TRAIN: self._n} | self._evaluated.n).items()},
+            {f"windows of {split}": rows for split, rows in ({TRAIN: self._n} | evaluated.n).items()},
             self._found,
-            () if len(self._known) else ("no window of evaluation is of a holdout of intervals",),
-            absent="" if any(self._evaluated.n.values()) else "there is no window of evaluation",
+            (
+                *(() if len(self._known) else ("no window of evaluation is of a holdout of intervals",)),
+                *evaluated.unread,
+            ),
+            absent="" if any(evaluated.n.values()) or evaluated.unread else "there is no window of evaluation",
         )
 
     @property

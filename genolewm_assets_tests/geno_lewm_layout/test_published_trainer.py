@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +14,14 @@ import yaml
 
 from genolewm_assets.audit import audit_package
 from genolewm_assets.geno_lewm_layout.export import export_package
-from genolewm_assets.packages.references import read_latest
 from genolewm_assets.sources.prepare import prepare_clinvar, prepare_gnomad
 from genolewm_assets_tests.geno_lewm_layout.test_export import without_corpus
-from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld, everything_built
+from genolewm_assets_tests.worlds.graph.built_world import BuiltWorld
 from genolewm_assets_tests.worlds.graph.tiny_world import RELEASES
 from genolewm_assets_tests.worlds.lewm.audited_world import make_audited_world
-from genolewm_assets_tests.worlds.once import built_once
 
 pytestmark = pytest.mark.nightly
 
-GENO_LEWM = "geno-lewm==0.2.1"
 #: Reads every row by the readers of geno-lewm, and draws an epoch of its tuples.
 READ = """
 import json, sqlite3, sys
@@ -68,25 +63,6 @@ CONFIG: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the programs of an environment with geno-lewm and what its trainer needs, from the package index."""
-    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", GENO_LEWM]
-    found = subprocess.run(
-        [*asked, "--dest", tmp_path_factory.mktemp("wheel")], check=False, capture_output=True, text=True
-    )
-    if found.returncode:
-        pytest.skip(f"the package index does not offer {GENO_LEWM}: {found.stderr.strip()[-200:]}")
-
-    def build(folder: Path) -> None:
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        same = [f"{name}=={version(name).partition('+')[0]}" for name in ("torch", "pyarrow", "safetensors")]
-        wanted = [GENO_LEWM, *same, "transformers<5"]
-        subprocess.run([folder / "bin/pip", "install", "--quiet", "--no-cache-dir", *wanted], check=True)
-
-    return built_once(tmp_path_factory, "geno_lewm_environment", build) / "bin"
-
-
 def read(environment: Path, folder: Path) -> dict[str, int]:
     # Its tools write the index of the states anew.
     folder = Path(shutil.copytree(folder, folder.with_name(f"{folder.name}-read")))
@@ -112,18 +88,6 @@ def n_real_edits(folder: Path) -> int:
 def rows_of(shard: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.ParquetFile(shard).read().to_pylist()
     return rows
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltWorld:
-    return everything_built(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def package(built: BuiltWorld) -> Path:
-    latest = read_latest(built.root, RELEASES[1])
-    assert latest is not None
-    return built.root / latest.path
 
 
 def test_every_row_is_read_and_some_steps_are_trained(

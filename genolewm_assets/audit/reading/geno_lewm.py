@@ -4,7 +4,8 @@ The trainer takes every file of ``dataset_manifest.json`` under ``placed/`` (or 
 ``gnomad/`` and ``clinvar/``, whatever the stated split, and so does this reader; only splits named val..., eval...,
 test..., holdout... or dev... are validation or test. Windows have no flanks, deletions are filled with N,
 ``clinvar_id`` is the AlleleID unless the metadata of every shard name the VariationID. Shards have no manifest; their
-``embeddings/`` name windows by place and SHA-256. No file tells the holdouts.
+``embeddings/`` name windows by place and SHA-256. No file tells the holdouts. Its own packages state the shard of
+ClinVar to be of evaluation. Labels to evaluate by may lie in any file of the manifest; of these, VCF is not read here.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ PATTERNS = (
 )
 
 _WINDOWS, _ALLELES, _CACHE = ("placed/", "carbon/"), ("gnomad/", "clinvar/"), "embeddings/"
+#: Folder into which its repair of the cache moves shards that cannot be read.
+_QUARANTINE = ".quarantine"
 _EVALUATED = {VALIDATION: ("val",), TEST: ("eval", "test", "holdout", "dev")}
 _REMEDY = "Name a data folder of geno-lewm 0.2.1"
 _ALLELE = ("chrom", "pos", "ref", "alt")
@@ -93,6 +96,24 @@ class GenoLewmFiles:
         """Return the names of its splits of evaluation: their windows must not train."""
         return {split for _, split in self.files if _role(split) != TRAIN}
 
+    @property
+    def unread_evaluation(self) -> tuple[str, ...]:
+        """Files of evaluation that no search reads."""
+        unread = [path for path, split in self.files if _role(split) != TRAIN and not _holds_evaluation(path)]
+        return (f"files of evaluation that are neither JSON lines nor a shard ({', '.join(unread)})",) if unread else ()
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Files of windows and alleles that neither its trainer reads nor a split of evaluation has."""
+        listed = {path for path, split in self.files if _role(split) == TRAIN}
+        there = {str(path.relative_to(self.directory)) for path in _found(self.directory)}
+        read = {*self._train_windows(), *(path for noun in _ALLELES for path in self._paths(noun))}
+        read |= {path for path, split in self.files if _role(split) != TRAIN}
+        unread = sorted((listed | there) - read)
+        return (
+            {f"files that its trainer does not read, not searched: {', '.join(unread)}": len(unread)} if unread else {}
+        )
+
     def windows(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the windows that its trainer reads, or those of an evaluation split."""
         rows: Iterator[Row]
@@ -102,10 +123,10 @@ class GenoLewmFiles:
                 for name, row in self._evaluation(split)
                 if "sequence" in row
             )
-        elif placed := next(filter(None, map(self._paths, _WINDOWS)), []):
-            rows = (_window(row) for path in placed for row in _json_lines(self.directory / path))
-        else:
+        elif (paths := self._train_windows()) == self._paths(_CACHE):
             rows = self._cached_windows()
+        else:
+            rows = (_window(row) for path in paths for row in _json_lines(self.directory / path))
         yield from batches_of(rows, columns)
 
     def train_pieces(self, columns: Sequence[str]) -> Iterator[Iterator[pa.RecordBatch]]:
@@ -129,12 +150,16 @@ class GenoLewmFiles:
         ending = ".jsonl" if prefix in _WINDOWS else ".parquet"
         return [path for path, _ in self.files if path.startswith(prefix) and path.endswith(ending)]
 
+    def _train_windows(self) -> list[str]:
+        """Return the files of the windows that train: those without a place only if no window has one."""
+        return next(filter(None, map(self._paths, (*_WINDOWS, _CACHE))), [])
+
     def _evaluation(self, split: str) -> Iterator[tuple[str, Row]]:
         """Yield the rows of the files of an evaluation split, with the name that the manifest gives it."""
         for path, name in self.files:
             if _role(name) == split and path.endswith(".jsonl"):
                 yield from ((name, row) for row in _json_lines(self.directory / path))
-            elif _role(name) == split and path.startswith(_ALLELES):
+            elif _role(name) == split and _holds_evaluation(path):
                 noun = next(each for each in _ALLELES if path.startswith(each))
                 yield from ((name, row) for row in self._alleles(path, noun))
 
@@ -170,11 +195,21 @@ def open_geno_lewm(directory: Path, holdouts: Path | None, fasta: Path) -> GenoL
         if outside:
             raise CorruptResourceError(str(path), f"lists {outside[0]!r}, which is outside of the folder")
     else:
-        found = [path for pattern in PATTERNS for path in sorted(directory.glob(pattern))]
-        files = tuple((str(path.relative_to(directory)), TRAIN) for path in found if path.name != _REJECTS)
+        files = tuple((str(path.relative_to(directory)), TRAIN) for path in _found(directory))
     if not files:
         raise MissingResourceError(str(directory), f"has neither {MANIFEST} nor a shard", remedy=_REMEDY)
     return GenoLewmFiles(directory, None if holdouts is None else holdouts.resolve(), record, files, fasta)
+
+
+def _found(directory: Path) -> list[Path]:
+    """Return the files of a folder that are named as data of its trainer or as a shard of its cache."""
+    found = [path for pattern in PATTERNS for path in sorted(directory.glob(pattern))]
+    return [path for path in found if path.name != _REJECTS and _QUARANTINE not in path.parts]
+
+
+def _holds_evaluation(path: str) -> bool:
+    """Tell whether a file of evaluation is one that is read."""
+    return path.endswith(".jsonl") or (path.startswith(_ALLELES) and path.endswith(".parquet"))
 
 
 def _role(split: str) -> str:

@@ -61,6 +61,14 @@ class PackageFiles(Protocol):
         """Why the stream of tuples cannot be drawn; empty if it can."""
 
     @property
+    def unread_evaluation(self) -> tuple[str, ...]:
+        """What of evaluation cannot be read, so that a search for it in training is not complete."""
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """What lies in the folder and is not searched, because no trainer reads it: words, and how many."""
+
+    @property
     def label_key(self) -> str:
         """What ``clinvar_id`` is: ``VariationID`` or ``AlleleID``."""
 
@@ -102,6 +110,16 @@ class OwnFiles:
     def without_stream(self) -> str:
         """Nothing: trainers can draw it."""
         return ""
+
+    @property
+    def unread_evaluation(self) -> tuple[str, ...]:
+        """Nothing: all splits are read."""
+        return ()
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Nothing: trainers read all windows and alleles."""
+        return {}
 
     @property
     def label_key(self) -> str:
