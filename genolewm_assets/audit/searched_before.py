@@ -68,9 +68,12 @@ def find_searched(
     ``table``: the 31-mers of ``held``. None if more than :data:`MOST_NEW` 31-mers are new, or a new window of
     evaluation is shorter than one: all is to be searched then.
     """
-    before = HeldSpans.of_package(earlier)
-    known = table if [*before] == [*held] else held_31mers(reference, [*before], soft_masked=soft_masked)
-    starts, parts = _starts_of_new(files, earlier), [*_missing(table.keys, known.keys)]
+    before, starts = HeldSpans.of_package(earlier), _starts_of_new(files, earlier)
+    if soft_masked:
+        # Which 31-mers count is told by each one's own bases.
+        parts = [held_31mers(reference, [*held.added(before, 30)], soft_masked=True).keys]
+    else:
+        parts = [*_missing(table.keys, held_31mers(reference, [*before], soft_masked=False).keys)]
     if starts is None or starts.size + sum(part.size for part in parts) > MOST_NEW:
         return None
     new = KmerTable.of(np.concatenate([*parts, starts]))

@@ -35,6 +35,8 @@ _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(31)
 #: ``_FACTOR`` times this is 1, modulo 2**64.
 _INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _SIX = np.uint64(63)
+#: Bits that change places, and which: bases, pairs of them, bytes and pairs of bytes.
+_SWAPS = ((2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F), (8, 0x00FF00FF00FF00FF), (16, 0x0000FFFF0000FFFF))
 
 
 @kernel
@@ -122,13 +124,19 @@ def write_seeds(keys: Keys, shift: np.uint64, seeds: Keys) -> None:
     """
     for key in keys:
         kmer = unmix(key)
+        other = _reversed(~kmer) >> np.uint64(64 - 2 * K)
         for at in range(_STEP):
-            forward, backward, left = (kmer >> np.uint64(2 * at)) & _SEED_MASK, np.uint64(0), kmer >> np.uint64(2 * at)
-            for _ in range(SEED):
-                backward = (backward << np.uint64(2)) | (np.uint64(3) - (left & np.uint64(3)))
-                left >>= np.uint64(2)
-            own, bits = _seed_bits(forward, backward)
+            forward, backward = kmer >> np.uint64(2 * at), other >> np.uint64(2 * (_STEP - 1 - at))
+            own, bits = _seed_bits(forward & _SEED_MASK, backward & _SEED_MASK)
             seeds[np.int64(own >> shift)] |= bits
+
+
+@kernel
+def _reversed(word: np.uint64) -> np.uint64:
+    """Return the 32 bases of a word in the other order."""
+    for bits, mask in _SWAPS:
+        word = word >> np.uint64(bits) & np.uint64(mask) | (word & np.uint64(mask)) << np.uint64(bits)
+    return word >> np.uint64(32) | word << np.uint64(32)
 
 
 @compiled(nogil=True)
@@ -179,11 +187,8 @@ def _packed_seed_at(packed: Bytes, at: int) -> tuple[np.uint64, np.uint64]:
     word = np.uint64(0)
     for byte in range(SEED // 4):
         word |= np.uint64(packed[(at >> 2) + byte]) << np.uint64(8 * byte)
-    # The last base has the highest bits, as in the reverse complement. Swap bases, pairs and bytes for the other order.
-    forward, backward = word, ~word & _SEED_MASK
-    for bits, mask in ((2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
-        forward = forward >> np.uint64(bits) & np.uint64(mask) | (forward & np.uint64(mask)) << np.uint64(bits)
-    return _seed_bits(forward, backward)
+    # The last base has the highest bits, as in the reverse complement.
+    return _seed_bits(_reversed(word) >> np.uint64(64 - 2 * SEED), ~word & _SEED_MASK)
 
 
 @kernel

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genolewm_assets.audit import held_kmers
 from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, held_table, keys_of
@@ -135,3 +138,14 @@ def test_held_spans_are_merged() -> None:
     assert held.shared_bp(pa.array(["chr1"] * len(places)), start, end).tolist() == list(places.values())
     others = pa.array(["chr2", None, "chr1"])
     assert held.shared_bp(others, np.zeros(3, np.int64), np.full(3, 99)).tolist() == [0, 0, 31]
+
+
+@given(spans=st.tuples(*[st.lists(st.tuples(st.integers(0, 90), st.integers(0, 30)), max_size=6)] * 2))
+def test_added_bases_are_those_of_31_mers_that_were_not_held_out(spans: tuple[list[tuple[int, int]], ...]) -> None:
+    now, before = (HeldSpans(Span("chr1", at, at + size) for at, size in each) for each in spans)
+
+    def kmers(held: Iterable[Span]) -> set[int]:
+        return {at for _, start, end in held for at in range(start, end - 4)}
+
+    assert kmers(now.added(before, 4)) == kmers(now) - kmers(before)
+    assert kmers(now.added(HeldSpans([Span("chr2", 0, 120)]), 4)) == kmers(now)

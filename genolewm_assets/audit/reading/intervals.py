@@ -59,6 +59,18 @@ class HeldSpans:
         """Contigs with a held-out base."""
         return list(self._spans)
 
+    def added(self, before: HeldSpans, around_bp: int) -> Iterator[Span]:
+        """Yield the bases that were not held out before, each stretch with as many of its span on either side."""
+        for contig, start, end in self:
+            others = before._spans.get(contig, np.empty((0, 2), np.int64))
+            # From the last one that begins before the span on; one without bases ends the last stretch.
+            first, last = np.searchsorted(others[:, 1], start, "right"), np.searchsorted(others[:, 0], end)
+            at = start
+            for held_from, held_to in [*others[first:last].tolist(), [end, end]]:
+                if at < held_from:
+                    yield Span(contig, max(start, at - around_bp), min(end, held_from + around_bp))
+                at = max(at, held_to)
+
     def shared_bp(self, contigs: pa.Array, starts: Integers, ends: Integers) -> Integers:
         """Return how many held-out bases each place ``[start, end)``, 0-based, has: int64, shape (n,)."""
         shared = np.zeros(len(starts), dtype=np.int64)

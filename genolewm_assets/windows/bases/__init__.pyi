@@ -9,6 +9,7 @@ from .packing import BASES_NAME as BASES_NAME
 from .packing import BASES_RIGHT as BASES_RIGHT
 from .packing import BASES_TYPE as BASES_TYPE
 from .packing import TEXTS as TEXTS
+from .packing import WindowBases as WindowBases
 from .packing import check_bases as check_bases
 from .packing import map_bases as map_bases
 from .packing import pack_texts as pack_texts

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import Bases
 from genolewm_assets.store.artefacts import Check, CheckResult, RowsAtFault, stating_compared
 from genolewm_assets.store.tables import read_batches
 from genolewm_assets.windows.bases.array_file import HEADER_BYTES, REBUILD, ArrayWriter, map_array
@@ -93,6 +95,54 @@ def unpack_texts(
     places = zip(first.tolist(), packed_sizes(n_bases).tolist(), n_bases.tolist(), strict=True)
     texts = [_WORDS[packed[at : at + n_bytes]].tobytes()[skipped:end] for at, n_bytes, end in places]
     return pa.array(texts, pa.large_binary())
+
+
+class WindowBases:
+    """A contig of which the bases of windows are read from the file of :func:`write_bases`, and others elsewhere.
+
+    Parameters
+    ----------
+    packed
+        The mapped file of a contig's windows.
+    start, end
+        The windows, flanks included, 0-based half-open and ascending: int64, shape (n_windows,).
+    contig
+        All bases of the contig; what lies in a window is not read from it.
+
+    Raises
+    ------
+    CorruptResourceError
+        If the file does not hold the bases of the windows.
+    """
+
+    def __init__(
+        self, packed: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64], contig: Bases
+    ) -> None:
+        ends = np.cumsum(packed_sizes(end - start))
+        if (got := len(packed)) != (size := int(ends[-1]) if len(ends) else 0):
+            wanted = {"expected": f"{size:,} bytes", "got": f"{got:,} bytes"}
+            raise CorruptResourceError(BASES_NAME, "does not hold the bases of the windows", remedy=REBUILD, **wanted)
+        self._packed, self._contig = packed, contig
+        self._start, self._end, self._ends = start.tolist(), end.tolist(), [0, *ends.tolist()]
+
+    def __len__(self) -> int:
+        return len(self._contig)
+
+    @overload
+    def __getitem__(self, at: int, /) -> int: ...
+    @overload
+    def __getitem__(self, at: slice, /) -> bytes: ...
+    def __getitem__(self, at: int | slice, /) -> int | bytes:
+        """Return one base as an integer, or a slice as ``bytes``; the step of a slice is ignored."""
+        if not isinstance(at, slice):
+            return self._contig[at]
+        start, end, _ = at.indices(len(self))
+        row = bisect_right(self._start, start) - 1
+        if row < 0 or end > self._end[row]:
+            return self._contig[start:end]
+        first, skipped = divmod(start - self._start[row], 4)
+        n_bases, first = max(0, end - start), first + self._ends[row]
+        return _WORDS[self._packed[first : first + (skipped + n_bases + 3) // 4]].tobytes()[skipped:][:n_bases]
 
 
 def check_bases(table: Path) -> CheckResult:

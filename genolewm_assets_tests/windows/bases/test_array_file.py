@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
 from genolewm_assets.windows.bases.array_file import HEADER_BYTES, ArrayWriter, map_array
 from genolewm_assets.windows.bases.kernels import pack_rows
+from genolewm_assets.windows.bases.packing import WindowBases
 from genolewm_assets_tests.referees.sampling.plain_windows import pack_bases
 from genolewm_assets_tests.rows import each_row
 
@@ -91,3 +92,36 @@ def test_another_symbol_is_found(letter, place):
     text = np.frombuffer(b"ACGTACGTACG", np.uint8).copy()
     text[4 + place] = letter
     assert pack_rows(at, text, np.array([0, 1]), np.zeros(3, np.uint8)) == 1
+
+
+@given(st.data())
+def test_bases_of_a_contig_with_packed_windows_are_those_of_the_contig(data):
+    contig = bytes(data.draw(st.lists(st.sampled_from(b"ACGTN"), min_size=1, max_size=60)))
+    spans = st.tuples(st.integers(0, len(contig)), st.integers(0, 20)).map(lambda one: (one[0], sum(one)))
+    # Windows hold no unknown base.
+    windows = sorted(
+        w for w in data.draw(st.lists(spans, max_size=5)) if w[1] <= len(contig) and b"N" not in contig[slice(*w)]
+    )
+    windows = [w for at, w in enumerate(windows) if not at or w[1] >= windows[at - 1][1]]
+    start, end = np.array(windows, np.int64).reshape(-1, 2).T
+    packed = np.concatenate([np.zeros(0, np.uint8), *(pack_bases(contig[slice(*w)].decode()) for w in windows)])
+    bases = WindowBases(packed, start, end, contig)
+    assert len(bases) == len(contig)
+    assert [bases[at] for at in range(-len(contig), len(contig))] == 2 * list(contig)
+    bounds = st.none() | st.integers(-70, 70)
+    for low, high in data.draw(st.lists(st.tuples(bounds, bounds), min_size=8, max_size=8)) + windows:
+        assert bases[low:high] == contig[low:high]
+
+
+def test_what_lies_in_a_window_is_not_read_from_the_contig_and_another_file_is_refused():
+    class Unread:
+        def __len__(self):
+            return 40
+
+    ends = np.array([4], np.int64), np.array([14], np.int64)
+    bases = WindowBases(pack_bases("ACGTTGCAAC"), *ends, Unread())
+    assert (bases[4:14], bases[7:9], bases[13:14]) == (b"ACGTTGCAAC", b"TT", b"C")
+    with pytest.raises(TypeError):
+        bases[3:5]
+    with pytest.raises(CorruptResourceError, match=r"expected 3 bytes, got 4"):
+        WindowBases(np.zeros(4, np.uint8), *ends, b"A" * 40)

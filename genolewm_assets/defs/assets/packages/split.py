@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
 
 from genolewm_assets.defs.assets import (
     RELEASE_DEPS,
@@ -62,6 +63,7 @@ from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
 from genolewm_assets.store.files import JsonValue, canonical_json, normal_json
 from genolewm_assets.store.tables import read_table
 from genolewm_assets.variants import ALLELE_KEY
+from genolewm_assets.windows.bases import WindowBases
 
 #: Meaning of the entries of the dataset card.
 CARD_ENTRIES = {"card": "the dataset card of the package", "card_yaml": "its head, which the Hugging Face Hub reads"}
@@ -94,11 +96,12 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
 
     def write(work: Path) -> BuildReport:
         _open_caches(workspace, inputs, contents="hash", progress=progress)
+        windows, margin_bp = inputs.window_tables(), workspace.catalog.window_profile.margin_bp
         sources = PackageSources(
             release=key,
             genome_digest=workspace.catalog.genome_digest,
             contigs=workspace.contigs,
-            windows=inputs.window_tables(),
+            windows=windows,
             corpus=inputs.corpus_files(),
             gnomad=inputs.gnomad_on_demand(SHARD_COLUMNS[VariantSource.GNOMAD]),
             clinvar=inputs.clinvar_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]),
@@ -110,12 +113,12 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             haplotypes=read_table(holdouts.file("haplotypes.parquet")),
             holdout_counts=holdouts.manifest.counts,
             policy=policy,
-            reference=_bases(workspace, inputs.genome),
+            reference=_bases(workspace, inputs, windows, margin_bp),
             caches=[_cache_ref(workspace, name, cache, inputs) for name, cache in caches.items()],
             pieces={**inputs.windows, **inputs.corpus},
             mix=mix,
             without_alleles=workspace.catalog.packages.without_alleles,
-            margin_bp=workspace.catalog.window_profile.margin_bp,
+            margin_bp=margin_bp,
             versions=_versions(workspace, key),
             terms=terms,
         )
@@ -154,9 +157,18 @@ def _cache_ref(workspace: Workspace, source: str, cache: Published, inputs: Rele
     )
 
 
-def _bases(workspace: Workspace, genome: Published) -> Callable[[str], Bases]:
-    read = reference_opener(genome, workspace.contigs)
-    return lambda name: read(workspace.contigs[name])
+def _bases(
+    workspace: Workspace, inputs: ReleaseInputs, windows: Mapping[str, pa.Table], margin_bp: int
+) -> Callable[[str], Bases]:
+    """Return a function from a contig's name to its bases, of which those of windows are not inflated."""
+    read = reference_opener(inputs.genome, workspace.contigs)
+
+    def open_contig(name: str) -> Bases:
+        start, end = (windows[name][bound].to_numpy() for bound in ("start", "end"))
+        packed = inputs.packed_bases(name)
+        return WindowBases(packed, start - margin_bp, end + margin_bp, read(workspace.contigs[name]))
+
+    return open_contig
 
 
 def _versions(workspace: Workspace, release: str) -> dict[str, str]:
