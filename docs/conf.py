@@ -29,6 +29,8 @@ root_doc = "README"
 include_patterns = ["*.md", "docs/**.md", "deploy/**.md", "benchmarks/*.md"]
 exclude_patterns = [".*", "data", "site", "build", "dist", "genolewm_assets", "genolewm_assets_tests"]
 nitpicky = True
+smartquotes = False  # -- is an option of a command
+add_module_names = False
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["attrs_inline"]
@@ -45,6 +47,10 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
+html_favicon = "_static/icon.svg"
+html_context = {"default_mode": "auto"}
+# A table of contents with each decision on each decision's page would take a quarter of the build.
+html_sidebars = {"docs/decisions/[0-9]*": []}
 html_theme_options = {
     "navigation_with_keys": False,
     "show_nav_level": 1,
@@ -64,13 +70,16 @@ _TOP = {
 _ENTRY = re.compile(r"^- \[[^]]*\]\(([^)#:]+)\.md\)", re.MULTILINE)
 
 
-def add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
+def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
     """Append the table of contents of a section, and what is generated for a page."""
     entries = _ENTRY.findall(source[0]) if page in SECTIONS else []
     if page == root_doc:
         entries = [f"{title} <{target}>" for title, target in _TOP.items()]
+    option = ":hidden:"
+    if page == _TOP["Tutorials"]:
+        option, entries = ":maxdepth: 1", sorted(file.stem for file in Path(app.srcdir, page).parent.glob("[0-9]*.md"))
     if entries:
-        source[0] += "\n\n" + "\n".join(("```{toctree}", ":hidden:", "", *entries, "```")) + "\n"
+        source[0] += "\n\n" + "\n".join(("```{toctree}", option, "", *entries, "```")) + "\n"
     if page in PAGES:
         source[0] += "\n" + PAGES[page]()
 
