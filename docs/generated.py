@@ -10,7 +10,6 @@ from typing import Any, get_args, get_type_hints
 import typer.main
 import yaml
 from pydantic_core import to_jsonable_python
-from sphinx.pycode import ModuleAnalyzer
 from typer.cli import get_docs_for_click
 
 from genolewm_assets.cli import app
@@ -141,6 +140,9 @@ def _section_lines(path: str, section: type[Section], schemas: dict[str, Any]) -
 
 def _meanings(section: type[Section]) -> dict[str, str]:
     """Return the meaning of each key: the comment ``#:`` at its declaration, or what its policy says of it."""
+    # Loaded here: tests read the tables without Sphinx.
+    from sphinx.pycode import ModuleAnalyzer
+
     found: dict[str, str] = {}
     policy = get_type_hints(section.policy.fget)["return"] if issubclass(section, PolicySection) else None
     for one in (policy, *reversed(section.__mro__)):

@@ -42,8 +42,8 @@ class StreamOptions(TypedDict, total=False):
         What states are means of: the blocks with the tokens round the edit, on ``both`` sides, ``left`` or ``right``
         of it, or (``global``) the whole window. Defaults ``local``, 256 and ``both``.
     multi_edit_share
-        Share of tuples with 2 or 3 edits, all of them in the pooled blocks, 0 to 1; ``holdout-haplotypes`` has only such
-        tuples. Default 0.1.
+        Share of tuples with 2 or 3 edits, all of them in the pooled blocks, 0 to 1; ``holdout-haplotypes`` has only
+        such tuples. Default 0.1.
     min_left_context_bp
         Bases of the window left of an edit. Default 0, in evaluation 1,536.
     length_policy

@@ -22,11 +22,8 @@ from genolewm_assets.sources.catalog.fields import (
     OFF,
     FileMd5,
     FolderName,
-    Keys,
     Md5,
-    Release,
     Section,
-    Share,
     TermsSection,
     Url,
     catalog_error,
@@ -38,7 +35,6 @@ from genolewm_assets.sources.catalog.strict_yaml import read_yaml
 from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSection, PackagesSection, check_t0
 from genolewm_assets.sources.catalog.variants import ClinvarSection, GnomadSection, HaplotypesSection
 from genolewm_assets.sources.files import SCHEME
-
 
 #: Folder of the catalogues that ship with the package.
 BUILT_IN_FOLDER = Path(__file__).resolve().parents[2] / "catalogs"

@@ -49,7 +49,7 @@ class CorpusSourceEntry(Section):
 
 
 class CorpusSection(TermsSection):
-    """The pretraining corpus: files, the share of records used, and the tiling; a source not listed has no partition."""
+    """The pretraining corpus: files, share of records, and tiling; a source that is not listed has no partition."""
 
     #: Share of the records that is used, chosen by hash of their ids with ``seed``.
     slice_fraction: Annotated[float, Field(gt=0, le=1)] = _CORPUS.slice_fraction
@@ -61,7 +61,7 @@ class CorpusSection(TermsSection):
     max_faulty_fraction: Share = 0.01
     #: A source of more records is divided into pieces, which are built one by one; at least 32, so that none is empty.
     records_per_piece: Annotated[int, Field(ge=32)] = 65_536
-    #: Files by the name of the source: ``eukaryote_generator``, ``mrna_evo2``, ``mrna_splice_evo2``, ``prokaryote_evo2``.
+    #: Files of ``eukaryote_generator``, ``mrna_evo2``, ``mrna_splice_evo2`` and ``prokaryote_evo2``, each by its name.
     sources: dict[str, CorpusSourceEntry] = Field(default_factory=dict)
 
     def params(self, profile: WindowProfile) -> CorpusParams:

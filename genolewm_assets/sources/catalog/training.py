@@ -146,8 +146,8 @@ class HoldoutsSection(PolicySection):
     haplotype_max_blocks: Share = _HOLDOUTS.haplotype_max_blocks
     link_bp: Annotated[int, Field(ge=0)] = _HOLDOUTS.link_bp
     max_block_bp: Annotated[int, Field(gt=0)] = _HOLDOUTS.max_block_bp
-    #: T0 of the temporal holdout: ``off``, a release, or ``{months: N}``, the newest release at least N months older than
-    #: the package's, which the root keeps until ``genolewm holdouts t0`` or a changed ``temporal`` moves it.
+    #: T0 of the temporal holdout: ``off``, a release, or ``{months: N}``, the newest release at least N months older
+    #: than the package's, which the root keeps until ``genolewm holdouts t0`` or a changed ``temporal`` moves it.
     temporal: Temporal = TemporalSetting(months=12)
     min_stars: Annotated[int, Field(ge=0, le=4)] = _HOLDOUTS.min_stars
     validation_windows: Annotated[int, Field(gt=0)] = _HOLDOUTS.validation_windows
@@ -155,8 +155,8 @@ class HoldoutsSection(PolicySection):
     #: Largest share of the alleles of two releases that may change their side, or their genes; a release in which more
     #: would is refused.
     max_moved_fraction: Share = _HOLDOUTS.max_moved_fraction
-    #: ``windows``: every window that shares a base, flanks included, with an evaluation window of a holdout of intervals
-    #: or with a held-out interval leaves training; ``none``: they are only counted.
+    #: ``windows``: every window that shares a base, flanks included, with an evaluation window of a holdout of
+    #: intervals or with a held-out interval leaves training; ``none``: they are only counted.
     buffer: Literal["none", "windows"] = "windows"
 
     @property
@@ -210,8 +210,7 @@ AuditedKind: TypeAlias = Literal[
 
 
 class PackagesSection(PolicySection):
-    """The mix of a package: which windows and edits an epoch of training serves, and how it is audited.
-    """
+    """The mix of a package: which windows and edits an epoch of training serves, and how it is audited."""
 
     #: Share of tuples by corpus source and ``reference``; not given: eukaryote_generator 0.5, mrna_evo2 0.25,
     #: mrna_splice_evo2 0.1, prokaryote_evo2 0.15.
@@ -222,7 +221,8 @@ class PackagesSection(PolicySection):
     #: Share of tuples by source of the edit.
     edits: EditShares = EditShares()
     #: A package whose epoch is planned with a share that differs by more than two percentage points is refused
-    #: (``mix_served``), unless its shares are stated here; ``true`` accepts those that windows and alleles make possible.
+    #: (``mix_served``), unless its shares are stated here; ``true`` accepts those that windows and alleles make
+    #: possible.
     mix_declared: bool | DeclaredMix = False
     #: Accept a package whose training has no gnomAD, or no P or LP ClinVar, allele although the sources have some.
     without_alleles: bool = False

@@ -30,9 +30,9 @@ class GnomadSource(Section):
     release: FolderName
     #: MD5 of the file, or ``published`` if ``<url>.md5`` states it.
     md5: FileMd5 | None = None
-    #: How a remote file is read. ``download`` stores it first. ``stream`` scans it once as it passes, checks its ``md5``
-    #: and stores nothing; an interrupted scan goes on where it was, and the file must be BGZF. ``ranges`` reads only
-    #: the contig's part of an indexed file, of which no ``md5`` can be checked. The shard is the same either way.
+    #: How a remote file is read. ``download`` stores it first. ``stream`` scans it once as it passes, checks its MD5
+    #: and stores nothing; an interrupted scan goes on where it was; the file must be BGZF. ``ranges`` reads only the
+    #: contig's part of an indexed file, of which no ``md5`` can be checked. The shard is the same either way.
     read: Literal["download", "stream", "ranges"] = "download"
     #: Keep records whose FILTER is ``.``.
     accept_unfiltered: bool = False
