@@ -29,7 +29,6 @@ root_doc = "README"
 include_patterns = ["*.md", "docs/**.md", "deploy/**.md", "benchmarks/*.md"]
 exclude_patterns = [".*", "data", "site", "build", "dist", "genolewm_assets", "genolewm_assets_tests"]
 nitpicky = True
-smartquotes = False  # -- is an option of a command
 add_module_names = False
 
 myst_heading_anchors = 4
@@ -53,7 +52,7 @@ html_context = {"default_mode": "auto"}
 html_sidebars = {"docs/decisions/[0-9]*": []}
 html_theme_options = {
     "navigation_with_keys": False,
-    "show_nav_level": 1,
+    "show_toc_level": 2,
     "collapse_navigation": True,
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -67,12 +66,14 @@ _TOP = {
     "Reference": "docs/reference",
     "Explanation": "docs/explanation",
 }
-_ENTRY = re.compile(r"^- \[[^]]*\]\(([^)#:]+)\.md\)", re.MULTILINE)
+_ENTRY = re.compile(r"^- \[([^]]*)\]\(([^)#:]+)\.md\)", re.MULTILINE)
 
 
 def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
     """Append the table of contents of a section, and what is generated for a page."""
-    entries = _ENTRY.findall(source[0]) if page in SECTIONS else []
+    links = _ENTRY.findall(source[0]) if page in SECTIONS else []
+    # Decisions are listed by number: their titles are those of their pages.
+    entries = [target if text.isdecimal() else f"{text} <{target}>" for text, target in links]
     if page == root_doc:
         entries = [f"{title} <{target}>" for title, target in _TOP.items()]
     option = ":hidden:"
@@ -95,6 +96,12 @@ def find_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nod
     return shown if node["reftype"] == "class" and not isinstance(shown, nodes.literal) else None
 
 
+def say_what_belongs(_app: Sphinx, kind: str, _name: str, thing: object, _options: object, lines: list[str]) -> None:
+    """Leave out of a room's docstring what does not belong there, which is for those who change the code."""
+    if kind == "module" and hasattr(thing, "__path__") and "" in lines:
+        del lines[lines.index("") :]
+
+
 def open_at_home(app: Sphinx, problem: Exception | None) -> None:
     """Make the README the page that a server shows first."""
     if problem is None:
@@ -105,4 +112,5 @@ def setup(app: Sphinx) -> None:
     """Connect what this project adds to Sphinx."""
     app.connect("source-read", add_navigation)
     app.connect("missing-reference", find_name)
+    app.connect("autodoc-process-docstring", say_what_belongs)
     app.connect("build-finished", open_at_home)

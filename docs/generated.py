@@ -107,6 +107,13 @@ def render_commands() -> str:
     _give_short_help(command)
     context = typer.Context(command, info_name="genolewm")
     text = get_docs_for_click(obj=command, ctx=context, name="genolewm", title="All commands")
+    # Two dashes in a sentence would become a long one.
+    text = re.sub(
+        r"(```.*?```|`[^`]*`)|(?<=[ (])(--[a-z][a-z-]*)",
+        lambda found: found[1] or f"`{found[2]}`",
+        text,
+        flags=re.DOTALL,
+    )
     return re.sub(r"^#", "##", text, flags=re.MULTILINE)
 
 
