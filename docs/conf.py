@@ -29,6 +29,7 @@ root_doc = "README"
 include_patterns = ["*.md", "docs/**.md", "deploy/**.md", "benchmarks/*.md"]
 exclude_patterns = [".*", "data", "site", "build", "dist", "genolewm_assets", "genolewm_assets_tests"]
 nitpicky = True
+smartquotes_action = "De"  # quotes of a command stay what they are
 add_module_names = False
 
 myst_heading_anchors = 4
