@@ -33,7 +33,6 @@ smartquotes_action = "De"  # quotes of a command stay what they are
 add_module_names = False
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_inline"]
 
 autodoc_default_options = {"member-order": "bysource"}
 autodoc_typehints_format = "short"
@@ -59,7 +58,7 @@ html_theme_options = {
     "footer_end": [],
 }
 
-#: Pages whose links, one at the beginning of a list item or of a row, are the navigation below them.
+#: Pages whose lists of links are the navigation below them.
 SECTIONS = {"docs/how_to", "docs/reference", "docs/explanation", "docs/decisions/README"}
 _TOP = {
     "Tutorials": "docs/tutorials/index",
@@ -88,6 +87,8 @@ def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
 
 def find_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes.Element) -> nodes.Element | None:
     """Link a name of this project by the face that shows it; a type that no page shows stays text."""
+    if node.get("refdomain") != "py":
+        return None
     objects = env.domains.python_domain.objects
     tail = re.search(r"([A-Z]\w*\.)?\w+$", str(node["reftarget"]))
     found = {(one.docname, one.node_id) for name, one in objects.items() if tail and name.endswith(f".{tail[0]}")}
@@ -97,7 +98,7 @@ def find_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nod
     return shown if node["reftype"] == "class" and not isinstance(shown, nodes.literal) else None
 
 
-def say_what_belongs(_app: Sphinx, kind: str, _name: str, thing: object, _options: object, lines: list[str]) -> None:
+def shorten_room(_app: Sphinx, kind: str, _name: str, thing: object, _options: object, lines: list[str]) -> None:
     """Leave out of a room's docstring what does not belong there, which is for those who change the code."""
     if kind == "module" and hasattr(thing, "__path__") and "" in lines:
         del lines[lines.index("") :]
@@ -113,5 +114,5 @@ def setup(app: Sphinx) -> None:
     """Connect what this project adds to Sphinx."""
     app.connect("source-read", add_navigation)
     app.connect("missing-reference", find_name)
-    app.connect("autodoc-process-docstring", say_what_belongs)
+    app.connect("autodoc-process-docstring", shorten_room)
     app.connect("build-finished", open_at_home)

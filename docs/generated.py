@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from typing import Any, get_args, get_type_hints
 
@@ -138,7 +137,8 @@ def _section_lines(path: str, section: type[Section], schemas: dict[str, Any]) -
     nested: list[str] = []
     for name, declared in section.model_fields.items():
         field = schema["properties"][name]
-        for place, below in _sections_below(field, declared.annotation):
+        place = ".<name>" if "additionalProperties" in field else "[]" if field.get("type") == "array" else ""
+        for below in _sections_in(declared.annotation):
             nested += _section_lines(f"{path}.{name}{place}".removeprefix("."), below, schemas)
         default = "required" if declared.is_required() else _value(declared.get_default(call_default_factory=True))
         lines.append(f"| `{name}` | {_type(field)} | {default} | {meanings[name]} |")
@@ -167,17 +167,11 @@ def _paragraph(text: str | None) -> str:
     return re.sub(r":\w+:`~?([\w.]*\.)?(\w+)`", r"`\2`", line).replace("|", "\\|")
 
 
-def _sections_below(field: dict[str, Any], annotation: object) -> list[tuple[str, type[Section]]]:
-    """Return the sections that a key holds, each with what follows the key in its path."""
-    text = json.dumps(field)
-    place = ".<name>" if "additionalProperties" in field else "[]" if field.get("type") == "array" else ""
-    return [(place, one) for one in _classes(annotation) if f'"#/$defs/{one.__name__}"' in text]
-
-
-def _classes(annotation: Any) -> list[type[Section]]:
+def _sections_in(annotation: Any) -> list[type[Section]]:
+    """Return the sections in a type, such as that of a list of them."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return [annotation]
-    return [one for part in get_args(annotation) for one in _classes(part)]
+    return [one for part in get_args(annotation) for one in _sections_in(part)]
 
 
 def _type(field: dict[str, Any]) -> str:
