@@ -33,7 +33,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 		{ echo "make setup: $(PYTHON) is $$($(PYTHON) -V): expected Python 3.11 to 3.13. Run: make setup PYTHON=python3.12"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,docs,ray]'
 	@touch $@
 
 $(COMPILED): $(STAMP) $(shell find genolewm_assets -name '*kernels.py' -o -name compiling.py) genolewm_assets/own_caches/signatures.json
@@ -93,8 +93,9 @@ gpu:  ## Measure all about states on a card, with .venv or a bare image's PyTorc
 		--target gpu_wheels/site gpu_wheels/*.whl
 	PYTHONPATH=gpu_wheels/site $(if $(wildcard $(BIN)/python),$(BIN)/python,$(PYTHON)) -m benchmarks gpu --minutes $(MINUTES)
 
-docs: $(STAMP)  ## Generate docs/data_model.md
-	$(BIN)/python docs/build.py
+docs: $(STAMP)  ## Build the site of all pages, site/index.html; a dead link, a lost page or an unknown name breaks it
+	rm -rf site
+	$(BIN)/python -m sphinx -W --keep-going -qE -c docs . site
 
 dist: $(STAMP)  ## Build what a release consists of in dist/: wheel, sdist, and the versions that it was tested with
 	rm -rf dist

@@ -14,9 +14,9 @@
         VersionError, DeviceError, FetchError
           ChecksumError
 
-Every message has one format, made by :meth:`GenoLeWMError.__str__`:
+Every message has one format, made by ``GenoLeWMError.__str__``:
 ``where: what is wrong: expected X, got Y. What to do.`` Text from outside, such as names of files, is in it as
-:func:`printable` returns it.
+``printable`` returns it.
 """
 
 from __future__ import annotations

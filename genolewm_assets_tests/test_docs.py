@@ -40,16 +40,11 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def test_data_model_is_the_one_made_from_the_schemas() -> None:
-    render = runpy.run_path(str(REPOSITORY / "docs" / "build.py"))["render"]
-    assert read("docs/data_model.md") == render(), "run: make docs"
-
-
 def test_data_model_has_every_table_that_is_declared() -> None:
     files = (path.read_text() for path in (REPOSITORY / "genolewm_assets").rglob("*.py"))
     found = (re.findall(r"^[A-Z_]+ = TableSchema\(\s+\"(\w+)\"", text, re.MULTILINE) for text in files)
     declared = [name for names in found for name in names]
-    every_table = runpy.run_path(str(REPOSITORY / "docs" / "build.py"))["EVERY_TABLE"]
+    every_table = runpy.run_path(str(REPOSITORY / "docs" / "generated.py"))["EVERY_TABLE"]
     assert sorted(declared) == sorted(table.name for table in every_table)
 
 
@@ -62,7 +57,7 @@ def test_links_lead_to_files(name: str) -> None:
 
 @pytest.mark.parametrize("layout", ["gene", "text"])
 def test_documented_corpus_columns_are_those_that_are_read(layout: str) -> None:
-    rows = re.findall(rf"^\| {layout} \| ([^|]*) \| ([^|]*) \|", read("docs/own_data.md"), re.MULTILINE)
+    rows = re.findall(rf"^\| {layout} \| ([^|]*) \| ([^|]*) \|", read("docs/corpus_files.md"), re.MULTILINE)
     columns = {name: kind for names, kind in rows for name in re.findall(r"`(\w+)`", names)}
     schema = pa.schema({name: pa.int64() if "integer" in kind else pa.string() for name, kind in columns.items()})
     found = find_layout(schema, where="documented")

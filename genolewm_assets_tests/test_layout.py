@@ -78,8 +78,14 @@ def test_nothing_but_the_command_publishes() -> None:
 
 
 def documented_names() -> set[str]:
-    """Return the words in code spans and blocks of the README and the API page."""
-    text = "\n".join((REPOSITORY / name).read_text() for name in ("README.md", "docs/api.md"))
+    """Return the words in code spans and blocks of the README and of what shows names of Python."""
+    pages = (
+        "README.md",
+        "docs/train.md",
+        "docs/tables.md",
+        *sorted(str(path) for path in REPOSITORY.glob("docs/api/*.md")),
+    )
+    text = "\n".join((REPOSITORY / name).read_text() for name in pages)
     spans = re.findall(r"```.*?```|`[^`\n]+`", text, flags=re.DOTALL)
     return set(re.findall(r"\w+", "\n".join(spans)))
 

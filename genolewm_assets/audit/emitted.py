@@ -30,7 +30,7 @@ Contents: TypeAlias = Literal["once", "sizes"]
 
 
 class Batch(Protocol):
-    """What a trainer gets: tuples and their tokens, as ``docs/api.md`` describes them.
+    """What a trainer gets: tuples and their tokens, as ``docs/train.md`` describes them.
 
     ``epoch``: from 0. ``tuples``: the tuples one by one. ``windows``: the unedited windows: ``window_ids``,
     ``origins``, ``contigs``, ``contig``, ``start``, ``is_reverse``; ``source_windows``: their bases. ``edits``:

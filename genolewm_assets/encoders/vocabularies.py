@@ -162,5 +162,5 @@ def _no_kind(where: str, got: str) -> ConfigurationError:
         "not a DNA vocabulary of a known kind",
         expected=_KINDS,
         got=got,
-        remedy="See 'Bring your model' in docs/own_data.md",
+        remedy="See docs/models.md",
     )

@@ -293,7 +293,7 @@ def edit_arrays(batch: TrainingBatch) -> dict[str, NDArray[np.generic]]:
 
     Edits are in the order of ``TrainingTuple.rel_edits``; places behind the last edit hold -1, lengths 0.
 
-    Of shape (n, 3): ``edit_mask`` bool, True where there is an edit; ``edit_type`` int8, see :data:`EDIT_TYPE_CODES`;
+    Of shape (n, 3): ``edit_mask`` bool, True where there is an edit; ``edit_type`` int8, see ``EDIT_TYPE_CODES``;
     ``edit_rel_pos`` int64, first base of ``ref`` in the unedited window, 0-based; ``edit_pos`` int64, the same edit in
     the reference's normal form, 1-based as in VCF, -1 in a window without an exact placement; ``edit_ref_length``,
     ``edit_alt_length`` int64, bases of the alleles; ``edit_truncated`` bool, True if an allele is longer than 16 bases.
@@ -303,7 +303,7 @@ def edit_arrays(batch: TrainingBatch) -> dict[str, NDArray[np.generic]]:
 
     Of shape (n,): ``n_edits`` int64; ``label`` int8, place in ``genome.CLASSES``, -1 without; ``edit_source``,
     ``planned_source`` int8, see ``edits.EDIT_SOURCE_CODES``; ``frame_shift`` int8, 0 to 5; ``length_change`` int64, in
-    bases; ``contig`` int8, see :data:`CONTIG_CODES`, -1 without an exact placement or on a contig not listed.
+    bases; ``contig`` int8, see ``CONTIG_CODES``, -1 without an exact placement or on a contig not listed.
     """
     edits, windows = batch.edits, batch.windows
     lengths = edits.edit_ref_length, edits.edit_alt_length

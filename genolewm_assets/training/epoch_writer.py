@@ -68,7 +68,7 @@ def write_frozen(
     -------
     BuildReport
         Numbers of rows (visits), tuples and epochs, size in bytes, and the checks of
-        :mod:`genolewm_assets.training.epoch_checks`. ``run``: ``tuples_encoded`` by this call and ``encoding_s``,
+        ``genolewm_assets.training.epoch_checks``. ``run``: ``tuples_encoded`` by this call and ``encoding_s``,
         seconds that it took with writing.
 
     Raises

@@ -35,17 +35,24 @@ class StreamOptions(TypedDict, total=False):
     n_edits
         Tuples per window. Default 8.
     mix
-        Name of a cycle of edit sources: ``exact`` or ``rotating``. Default in training: slots are planned so that the
-        epoch has the edit shares of the package (``packages.epoch_plan``); in evaluation: ``exact``.
+        Name of a cycle of edit sources in the slots of a window: ``exact`` (3 gnomAD, 3 SNV, 1 indel, 1 ClinVar of 8)
+        or ``rotating``. Default in training: slots are planned so that the epoch has the edit shares of the package; in
+        evaluation: ``exact``.
     kind, radius_tokens, side
-        Blocks over which states are averaged; see :class:`~genolewm_assets.states.pooling.Pooling`. Defaults
-        ``local``, 256 and ``both``.
-    multi_edit_share, min_left_context_bp, length_policy
-        See :class:`~genolewm_assets.edits.rules.SamplingRules`. Defaults 0.1, 0 (evaluation: 1,536) and
+        What states are means of: the blocks with the tokens round the edit, on ``both`` sides, ``left`` or ``right``
+        of it, or (``global``) the whole window. Defaults ``local``, 256 and ``both``.
+    multi_edit_share
+        Share of tuples with 2 or 3 edits, all of them in the pooled blocks, 0 to 1; ``holdout-haplotypes`` has only
+        such tuples. Default 0.1.
+    min_left_context_bp
+        Bases of the window left of an edit. Default 0, in evaluation 1,536.
+    length_policy
+        Flank that a change of length takes bases from: see :func:`~genolewm_assets.genome.apply_edits`. Default
         ``right_flank``.
     without_fallback
         Evaluation only: leave out the tuples whose slot was planned for a real allele or an indel, and is filled by a
-        synthetic SNV because the window has none left. A batch then holds fewer tuples. Default False.
+        synthetic SNV because the window has none left. A batch then holds fewer tuples. Default False. Either way
+        ``fallback_SOURCE`` in ``counts`` of a batch counts these slots.
     windows_per_batch
         Windows per batch, default 32. A batch holds ``windows_per_batch * n_edits`` tuples; the last batch of an epoch
         may hold fewer. With ``coverage="alleles"`` the number of tuples of a window varies, and a batch holds at most
@@ -69,7 +76,7 @@ class StreamOptions(TypedDict, total=False):
         no file has changed since; ``hash`` verifies it always; ``sizes`` verifies file names and sizes only.
     allow_unaudited
         Open a package whose audit has not passed, or of which none is at hand: see
-        :func:`~genolewm_assets.packages.open_package`. Default False; the package in use has passed its audit.
+        ``genolewm_assets.packages.open_package``. Default False; the package in use has passed its audit.
     """
 
     seed: int

@@ -1,7 +1,6 @@
 """Schemas of the allele tables: shards of gnomAD and ClinVar, rejected alleles, changes between ClinVar releases.
 
-Writers cast to a schema, asset checks validate against it, and ``docs/data_model.md`` is generated from it. ``pos`` is
-1-based as in VCF.
+Writers cast to a schema, asset checks validate against it, and ``make docs`` shows it. ``pos`` is 1-based as in VCF.
 """
 
 from __future__ import annotations

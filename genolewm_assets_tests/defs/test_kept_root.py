@@ -114,7 +114,7 @@ def test_readers_find_what_was_kept(kept: Path) -> None:
 
 
 def test_every_table_has_the_columns_of_today(kept: Path) -> None:
-    schemas = {table.name: table for table in runpy.run_path(str(REPOSITORY / "docs/build.py"))["EVERY_TABLE"]}
+    schemas = {table.name: table for table in runpy.run_path(str(REPOSITORY / "docs/generated.py"))["EVERY_TABLE"]}
     seen = set()
     for place, rows in json.loads(FACTS.read_text())["tables"].items():
         path = kept / place

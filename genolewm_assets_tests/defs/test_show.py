@@ -141,7 +141,7 @@ def test_a_table_is_shown_without_dagster_and_torch(built: BuiltWorld) -> None:
 
 def documented(reader: str) -> str:
     """Return the documented call that reads a glob, with a name in its place."""
-    page = (REPOSITORY / "docs/api.md").read_text()
+    page = (REPOSITORY / "docs/tables.md").read_text()
     (call,) = re.findall(rf'\b({reader}\.read_parquet)\("[^"]*\*[^"]*"\)', page)
     return f"{call}(files)"
 

@@ -19,7 +19,7 @@ OFF_LADDER = "OL"
 
 
 class PeakFlag(Flag):
-    """What is to be said of a peak; those of :attr:`ARTEFACT` make it no allele."""
+    """What is to be said of a peak; those of ``ARTEFACT`` make it no allele."""
 
     NONE = 0
     #: Lower than the analytical threshold.
@@ -46,7 +46,7 @@ class CalledPeak:
     locus: str
     #: Channel of the locus' dye.
     channel: int
-    #: Name of the bin, or :data:`OFF_LADDER`.
+    #: Name of the bin, or ``OFF_LADDER``.
     allele: str
     size_bp: float
     #: Distance of its size from the middle of the nearest bin.

@@ -71,12 +71,12 @@ class ScalingStrategy:
 
     @cached_property
     def channels(self) -> tuple[int, ...]:
-        """Channels that have loci, ascending: the rows of a profile. Raises as :attr:`panel`."""
+        """Channels that have loci, ascending; the rows of a profile. Raises as :attr:`panel`."""
         return tuple(sorted({locus.channel for locus in self.panel.loci}))
 
     @cached_property
     def grid_bp(self) -> npt.NDArray[np.float64]:
-        """Points of the grid in base pairs: float64, shape (scanpoint_resolution,), ascending. Raises as `panel`."""
+        """Points of the grid in base pairs, float64, shape (scanpoint_resolution,), ascending. Raises as `panel`."""
         low, high = self.start_bp, self.end_bp
         low = min(locus.start_bp for locus in self.panel.loci) - _MARGIN_BP if low is None else low
         high = max(locus.end_bp for locus in self.panel.loci) + _MARGIN_BP if high is None else high

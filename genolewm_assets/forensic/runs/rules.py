@@ -62,16 +62,18 @@ class RunRules:
     n_scanpoints: int = 5_120
     #: Largest distance of a fragment from the smooth curve through all.
     max_residual_bp: float = 0.5
-    #: ``detection_rfu``, ``analytical_rfu``: lowest peak that is listed, and lowest peak that may be an allele.
+    #: Lowest peak that is listed.
     detection_rfu: float = 50.0
+    #: Lowest peak that may be an allele.
     analytical_rfu: float = 175.0
     #: Fragments of the size standard in base pairs; empty: those that the files state or name.
     size_standard_bp: tuple[float, ...] = ()
-    #: ``ladder_names``, ``negative_names``, ``positive_names``: patterns such as ``*ladder*`` of the names of files or
-    #: samples, whatever their case; the first role that fits is taken. What the instrument states of a sample's type
-    #: comes before them.
+    #: Patterns of the names of files or samples that are ladders, whatever their case. Of ladder, negative and positive
+    #: the first that fits is taken; what the instrument states of a sample's type comes before them.
     ladder_names: tuple[str, ...] = ("*ladder*",)
+    #: Those of negative controls.
     negative_names: tuple[str, ...] = ("*neg*", "*ntc*", "*blank*")
+    #: Those of positive controls.
     positive_names: tuple[str, ...] = ("*2800m*", "*9947a*", "*positive*")
     #: Patterns of the names of allele reports in the folder.
     annotation_names: tuple[str, ...] = ("*annotation*.csv", "*allelereport*.txt")

@@ -30,9 +30,9 @@ class GenomeQcPolicy:
         If a value is out of range.
     """
 
-    #: ``min_length_bp``, ``max_length_bp``: shortest and longest allowed sequence. The defaults allow large deletions
-    #: and duplications that occur in single families, and reject a control region alone.
+    #: Shortest allowed sequence; the default allows large deletions, and rejects a control region alone.
     min_length_bp: int = 15_400
+    #: Longest allowed sequence; the default allows duplications that occur in single families.
     max_length_bp: int = 17_700
     #: Largest allowed share of N, 0 to 1; the N at 3,107 of rCRS counts.
     max_n_fraction: float = 0.01

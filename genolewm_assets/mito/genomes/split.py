@@ -46,9 +46,10 @@ class SplitPolicy:
     #: base, whichever total is less; ambiguous bases do not count. Differences are compared by name, so a pair whose
     #: runs end at different positions (309T 310C and 315.1C) may have one or two more than the minimum.
     max_differences: int = 10
-    #: ``validation``, ``test``: largest share of the genomes in each of these splits, 0 to 1, rounded up to whole
-    #: genomes. The actual share is smaller if groups are too large to fit.
+    #: Largest share of the genomes in validation, 0 to 1, rounded up to whole genomes. The actual share is smaller if
+    #: groups are too large to fit.
     validation: float = 0.1
+    #: The same for test.
     test: float = 0.1
     #: If true, each haplogroup (its letter; L0 to L6) stays in one split, so that validation and test are branches that
     #: training does not contain. If false, only near copies stay together.

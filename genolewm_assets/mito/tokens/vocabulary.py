@@ -75,7 +75,7 @@ class KmerVocabulary:
 
     @property
     def id_dtype(self) -> type[np.int16 | np.int32]:
-        """Dtype of the ids: int16 if every id fits (k up to 7), else int32."""
+        """Dtype of the ids, int16 if every id fits (k up to 7), else int32."""
         return np.int16 if len(self) <= np.iinfo(np.int16).max else np.int32
 
     def encode(self, token: str) -> int:

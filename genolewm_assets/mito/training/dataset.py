@@ -93,7 +93,7 @@ class MtDNADataset(Dataset[Item]):
         circular: bool = True,
         add_cls: bool = True,
     ) -> Self:
-        """Create a dataset from an array store of tokens; see :mod:`genolewm_assets.mito.tokens.rows`.
+        """Create a dataset from an array store of tokens; see ``genolewm_assets.mito.tokens.rows``.
 
         Other parameters are those of the class.
 

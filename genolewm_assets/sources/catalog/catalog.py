@@ -22,11 +22,8 @@ from genolewm_assets.sources.catalog.fields import (
     OFF,
     FileMd5,
     FolderName,
-    Keys,
     Md5,
-    Release,
     Section,
-    Share,
     TermsSection,
     Url,
     catalog_error,
@@ -36,35 +33,25 @@ from genolewm_assets.sources.catalog.forensic import ForensicSection
 from genolewm_assets.sources.catalog.mito import MitoSection
 from genolewm_assets.sources.catalog.strict_yaml import read_yaml
 from genolewm_assets.sources.catalog.training import EncoderSection, HoldoutsSection, PackagesSection, check_asked
+from genolewm_assets.sources.catalog.variants import ClinvarSection, GnomadSection, HaplotypesSection
 from genolewm_assets.sources.files import SCHEME
-from genolewm_assets.variants import MAX_REF_MISMATCH_FRACTION, MIN_AF, MIN_AN_FRACTION, in_order, is_before
-
-
-class HaplotypeSource(Section):
-    """A VCF with the phased genotypes of one contig; ``md5: published`` reads the ``.md5`` file beside it."""
-
-    url: Url
-    release: FolderName
-    md5: FileMd5 | None = None
-
-
-class HaplotypesSection(TermsSection):
-    """Phased genotypes by contig; on a contig without a source, haplotype blocks are formed by distance alone."""
-
-    sources: dict[str, HaplotypeSource] = Field(default_factory=dict)
-
 
 #: Folder of the catalogues that ship with the package.
 BUILT_IN_FOLDER = Path(__file__).resolve().parents[2] / "catalogs"
 
 
 class ContigEntry(Section):
-    """One contig of the genome; ``aliases`` are added to the usual ones (``21``, ``MT``) and accessions of GRCh38."""
+    """One contig of the genome."""
 
+    #: Canonical name, such as ``chr21``.
     name: FolderName
+    #: Number of bases.
     length: Annotated[int, Field(gt=0)]
+    #: MD5 of the upper-case sequence.
     md5: Md5
+    #: Whether it is a circle, as chrM.
     circular: bool = False
+    #: Names besides the usual ones (``21``, ``MT``) and the accessions of GRCh38.
     aliases: Annotated[tuple[str, ...], Field(strict=False)] = ()
 
     @cached_property
@@ -83,8 +70,11 @@ class ContigEntry(Section):
 class Tracks(TermsSection):
     """BED files; the share of each window that a file covers becomes a column of the window index."""
 
+    #: BED file of segmental duplications.
     segmental_duplication: Url | None = None
+    #: BED file of regions that analyses exclude.
     excluded_region: Url | None = None
+    #: BED file of repeats.
     repeat: Url | None = None
 
     @property
@@ -96,10 +86,15 @@ class Tracks(TermsSection):
 class GenomeSection(TermsSection):
     """The reference genome: one FASTA, pinned by the MD5 of each contig and, if ``md5`` is given, of the file."""
 
+    #: Name of the assembly, such as ``GRCh38``.
     name: FolderName
+    #: URL or path of the FASTA.
     fasta: Url
+    #: MD5 of the file, or ``published`` if ``<fasta>.md5`` states it.
     md5: FileMd5 | None = None
+    #: The contigs that are used, in their order.
     contigs: Annotated[tuple[ContigEntry, ...], Field(strict=False, min_length=1)]
+    #: BED files of properties of the genome.
     tracks: Tracks = Tracks()
 
     @model_validator(mode="after")
@@ -121,10 +116,15 @@ class GenomeSection(TermsSection):
 class WindowsSection(Section):
     """The tiling: the name of a built-in profile, or a new name with ``window_bp`` and ``stride_bp``."""
 
+    #: Name of a built-in profile (``default``: 12,288 bp windows every 8,192 bp), or a new name.
     profile: FolderName = "default"
+    #: Bases of a window.
     window_bp: int | None = None
+    #: Bases from the start of one window to that of the next.
     stride_bp: int | None = None
+    #: Known bases that lie before and after every window; indels use them as flanks.
     margin_bp: int | None = None
+    #: Add a window at the end of a run of known bases that the stride does not reach.
     cover_tails: bool | None = None
 
     @cached_property
@@ -165,119 +165,36 @@ class WindowsSection(Section):
         return self
 
 
-class GnomadSource(Section):
-    """The gnomAD VCF of one contig; ``md5`` is the MD5 of the file, or ``published`` if ``<url>.md5`` states it.
-
-    ``accept_unfiltered`` keeps records whose FILTER is ``.``. ``joint_rescue`` keeps alleles of joint files that fail
-    the filters of one data type only, with the frequencies of the other.
-
-    ``read`` says how a remote file is read. ``download`` stores it first. ``stream`` scans it once as it passes, checks
-    its ``md5`` and stores nothing; an interrupted scan goes on where it was. The file must be BGZF. ``ranges`` reads
-    only the contig's part of an indexed file, of which no ``md5`` can be checked.
-    """
-
-    url: Url
-    release: FolderName
-    md5: FileMd5 | None = None
-    read: Literal["download", "stream", "ranges"] = "download"
-    accept_unfiltered: bool = False
-    joint_rescue: bool = False
-
-    @model_validator(mode="after")
-    def _check_md5_can_be_checked(self) -> GnomadSource:
-        if self.read == "ranges" and self.md5 is not None:
-            raise refusal(
-                "md5 is given for a file that is read in ranges",
-                expected="read: download or stream, or no md5",
-                got="read: ranges",
-                remedy="The MD5 of the whole file cannot be checked when only ranges are read",
-            )
-        return self
-
-
-class GnomadSection(TermsSection):
-    """Rules for common variants, and the source of each contig; a contig without a source gets an empty shard."""
-
-    min_af: Share = MIN_AF
-    min_an_fraction: Share = MIN_AN_FRACTION
-    max_ref_mismatch_fraction: Share = MAX_REF_MISMATCH_FRACTION
-    sources: dict[str, GnomadSource] = Field(default_factory=dict)
-
-
-class FreshnessSection(Section):
-    """Age in days of the newest release built beyond which the check ``newest_release_built`` warns, or is an error."""
-
-    warn_days: Annotated[float, Field(gt=0, le=36_525)] = 35
-    fail_days: Annotated[float, Field(gt=0, le=36_525)] = 45
-
-    @model_validator(mode="after")
-    def _warning_comes_first(self) -> FreshnessSection:
-        if self.warn_days >= self.fail_days:
-            expected = f"less than fail_days ({self.fail_days:g})"
-            raise refusal(
-                "warning is not before failure", key="warn_days", expected=expected, got=f"{self.warn_days:g}"
-            )
-        return self
-
-
-class ClinvarSection(TermsSection):
-    """The listing of ClinVar releases, and which releases are used.
-
-    ``releases`` lists the releases to use, ``packaged`` the releases that get a package; the default of both is all.
-    ``begin: newest`` begins a root with the newest release on offer: only this one and later ones are used.
-    ``predecessors`` maps a release to the release it is compared with; by default that is the newest earlier release
-    published when the changes are first computed. The listing is read every ``listing_interval_s`` seconds.
-    ``freshness: off`` is for a listing of fixed, old releases: their age is not judged.
-    """
-
-    listing: Url
-    listing_interval_s: Annotated[int, Field(ge=5)] = 3600
-    freshness: Annotated[FreshnessSection | None, OFF] = FreshnessSection()
-    begin: Literal["all", "newest"] = "all"
-    releases: Keys | None = None
-    packaged: Keys | None = None
-    predecessors: dict[Release, Release] = Field(default_factory=dict)
-    max_ref_mismatch_fraction: Share = MAX_REF_MISMATCH_FRACTION
-
-    @property
-    def newest_first(self) -> bool:
-        """Whether releases older than the first one that the root used are left out."""
-        return self.begin == "newest"
-
-    @model_validator(mode="after")
-    def _keys_agree(self) -> ClinvarSection:
-        if self.newest_first and self.releases is not None:
-            raise refusal("the releases are listed", key="begin", expected="no clinvar.releases", got="'newest'")
-        for later, earlier in self.predecessors.items():
-            if not is_before(earlier, later):
-                raise refusal(
-                    "predecessor is not earlier", key=f"predecessors.{later}", expected=f"before {later}", got=earlier
-                )
-        named = {"packaged": self.packaged or (), "predecessors": (*self.predecessors, *self.predecessors.values())}
-        for name, keys in named.items():
-            unknown = in_order(set(keys) - set(self.releases or keys))
-            if unknown:
-                expected = f"one of {', '.join(self.releases or ())}"
-                raise refusal("release is not in 'releases'", key=name, expected=expected, got=repr(unknown[0]))
-        return self
-
-
 class Catalog(Section):
     """A validated catalogue; URLs are kept as written, so that recipes do not depend on the catalogue's folder."""
 
+    #: Name of the catalogue, which a root keeps for good.
     name: FolderName
+    #: Folder or URL that relative paths start at, itself relative to the catalogue's folder; ``{root}`` is the root.
     base: Url = "."
+    #: ``sample``: the files named are simulated into the root before anything is built.
     generator: Literal["sample"] | None = None
+    #: The reference genome.
     genome: GenomeSection
+    #: How contigs are cut into windows.
     windows: WindowsSection = WindowsSection()
+    #: Common variants.
     gnomad: GnomadSection = GnomadSection()
+    #: Clinical variants, release by release.
     clinvar: ClinvarSection
+    #: Phased genotypes.
     haplotypes: HaplotypesSection = HaplotypesSection()
+    #: The pretraining corpus.
     corpus: CorpusSection = CorpusSection()
+    #: The model whose states are cached; ``off``: packages without states.
     encoder: Annotated[EncoderSection | None, OFF] = EncoderSection()
+    #: What training must not see.
     holdouts: HoldoutsSection = HoldoutsSection()
+    #: The mix of a package, and its audit.
     packages: PackagesSection = PackagesSection()
+    #: Mitochondrial genomes.
     mito: MitoSection = MitoSection()
+    #: Run folders of instrument files.
     forensic: ForensicSection = ForensicSection()
 
     _file: Path = PrivateAttr(default=Path("catalog.yaml"))

@@ -19,15 +19,14 @@ _CORPUS = CorpusParams()
 
 
 class CorpusSourceEntry(Section):
-    """A Parquet file, a folder of them or a pattern with ``*`` or ``**``, of which ``files`` says how many are used.
+    """The Parquet files of one source of the corpus."""
 
-    ``url`` may name a data set of the Hugging Face hub, ``hf://datasets/OWNER/NAME@COMMIT/PATH``, whose files are
-    downloaded by the hub's client into its cache. ``files: N`` uses, and downloads, only the first N files in sorted
-    order. ``revision`` is the commit or tag that local copies are of; in a hub URL, the commit after ``@`` is.
-    """
-
+    #: A Parquet file, a folder of them or a pattern with ``*`` or ``**``; or files of a data set of the Hugging Face
+    #: hub, ``hf://datasets/OWNER/NAME@COMMIT/PATH``, which the hub's client downloads into its cache.
     url: CorpusUrl
+    #: Use, and download, only the first N files in sorted order.
     files: Annotated[int, Field(ge=1)] | None = None
+    #: Commit or tag that local copies are of; in a hub URL, the commit after ``@`` is.
     revision: Annotated[str, Field(min_length=1)] | None = None
 
     @property
@@ -50,20 +49,19 @@ class CorpusSourceEntry(Section):
 
 
 class CorpusSection(TermsSection):
-    """The pretraining corpus: files, the share of records used, and the tiling; a source not listed has no partition.
+    """The pretraining corpus: files, share of records, and tiling; a source that is not listed has no partition."""
 
-    ``slice_fraction`` is the share of records used, chosen by hash of their ids with ``seed``. With ``short_windows`` a
-    sequence too short for the window profile gives one shorter window. ``max_faulty_fraction`` is the largest share of
-    the rows of a source that may be at fault; they are counted and left out. A source of more than
-    ``records_per_piece`` records, at least 32 so that no piece is empty, is divided into pieces, which are built one by
-    one.
-    """
-
+    #: Share of the records that is used, chosen by hash of their ids with ``seed``.
     slice_fraction: Annotated[float, Field(gt=0, le=1)] = _CORPUS.slice_fraction
+    #: Seed of that choice.
     seed: Annotated[int, Field(ge=0)] = _CORPUS.seed
+    #: Whether a sequence too short for the window profile gives one shorter window.
     short_windows: bool = _CORPUS.short_windows
+    #: Largest share of the rows of a source that may be at fault; they are counted and left out.
     max_faulty_fraction: Share = 0.01
+    #: A source of more records is divided into pieces, which are built one by one; at least 32, so that none is empty.
     records_per_piece: Annotated[int, Field(ge=32)] = 65_536
+    #: Files of ``eukaryote_generator``, ``mrna_evo2``, ``mrna_splice_evo2`` and ``prokaryote_evo2``, each by its name.
     sources: dict[str, CorpusSourceEntry] = Field(default_factory=dict)
 
     def params(self, profile: WindowProfile) -> CorpusParams:

@@ -152,9 +152,11 @@ class Section(BaseModel):
 
 
 class TermsSection(Section):
-    """A section of sources; packages state its ``license``, an SPDX expression, and its ``citation``."""
+    """A section of sources, with what packages state of them."""
 
+    #: SPDX expression that packages state, ``LicenseRef-NAME`` where SPDX lists none; not given: ``NOASSERTION``.
     license: Annotated[str, AfterValidator(_check_license)] | None = None
+    #: Citation that packages state, in one line.
     citation: Annotated[str, AfterValidator(_check_citation)] | None = None
 
     def terms(self, releases: Iterable[str]) -> SourceTerms:

@@ -16,20 +16,22 @@ Patterns: TypeAlias = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class ForensicSection(PolicySection):
-    """Run folders of instrument files; without ``runs`` there are no profiles.
+    """Run folders of instrument files.
 
-    Each folder in ``runs`` is one run and one partition, looked for every ``look_every_s`` seconds. ``panels`` are the
-    kit's panel and bin file of GeneMapper, or one XML file of OSIRIS or GeneMarker; ``panel`` names the panel if the
-    files have several. A folder is taken when it holds the file ``complete_marker``, or when nothing in it changed for
-    ``settle_minutes`` and every instrument file is whole. ``negative_control: optional`` accepts runs without one. The
-    other keys are those of :class:`~genolewm_assets.forensic.runs.RunRules`.
+    The thresholds are those of :class:`~genolewm_assets.forensic.runs.RunRules`.
     """
 
+    #: Folder on this machine in which each folder is one run and one partition; none: no profiles.
     runs: Url | None = None
+    #: The kit's panel and bin file of GeneMapper, or one XML file of OSIRIS or GeneMarker.
     panels: Annotated[tuple[Url, ...], Field(strict=False)] = ()
+    #: Name of the panel, if the files have several.
     panel: str | None = None
+    #: A folder is taken when it holds this file, or ...
     complete_marker: str = "_COMPLETE"
+    #: ... when nothing in it changed for so many minutes and every instrument file is whole.
     settle_minutes: Annotated[float, Field(ge=0, le=10_080)] = 10
+    #: Seconds between two looks for new folders.
     look_every_s: Annotated[int, Field(ge=5)] = 60
     n_scanpoints: int = _RULES.n_scanpoints
     max_residual_bp: float = _RULES.max_residual_bp
@@ -40,6 +42,7 @@ class ForensicSection(PolicySection):
     negative_names: Patterns = _RULES.negative_names
     positive_names: Patterns = _RULES.positive_names
     annotation_names: Patterns = _RULES.annotation_names
+    #: ``optional``: a run without a negative control is accepted.
     negative_control: Literal["required", "optional"] = "required"
 
     @property

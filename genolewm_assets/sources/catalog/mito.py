@@ -13,20 +13,26 @@ _SPLIT = SplitPolicy()
 
 
 class MitoFile(Section):
-    """One file; ``md5`` is the MD5 of the file, or ``published`` if ``<url>.md5`` states it."""
+    """One VCF whose samples have the names of genomes."""
 
+    #: URL or path of the file.
     url: Url
+    #: MD5 of the file, or ``published`` if ``<url>.md5`` states it.
     md5: FileMd5 | None = None
 
 
 class MitoCollection(MitoFile):
-    """A file with a collection of genomes; ``format`` is needed if the name does not show it."""
+    """A file with a collection of genomes."""
 
+    #: Its format, if the name does not show it.
     format: Literal["fasta", "genbank"] | None = None
 
 
 class MitoQc(PolicySection):
-    """Which genomes are accepted; the fields are those of :class:`~genolewm_assets.mito.genomes.GenomeQcPolicy`."""
+    """Which genomes are accepted.
+
+    The fields are those of :class:`~genolewm_assets.mito.genomes.GenomeQcPolicy`.
+    """
 
     min_length_bp: Annotated[int, Field(gt=0)] = DEFAULT_POLICY.min_length_bp
     max_length_bp: Annotated[int, Field(gt=0)] = DEFAULT_POLICY.max_length_bp
@@ -41,7 +47,10 @@ class MitoQc(PolicySection):
 
 
 class MitoSplit(PolicySection):
-    """Division of genomes into splits; the fields are those of :class:`~genolewm_assets.mito.genomes.SplitPolicy`."""
+    """Division of genomes into splits.
+
+    The fields are those of :class:`~genolewm_assets.mito.genomes.SplitPolicy`.
+    """
 
     max_differences: Annotated[int, Field(ge=0)] = _SPLIT.max_differences
     validation: Share = _SPLIT.validation
@@ -56,17 +65,19 @@ class MitoSplit(PolicySection):
 
 
 class MitoSection(Section):
-    """Mitochondrial genomes; without collections the mitochondrial assets are published empty.
+    """Mitochondrial genomes; without collections the mitochondrial assets are published empty."""
 
-    ``heteroplasmy`` lists VCFs with FORMAT AF or HL whose sample names equal the names of genomes. ``k`` is the number
-    of bases per token; ``het_pool`` states how the heteroplasmy levels of a token's bases are pooled into one.
-    """
-
+    #: FASTA or GenBank files of genomes.
     genomes: Annotated[tuple[MitoCollection, ...], Field(strict=False)] = ()
+    #: VCFs with FORMAT AF or HL, whose samples have the names of genomes.
     heteroplasmy: Annotated[tuple[MitoFile, ...], Field(strict=False)] = ()
+    #: Which genomes are accepted.
     qc: MitoQc = MitoQc()
+    #: How genomes are divided into splits.
     split: MitoSplit = MitoSplit()
+    #: Bases of a token.
     k: Annotated[int, Field(ge=1, le=8)] = 6
+    #: How the heteroplasmy levels of a token's bases become one: their mean, or that of the first base.
     het_pool: Literal["mean", "start"] = "mean"
 
     @model_validator(mode="after")

@@ -60,21 +60,25 @@ class EncoderSection(Section):
     """The DNA language model whose states are cached; without a model every asset but states and packages is built.
 
     ``encoder: off`` in place of the section builds packages without states.
-
-    ``model`` is a folder in Hugging Face format (beginning with ``.``, ``/`` or ``{root}``), a hub id or the preset
-    ``carbon-500m``, which need ``revision``, or ``tiny-llama-random``, a tiny model of random weights for tests. If the
-    model's own code may run, ``trusted_code`` repeats the value of ``model``. ``compute`` is the precision of the
-    forward pass, ``dtype`` that of the stored states; a cache whose states ``bfloat16`` rounds too much is refused
-    (``precision_sufficient``). ``pretrained_on`` says, for the card of packages, what the model was pretrained on.
     """
 
+    #: A folder in Hugging Face format (beginning with ``.``, ``/`` or ``{root}``), a hub id or the preset
+    #: ``carbon-500m``, which need ``revision``, or ``tiny-llama-random``, a tiny model of random weights for tests.
     model: str | None = None
+    #: Commit of the model on the hub.
     revision: str | None = None
+    #: Hidden state that is stored, counted as ``transformers`` does; -1: the last one.
     layer: int = -1
+    #: 6-mers of a block, over which states are averaged.
     block_tokens: Annotated[int, Field(gt=0)] = BLOCK_TOKENS
+    #: Precision of the stored states.
     dtype: Literal["float16", "float32"] = "float16"
+    #: Precision of the forward pass; a cache whose states ``bfloat16`` rounds too much is refused
+    #: (``precision_sufficient``).
     compute: Literal["float32", "bfloat16"] = "float32"
+    #: If the model's own code may run: the value of ``model`` again.
     trusted_code: str | None = None
+    #: What the model was pretrained on, for the card of packages.
     pretrained_on: Annotated[str | None, Field(min_length=1, max_length=300, pattern=r"^[^|\r\n]+$")] = None
 
     @property
@@ -126,16 +130,9 @@ class EncoderSection(Section):
 
 
 class HoldoutsSection(PolicySection):
-    """What is held out of training; the fields are those of :class:`~genolewm_assets.holdouts.HoldoutPolicy`.
+    """What is held out of training.
 
-    ``clinvar_genes`` names held-out genes; an empty list holds out none. If it is missing, ``clinvar_gene_fraction`` of
-    the gene components is chosen by hash. ``temporal`` is T0 of the temporal holdout: ``off``, a release, or ``{months:
-    N}``, the newest release at least N months older than the package's, which the root keeps until ``genolewm holdouts
-    t0`` or a changed ``temporal`` moves it. A release in which more than ``max_moved_fraction`` of the alleles of both
-    releases would change their side, or changed their genes, is refused. ``buffer: windows`` removes from training
-    every window that shares a base, flanks included, with an evaluation window of a holdout of intervals or with a
-    held-out interval; ``none`` only counts them. ``block_bp`` divides the contigs that are not held out as a whole into
-    blocks of that many bases; ``block_validation_fraction`` and ``block_test_fraction`` of these are held out.
+    The fields are those of :class:`~genolewm_assets.holdouts.HoldoutPolicy`.
     """
 
     contigs_validation: Annotated[tuple[FolderName, ...], Field(strict=False)] = _HOLDOUTS.contigs_validation
@@ -149,11 +146,17 @@ class HoldoutsSection(PolicySection):
     haplotype_max_blocks: Share = _HOLDOUTS.haplotype_max_blocks
     link_bp: Annotated[int, Field(ge=0)] = _HOLDOUTS.link_bp
     max_block_bp: Annotated[int, Field(gt=0)] = _HOLDOUTS.max_block_bp
+    #: T0 of the temporal holdout: ``off``, a release, or ``{months: N}``, the newest release at least N months older
+    #: than the package's, which the root keeps until ``genolewm holdouts t0`` or a changed ``temporal`` moves it.
     temporal: Temporal = TemporalSetting(months=12)
     min_stars: Annotated[int, Field(ge=0, le=4)] = _HOLDOUTS.min_stars
     validation_windows: Annotated[int, Field(gt=0)] = _HOLDOUTS.validation_windows
     seed: Annotated[int, Field(ge=0)] = _HOLDOUTS.seed
+    #: Largest share of the alleles of two releases that may change their side, or their genes; a release in which more
+    #: would is refused.
     max_moved_fraction: Share = _HOLDOUTS.max_moved_fraction
+    #: ``windows``: every window that shares a base, flanks included, with an evaluation window of a holdout of
+    #: intervals or with a held-out interval leaves training; ``none``: they are only counted.
     buffer: Literal["none", "windows"] = "windows"
 
     @property
@@ -166,16 +169,22 @@ class HoldoutsSection(PolicySection):
 class EditShares(Section):
     """Share of tuples by source of the edit, 0 to 1; they add up to 1."""
 
+    #: Common alleles.
     gnomad: Share = EDIT_SHARES["gnomad"]
+    #: Random changes of one base.
     synthetic_snv: Share = EDIT_SHARES["synthetic_snv"]
+    #: Random insertions and deletions.
     synthetic_indel: Share = EDIT_SHARES["synthetic_indel"]
+    #: Alleles labelled P or LP.
     clinvar: Share = EDIT_SHARES["clinvar"]
 
 
 class DeclaredMix(Section):
     """Shares that a package serves where it cannot serve the wanted ones; those of each group add up to 1."""
 
+    #: Share by corpus source and ``reference``; not given: the wanted ones.
     windows: dict[str, Share] | None = None
+    #: Share by source of the edit; not given: the wanted ones.
     edits: EditShares | None = None
 
 
@@ -201,42 +210,45 @@ AuditedKind: TypeAlias = Literal[
 
 
 class EvaluationSection(Section):
-    """``packages/evaluation`` trains its probes on this many tuples, and scores at most as many of each holdout."""
+    """What ``packages/evaluation`` trains its probes on."""
 
+    #: Training tuples, and most tuples that are scored of each holdout.
     tuples: Annotated[int, Field(ge=100)]
 
 
 class PackagesSection(PolicySection):
-    """The mix of a package: which windows and edits an epoch of training serves, and how it is audited.
+    """The mix of a package: which windows and edits an epoch of training serves, and how it is audited."""
 
-    ``mix`` is the share of tuples by corpus source and ``reference``; without ``reference``, reference windows take
-    ``reference_share`` of the share of ``eukaryote_generator``. ``edits`` is the share by source of the edit. A package
-    whose epoch is planned with a share that differs by more than two percentage points is refused; ``mix_declared``
-    states the shares to be accepted instead, or with ``true`` accepts those that the windows and alleles make possible.
-    ``max_visits`` bounds the visits of one window in an epoch. ``knowledge: newest`` trains on the labels of the
-    package's release, ``T0`` on those of T0. ``without_alleles`` accepts a package whose training has no gnomAD, or no
-    P or LP ClinVar, allele. ``min_training_stars`` leaves ClinVar alleles with fewer review stars out of training; no
-    star and none stated are the same.
-
-    ``audit_tuples`` is the least number of training tuples that ``packages/audit`` draws, ``audit_planted`` the number
-    of leaks of each kind that it plants in a copy to see how many it finds. A search that could not be made whole fails
-    the audit, unless ``audit_may_lack`` names its kind. ``frozen_epochs`` is the number of epochs of training that
-    ``tuples/frozen`` stores; 0 turns that asset off. ``evaluation: {tuples: N}`` turns ``packages/evaluation`` on,
-    which needs an encoder.
-    """
-
+    #: Share of tuples by corpus source and ``reference``; not given: eukaryote_generator 0.5, mrna_evo2 0.25,
+    #: mrna_splice_evo2 0.1, prokaryote_evo2 0.15.
     mix: dict[str, Share] | None = None
+    #: What reference windows take of the share of ``eukaryote_generator``, if ``mix`` does not name ``reference``; not
+    #: given: 0.9.
     reference_share: Share | None = None
+    #: Share of tuples by source of the edit.
     edits: EditShares = EditShares()
+    #: A package whose epoch is planned with a share that differs by more than two percentage points is refused
+    #: (``mix_served``), unless its shares are stated here; ``true`` accepts those that windows and alleles make
+    #: possible.
     mix_declared: bool | DeclaredMix = False
+    #: Accept a package whose training has no gnomAD, or no P or LP ClinVar, allele although the sources have some.
     without_alleles: bool = False
+    #: Most visits of one window in an epoch.
     max_visits: Annotated[int, Field(gt=0)] = MAX_VISITS
+    #: Fewest review stars of a ClinVar allele of training; no star and none stated are the same.
     min_training_stars: Annotated[int, Field(ge=0, le=4)] = 0
+    #: Labels that training knows: those of the package's release (``newest``) or of T0.
     knowledge: Literal["newest", "T0"] = "newest"
+    #: Least number of training tuples that ``packages/audit`` draws; it draws on until each piece of windows was drawn.
     audit_tuples: Annotated[int, Field(gt=0)] = 1_000_000
+    #: Leaks of each kind that the audit plants in a copy, to see how many it finds.
     audit_planted: Annotated[int, Field(gt=0)] = 20
+    #: Kinds of search that the audit may not be able to make whole, such as ``held_sequence`` with a part of a genome;
+    #: otherwise such an audit fails.
     audit_may_lack: list[AuditedKind] = Field(default_factory=list)
+    #: Epochs of training that ``tuples/frozen`` stores; 0 turns that asset off.
     frozen_epochs: Annotated[int, Field(ge=0, le=1_000)] = 0
+    #: Turns ``packages/evaluation`` on, which needs an encoder.
     evaluation: EvaluationSection | None = None
 
     @property

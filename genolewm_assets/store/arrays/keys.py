@@ -118,7 +118,7 @@ def validate_fingerprint(directory: Path, fingerprint: Mapping[str, JsonValue]) 
     Raises
     ------
     MissingResourceError, CorruptResourceError
-        As :func:`read_fingerprint`; a damaged store is an error, not False.
+        As ``read_fingerprint``; a damaged store is an error, not False.
     """
     return read_fingerprint(directory)["sha256"] == fingerprint.get("sha256")
 

@@ -116,7 +116,7 @@ class ArrayStoreReader:
         return {name: array[row, ...] for name, array in arrays.items()}
 
     def get_slice(self, start: int, stop: int, array: str | None = None) -> npt.NDArray[Any]:
-        """Return consecutive rows of one array, 0-based half-open, as a read-only view: shape (n_rows, *row shape).
+        """Return consecutive rows of one array, 0-based half-open, as a read-only view: shape (n_rows, ...).
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class ArrayStoreReader:
     def get_rows(
         self, indices: npt.ArrayLike, array: str | None = None, *, out: npt.NDArray[Any] | None = None
     ) -> npt.NDArray[Any]:
-        """Return copies of rows of one array, in the order of the indices: declared dtype, shape (n, *row shape).
+        """Return copies of rows of one array, in the order of the indices: declared dtype, shape (n, ...).
 
         Parameters
         ----------

@@ -231,7 +231,7 @@ class ArrayStoreWriter:
         Parameters
         ----------
         rows
-            Values by array name, shape (len(keys), *row shape).
+            Values by array name, shape (len(keys), ...).
         keys, metas, sidecars
             As in :meth:`write`, one per row.
 
