@@ -82,30 +82,39 @@ def read_steps(page: Path) -> list[Snippet | Picture]:
     return steps
 
 
+def _blocks(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.blocks")
+
+
+def _block_file(folder: Path, snippet: Snippet) -> Path:
+    return _blocks(folder) / f"line_{snippet.line}"
+
+
+def _printed(folder: Path, snippet: Snippet) -> str:
+    file = _block_file(folder, snippet)
+    return file.with_name(f"{file.name}.out").read_text(errors="replace")
+
+
 class Reader:
     """Someone at a terminal in a folder, with two sessions."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str], stand_ins: Mapping[str, str]) -> None:
         self.folder, self._environment, self._stand_ins = folder, environment, stand_ins
         self._sessions: dict[str, subprocess.Popen[str]] = {}
-        self._blocks = folder.with_name(f"{folder.name}.blocks")
-        self._blocks.mkdir()
 
-    def run(self, snippet: Snippet) -> str:
-        """Run a snippet to its end; return what it printed."""
+    def run(self, snippet: Snippet) -> None:
+        """Run a snippet to its end."""
         session, text = self._session(snippet.language), snippet.text
         for word, stand_in in self._stand_ins.items():
             text = text.replace(word, stand_in)
-        file = self._blocks / f"line_{snippet.line}"
+        file = _block_file(self.folder, snippet)
         file.write_text(text)
         assert session.stdin is not None
         assert session.stdout is not None
         session.stdin.write(f"{file}\n")
         session.stdin.flush()
         answered = session.stdout.readline()
-        printed = file.with_name(f"{file.name}.out").read_text(errors="replace")
-        assert answered, f"line {snippet.line} failed:\n{text}\n{printed}"
-        return printed
+        assert answered, f"line {snippet.line} failed:\n{text}\n{_printed(self.folder, snippet)}"
 
     def _session(self, language: str) -> subprocess.Popen[str]:
         if language not in self._sessions:
@@ -144,6 +153,7 @@ def reading(
     folder.mkdir(exist_ok=True)
     programs = folder.with_name(f"{folder.name}.bin")
     programs.mkdir()
+    _blocks(folder).mkdir()
     for name, words in {"genolewm": "-m genolewm_assets_tests.worlds.graph.quick_dagster", "python": ""}.items():
         (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
         (programs / name).chmod(0o755)
@@ -158,9 +168,10 @@ def reading(
         reader.leave()
 
 
-def check_printed(snippet: Snippet, printed: str) -> None:
-    """Compare what a snippet printed with what the tutorial says."""
+def check_printed(snippet: Snippet, folder: Path) -> None:
+    """Compare what a snippet printed in a folder with what the tutorial says."""
     if snippet.printed is not None:
+        printed = _printed(folder, snippet)
         same = doctest.OutputChecker().check_output(snippet.printed, printed, _LIKE)
         assert same, f"line {snippet.line}: expected\n{snippet.printed}\ngot\n{printed}"
 

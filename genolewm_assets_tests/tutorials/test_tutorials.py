@@ -5,8 +5,6 @@ With ``GENOLEWM_WRITE_PICTURES=1`` the pictures are written to ``docs/images/tut
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +24,6 @@ from genolewm_assets_tests.tutorials.reader import (
     PICTURES,
     TUTORIALS,
     Picture,
-    Reader,
     Snippet,
     check_picture,
     check_printed,
@@ -77,7 +74,9 @@ def served_ui(folder: Path) -> Iterator[Surroundings]:
                 base_url=f"http://127.0.0.1:{port}", viewport={"width": 1_200, "height": 720}, device_scale_factor=0.75
             )
             page.goto("/assets/packages/current")
-            page.get_by_alt_text("2025-01-12").or_(page.locator("img[src^='data:image/svg']")).first.wait_for(timeout=120_000)
+            page.get_by_alt_text("2025-01-12").or_(page.locator("img[src^='data:image/svg']")).first.wait_for(
+                timeout=120_000
+            )
             page.wait_for_timeout(3_000)
             page.screenshot(path=picture)
         with Image.open(picture) as shot:
@@ -89,66 +88,45 @@ def served_ui(folder: Path) -> Iterator[Surroundings]:
 SURROUNDINGS = {"02_real_chromosome": public_servers, "04_new_release": served_ui, "08_several_machines": served_ui}
 
 
-@dataclass(frozen=True)
-class Done:
-    """A tutorial that was read: what its snippets printed, and the folder."""
-
-    folder: Path
-    printed: Mapping[Snippet, str]
-
-
-def do(reader: Reader, page: Path, surroundings: Surroundings) -> Mapping[Snippet, str]:
-    """Do a tutorial to its end; return what each snippet printed."""
-    printed = {}
-    for step in read_steps(page):
-        if isinstance(step, Snippet):
-            printed[step] = reader.run(step)
-            print(f"{page.name}, line {step.line}:\n{printed[step]}")
-        else:
-            picture = reader.folder / step.name
-            if surroundings.take is not None and not picture.exists():
-                surroundings.take(picture)
-    return printed
-
-
-def read(folder: Path, page: Path, root: Path | None = None) -> Done:
-    """Do a tutorial in ``folder/page``; ``data`` is a copy of a built root, if one is given."""
+def read(folder: Path, page: Path, root: Path | None = None) -> Path:
+    """Do a tutorial in a folder of ``folder`` and return it; ``data`` is a copy of a built root, if one is given."""
     place = folder / page.stem
-    with SURROUNDINGS.get(page.stem, ordinary)(folder / "surroundings") as around:
-        with reading(place, stand_ins=around.stand_ins, environment=around.environment) as reader:
-            if root is not None:
-                shutil.copytree(root, place / "data", symlinks=True)
-            return Done(place, do(reader, page, around))
+    with (
+        SURROUNDINGS.get(page.stem, ordinary)(folder / "surroundings") as around,
+        reading(place, stand_ins=around.stand_ins, environment=around.environment) as reader,
+    ):
+        if root is not None:
+            shutil.copytree(root, place / "data", symlinks=True)
+        for step in read_steps(page):
+            if isinstance(step, Snippet):
+                reader.run(step)
+            elif around.take is not None and not (place / step.name).exists():
+                around.take(place / step.name)
+    return place
 
 
 @pytest.fixture(scope="session")
 def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Do the first tutorial, which builds the root of the demo that the others start from; return its folder."""
     page = next(page for page in TUTORIALS if page.stem == FIRST)
-
-    def build(folder: Path) -> None:
-        for snippet, printed in read(folder, page).printed.items():
-            (folder / f"{snippet.line}.printed").write_text(printed)
-
-    return built_once(tmp_path_factory, "first_tutorial", build)
+    return built_once(tmp_path_factory, "first_tutorial", lambda folder: read(folder, page)) / FIRST
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_runs_prints_and_draws_what_it_shows(page: Path, first: Path, tmp_path: Path) -> None:
     steps = read_steps(page)
     if page.stem == FIRST:
-        printed = {step: (first / f"{step.line}.printed").read_text() for step in steps if isinstance(step, Snippet)}
-        done = Done(first / FIRST, printed)
+        place = first
     else:
-        needs_demo = any(re.search(r"^genolewm demo", step.text, re.MULTILINE) for step in steps if isinstance(step, Snippet))
-        done = read(tmp_path, page, first / FIRST / "data" if needs_demo else None)
-    for snippet, printed in done.printed.items():
-        check_printed(snippet, printed)
+        needs_demo = any(isinstance(step, Snippet) and step.text.startswith("genolewm demo") for step in steps)
+        place = read(tmp_path, page, first / "data" if needs_demo else None)
     for step in steps:
-        if isinstance(step, Picture):
-            check_picture(done.folder / step.name)
+        if isinstance(step, Snippet):
+            check_printed(step, place)
+        else:
+            check_picture(place / step.name)
 
 
 def test_every_picture_is_shown() -> None:
     shown = {step.name for page in TUTORIALS for step in read_steps(page) if isinstance(step, Picture)}
-    assert shown == set(os.listdir(PICTURES))
+    assert shown == {path.name for path in PICTURES.iterdir()}
