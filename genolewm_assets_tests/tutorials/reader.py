@@ -29,7 +29,7 @@ PICTURES = REPOSITORY / "docs/images/tutorials"
 
 _LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 #: Of 255, between thumbnails of a picture and the committed one: other processors round otherwise, pages show the time.
-_DIFFERENCE = 6.0
+_DIFFERENCE = 4.0
 
 #: Each reads names of files from standard input, runs them, and answers with a line; what they print is beside them.
 _SESSIONS: Mapping[str, Sequence[str]] = {
