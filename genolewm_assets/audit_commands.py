@@ -202,11 +202,12 @@ def plant(
 
     Example: `genolewm audit plant data/packages/2026-02-26/0a1b2c3d4e5f planted --kind copy_95`
     """
-    from genolewm_assets.audit import find_fasta, open_files, plant_leaks
+    from genolewm_assets.audit import find_clinvar, find_fasta, open_files, plant_leaks
     from genolewm_assets.packages import open_tables
 
     open_tables(package, allow_unaudited=True)  # raises if it is damaged
-    fasta = reference or find_fasta(open_files(package, holdouts))
+    files = open_files(package, holdouts)
+    fasta, vcf = reference or find_fasta(files), find_clinvar(files, files.release)
     planted, failed = plant_leaks(package, output, fasta, kind or (), number=number, seed=seed, holdouts=holdouts)
     if as_json:
         out.print_json(json.dumps({"planted": [asdict(one) for one in planted], "not_planted": failed}))
@@ -216,7 +217,7 @@ def plant(
     for name, why in failed.items():
         out.print(f"{name}: not planted: {why}", markup=False, highlight=False, soft_wrap=True)
     words = f"Audit it: genolewm audit {output}/package --reference {fasta} --holdouts {output}/holdouts"
-    out.print(words, markup=False, highlight=False, soft_wrap=True)
+    out.print(words if vcf is None else f"{words} --clinvar {vcf}", markup=False, highlight=False, soft_wrap=True)
 
 
 def evaluate(

@@ -67,6 +67,7 @@ FIRST = (
     "live/test_web_directory.py",
     "browser/test_dagster_ui.py",
     "deploy/test_units.py",
+    "tutorials/",
     "real/",
     "defs/operations/test_demo.py",
     "crash/test_shard_builds.py",

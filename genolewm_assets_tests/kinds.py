@@ -25,7 +25,7 @@ _SLOW_FOLDERS = (
     "memory_mapped/", "package_build/", "packages/", "training/sampler/", "rooms/", "sample/", "sources/clinvar/",
     "sources/files/", "sources/similarity/", "store/hosts/",
 )  # fmt: skip
-_NIGHTLY_FOLDERS = ("benchmarks", "browser", "deploy", "live", "real")
+_NIGHTLY_FOLDERS = ("benchmarks", "browser", "deploy", "live", "real", "tutorials")
 
 #: What no unit test imports: seconds each, in every worker.
 HEAVY = ("dagster", "torch")

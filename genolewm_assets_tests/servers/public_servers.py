@@ -44,7 +44,8 @@ def serve_slices(site: WebServer, hub: Hub, data: Path, folder: Path) -> PublicS
     fasta = (data / "reference/GRCh38.slices.fa.gz").read_bytes()
     genome |= {"fasta": served.add(genome["fasta"], fasta), "contigs": [CONTIG], "md5": _md5(fasta)}
     beds = ((42_500_000, 42_512_000), (43_300_000, 43_310_000))
-    for (name, url), (start, end) in zip(genome["tracks"].items(), beds, strict=True):
+    tracks = [(name, value) for name, value in genome["tracks"].items() if value.startswith("https://")]
+    for (name, url), (start, end) in zip(tracks, beds, strict=True):
         genome["tracks"][name] = served.add(url, gzip.compress(f"chr17\t{start}\t{end}\n".encode(), mtime=0))
     vcf = (data / "gnomad/release/4.1/vcf/joint/gnomad.joint.v4.1.sites.chr17.vcf.bgz").read_bytes()
     url = source["url"].replace("chr21", "chr17")
