@@ -268,7 +268,8 @@ def evaluate(
     for row in (row for row in rows if row["model"] == "zero_shot"):
         bench = f"{row['n_harmful']:,} P/LP and {row['n_benign']:,} B/LB of {counted(row['n_genes'], 'gene')}"
         said = f"{bench}; zero_shot ranks by {row['score'].replace('_', ' ')}" if row["n_genes"] else "no bench"
-        out.print(f"{row['holdout']}: {counted(row['n_tuples'], 'tuple')}, {said}", markup=False, highlight=False)
+        line = f"{row['holdout']}: {counted(row['n_tuples'], 'tuple')}, {said}"
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _with_interval(row: dict[str, Any], name: str) -> str:
