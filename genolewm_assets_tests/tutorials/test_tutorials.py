@@ -74,9 +74,7 @@ def served_ui(folder: Path) -> Iterator[Surroundings]:
                 base_url=f"http://127.0.0.1:{port}", viewport={"width": 1_200, "height": 720}, device_scale_factor=0.75
             )
             page.goto("/assets/packages/current")
-            page.get_by_alt_text("2025-01-12").or_(page.locator("img[src^='data:image/svg']")).first.wait_for(
-                timeout=120_000
-            )
+            page.get_by_text("2025-01-12").first.wait_for(timeout=120_000)
             page.wait_for_timeout(3_000)
             page.screenshot(path=picture)
         with Image.open(picture) as shot:
