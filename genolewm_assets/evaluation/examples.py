@@ -58,6 +58,8 @@ class Examples:
     #: ``features``: float32, shape (n, features). ``changes``: float32, shape (n, hidden).
     features: Tensor
     changes: Tensor
+    #: Number of the window, in the order of identifiers: int64, shape (n,).
+    windows: NDArray[np.int64]
     #: Code of the first edit's type: int64, shape (n,).
     kinds: Tensor
     #: ``harmful``: labelled P or LP; ``decided``: or B or LB: bool, shape (n,).
@@ -92,12 +94,13 @@ def collect(
         if done >= n:
             break
     features, changes, kinds = (torch.cat(each)[:n] for each in list(zip(*parts, strict=True))[:3])
-    label, gene, losses = (np.concatenate(each)[:n] for each in list(zip(*parts, strict=True))[3:])
+    window, label, gene, losses = (np.concatenate(each)[:n] for each in list(zip(*parts, strict=True))[3:])
     unknown = gene < 0
     gene[unknown] = -1 - np.arange(int(unknown.sum()))
     return Examples(
         features,
         changes,
+        np.unique(window, return_inverse=True)[1],
         kinds,
         np.isin(label, _HARMFUL),
         np.isin(label, _DECIDED),
@@ -106,13 +109,13 @@ def collect(
     )
 
 
-def _facts(batch: TrainingBatch) -> tuple[Tensor, NDArray[np.int8], NDArray[np.int64]]:
-    """Return the type of the first edit, class and first GeneID of each tuple; -1 where there is none."""
+def _facts(batch: TrainingBatch) -> tuple[Tensor, NDArray[np.bytes_], NDArray[np.int8], NDArray[np.int64]]:
+    """Return the type of the first edit, window, class and first GeneID of each tuple; -1 where there is none."""
     stated, kinds = batch.stated, torch.from_numpy(batch.edits.edit_type[:, 0].astype(np.int64))
     has = np.diff(stated.gene_at) > 0
     genes = np.full(len(batch), -1, dtype=np.int64)
     genes[has] = stated.gene_ids[stated.gene_at[:-1][has]]
-    return kinds, stated.label, genes
+    return kinds, batch.windows.window_ids[batch.edits.window], stated.label, genes
 
 
 def _losses(batch: TrainingBatch, likelihood: EditLikelihood | None) -> NDArray[np.float64]:

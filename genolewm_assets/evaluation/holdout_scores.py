@@ -146,7 +146,7 @@ def _readout(probe: Any, taught: Examples) -> Any:
     if taught.harmful.all() or not taught.harmful.any():
         return lambda changes: torch.zeros(len(changes), 1)
     labels = torch.from_numpy(taught.harmful)[:, None]
-    ridge = fit_ridge(_direction_and_size(probe(taught.features, taught.kinds)), labels)
+    ridge = fit_ridge(_direction_and_size(probe(taught.features, taught.kinds)), labels, taught.windows)
     return lambda changes: ridge(_direction_and_size(changes))
 
 

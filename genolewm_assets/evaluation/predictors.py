@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from genolewm_assets.encoders import CausalLMStateEncoder
@@ -16,9 +18,9 @@ from genolewm_assets.training import TrainingBatch
 #: From the features and the types of n edits to changes of state, shape (n, hidden).
 Probe: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
-#: Penalties of ridge regression, in units of the variance of a feature; the one of least error on the tuples set aside.
+#: Penalties of ridge regression, in units of the variance of a feature; the one of least error on what is set aside.
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)
-#: Every fifth tuple is set aside to choose the penalty, and the pass of the residual probe.
+#: The tuples of every fifth window are set aside to choose the penalty, and the pass of the residual probe.
 _SET_ASIDE = 5
 #: Width, passes over the tuples, tuples of a step and step size of the residual probe.
 _WIDTH, _PASSES, _STEP, _RATE = 64, 30, 64, 1e-3
@@ -65,11 +67,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _aside(n: int) -> Tensor:
-    return torch.arange(n) % _SET_ASIDE == _SET_ASIDE - 1
+def _aside(windows: NDArray[np.int64]) -> Tensor:
+    places = np.unique(windows, return_inverse=True)[1]
+    return torch.from_numpy(places % _SET_ASIDE == _SET_ASIDE - 1)
 
 
-def fit_ridge(inputs: Tensor, wanted: Tensor) -> Callable[[Tensor], Tensor]:
+def fit_ridge(inputs: Tensor, wanted: Tensor, windows: NDArray[np.int64]) -> Callable[[Tensor], Tensor]:
     """Fit a linear map with an intercept by ridge regression in float64, from (n, k) to (n, m)."""
     inputs, wanted = inputs.double(), wanted.double()
     scale, middle = inputs.std(0, correction=0), inputs.mean(0)
@@ -82,7 +85,7 @@ def fit_ridge(inputs: Tensor, wanted: Tensor) -> Callable[[Tensor], Tensor]:
         slope = torch.linalg.solve(gram, x.T @ (wanted[rows] - centre))
         return lambda given: (given.double() - middle) * weight @ slope + centre
 
-    aside = _aside(len(inputs))
+    aside = _aside(windows)
     tried = [solve(~aside, penalty)(inputs[aside]) for penalty in PENALTIES]
     errors = [float((found - wanted[aside]).square().sum()) for found in tried]
     return solve(torch.ones_like(aside), PENALTIES[errors.index(min(errors))])
@@ -94,7 +97,7 @@ def fit_probes(train: Examples, *, seed: int) -> dict[str, Probe]:
     means = torch.stack(
         [train.changes[own].double().mean(0) if (own := train.kinds == kind).any() else mean for kind in range(5)]
     )
-    linear = fit_ridge(train.features, train.changes)
+    linear = fit_ridge(train.features, train.changes, train.windows)
     residual = _fit_residual(train, seed)
     return {
         "no_change": lambda features, _: torch.zeros(len(features), len(mean), dtype=torch.float64),
@@ -107,11 +110,11 @@ def fit_probes(train: Examples, *, seed: int) -> dict[str, Probe]:
 def _fit_residual(train: Examples, seed: int) -> Callable[[Tensor], Tensor]:
     """Fit a linear probe, and what it leaves with a network of one hidden layer, which begins as zero.
 
-    Both learn from four fifths of the tuples. Of all passes the one counts after which the error on the others is
+    Both learn from four fifths of the windows. Of all passes the one counts after which the error on the others is
     least; if none lowers it, the network stays zero.
     """
-    aside = _aside(len(train))
-    linear = fit_ridge(train.features[~aside], train.changes[~aside])
+    aside = _aside(train.windows)
+    linear = fit_ridge(train.features[~aside], train.changes[~aside], train.windows[~aside.numpy()])
     middle, scale = train.features.mean(0), train.features.std(0).clamp_min(1e-6)
     left = train.changes - linear(train.features).float()
     unit = left.std().clamp_min(1e-12)
