@@ -23,7 +23,7 @@ from genolewm_assets_tests.places import SHARED_DATA
 
 SHAPE = scaled(0.0025)
 #: Assets that have no partition here: no instrument made a run, and no epoch is frozen.
-NO_PARTITION = {"forensic/profiles", "tuples/frozen"}
+NO_PARTITION = {"forensic/profiles", "tuples/frozen", "packages/evaluation"}
 
 
 @pytest.fixture(scope="module")
