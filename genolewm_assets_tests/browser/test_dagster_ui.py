@@ -17,7 +17,9 @@ from genolewm_assets_tests.worlds.graph.shown_root import BROKEN_CONTIG, WAITING
 from genolewm_assets_tests.worlds.graph.tiny_world import CORPUS, RELEASES
 
 CHECKED = {key.asset_key.to_user_string() for key in defs.resolve_asset_graph().asset_check_keys}
-H100_ASSETS = {"embeddings/cache", "embeddings/corpus", "tuples/frozen"}
+H100_ASSETS = {"embeddings/cache", "embeddings/corpus", "tuples/frozen", "packages/evaluation"}
+#: The catalogue asks for no frozen epoch and no evaluation, and no run folder is built in this root.
+NOT_BUILT = {"tuples/frozen", "packages/evaluation", "forensic/profiles"}
 
 
 def open_asset(page: Page, asset: str, view: str, **more: str) -> None:
@@ -40,8 +42,7 @@ def test_the_lineage_shows_every_asset_in_its_group_with_its_state(page: Page) -
     assert "4 partitions" in graph["gnomad/shard"]
     assert "66% filled" in graph["clinvar/shard"]
     without_failure = {asset for asset, text in graph.items() if re.search(r"\D(\d+) / \1 Passed", text)}
-    # The catalogue asks for no frozen epoch, and no run folder is built in this root.
-    assert without_failure == CHECKED - {"gnomad/shard", "tuples/frozen", "forensic/profiles"}
+    assert without_failure == CHECKED - NOT_BUILT - {"gnomad/shard"}
 
 
 def test_assets_for_the_h100_are_found_by_their_tag(page: Page) -> None:
@@ -208,7 +209,7 @@ def test_no_metadata_leave_their_box_and_a_picture_is_seen_without_a_click(
     for declared in DECLARATIONS:
         with subtests.test(declared.key):
             open_asset(page, declared.key, "overview")
-            if declared.key not in {"tuples/frozen", "forensic/profiles", "forensic/source", "platform/status"}:
+            if declared.key not in NOT_BUILT | {"forensic/source", "platform/status"}:
                 expect(page.get_by_text("Timestamp", exact=True)).to_be_visible()
             assert [far for far in page.evaluate(_BEYOND, "Timestamp") if far > 1] == []
             if declared.key in PICTURES:

@@ -32,7 +32,7 @@ def test_rooms_that_import_a_room_are_above_it() -> None:
 
 
 def test_lower_rooms_come_first_and_the_whole_product_last() -> None:
-    order = ["store/files", "store/artefacts", "variants", "edits", "defs/assets", "test_cli.py", "crash", "live"]
+    order = ["store/files", "store/artefacts", "variants", "edits", "defs/runtime", "test_cli.py", "crash", "live"]
     paths = [path.relative_to(house.TESTS).as_posix() for path in house.tests_of(["store/files"])]
     assert [path for path in paths if path in order] == order
 

@@ -23,6 +23,8 @@ from genolewm_assets_tests.servers.programs import needs_extra
 
 ASSETS = sorted(defs.resolve_asset_graph().assets_defs, key=lambda asset: asset.key.to_user_string())
 
+#: What the names of ops that need an H100 begin with.
+ON_GPU = ("embeddings__", "tuples__", "packages__evaluation")
 #: Ops without tags: they request runs, wait for them or ask servers about files. Ray executes them on its head, and
 #: Kubernetes in pods like those of runs.
 ON_THE_HEAD = {"build_stages", "request_backfill", "delete_superseded_runs"}
@@ -30,7 +32,7 @@ ON_THE_HEAD = {"build_stages", "request_backfill", "delete_superseded_runs"}
 
 @pytest.mark.parametrize("asset", ASSETS, ids=lambda asset: asset.key.to_user_string())
 def test_tag_pool_and_engine_configuration_go_together(asset: dg.AssetsDefinition) -> None:
-    needs_h100 = asset.key.path[0] in {"embeddings", "tuples"} and asset.is_materializable
+    needs_h100 = asset.op.name.startswith(ON_GPU) and asset.is_materializable
     spec = asset.get_asset_spec(asset.key)
     assert (H100_ASSET_TAGS.items() <= spec.tags.items()) is needs_h100
     assert asset.op.pool == (H100_POOL if needs_h100 else None)
@@ -49,7 +51,7 @@ def test_every_op_of_every_job_is_placed() -> None:
         placed = {
             key: json.loads(text) for key, text in op.tags.items() if key.startswith(("dagster-ray/", "dagster-k8s/"))
         }
-        on_gpu = name.startswith(("embeddings__", "tuples__"))
+        on_gpu = name.startswith(ON_GPU)
         assert placed == ({} if name in observed | ON_THE_HEAD else h100_op_tags() if on_gpu else cpu_op_tags()), name
 
 

@@ -35,7 +35,7 @@ def offer(world: BuiltWorld, release: str, *, header_date: str | None = None) ->
     """Publish a release, and run what the sensor would ask for."""
     world.register_release(release, header_date=header_date)
     register_releases(world.root, read_listing(str(world.folder / "clinvar")))
-    return world.materialize(*OF_RELEASES.keys() - {"tuples/frozen"}, partition=release)
+    return world.materialize(*OF_RELEASES.keys() - {"tuples/frozen", "packages/evaluation"}, partition=release)
 
 
 def red(world: BuiltWorld) -> dict[str, set[str]]:
