@@ -54,7 +54,7 @@ def test_assets_for_the_h100_are_found_by_their_tag(page: Page) -> None:
     # Groups stay folded where there are several.
     for group in {asset.split("/")[0] for asset in H100_ASSETS}:
         expect(page.get_by_text(group, exact=True).first).to_be_visible()
-    expect(page.get_by_text("packages", exact=True)).to_have_count(0)
+    expect(page.get_by_text("holdouts", exact=True)).to_have_count(0)
 
 
 def test_the_page_of_an_asset_says_what_it_is_whose_and_where_its_columns_come_from(page: Page) -> None:
