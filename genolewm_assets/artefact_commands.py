@@ -27,7 +27,20 @@ package_app = typer.Typer(help="Split packages, the data sets that training read
 package_app.command("export")(package_export)
 
 CachePath = Annotated[Path, typer.Argument(help="An array store, or a folder of array stores.")]
-PackagePath = Annotated[Path, typer.Argument(help="A package's folder, or the published link to it.")]
+
+
+def _package_folder(path: Path) -> Path:
+    """Return a package's folder: the one named, or that of the package in use of the root named."""
+    if not (path / "packages").is_dir():
+        return path
+    from genolewm_assets.packages import current_folder
+
+    return current_folder(path)
+
+
+PackagePath = Annotated[
+    Path, typer.Argument(help="A package's folder, or a root: its package in use.", callback=_package_folder)
+]
 RootOption = Annotated[Path, typer.Option("--root", help="Root directory of the artefacts.", envvar="GENOLEWM_ROOT")]
 CatalogOption = Annotated[
     str, typer.Option("--catalog", help="Built-in catalogue or path of a YAML file.", envvar="GENOLEWM_CATALOG")

@@ -221,7 +221,7 @@ def plant(
 
 
 def evaluate(
-    package: Annotated[Path, typer.Argument(help="A package's folder, or a root, of which the package in use.")],
+    package: PackagePath,
     *,
     encoder: Annotated[Path, typer.Option("--encoder", help="Encoder of its states: a folder, Hugging Face format.")],
     tuples: Annotated[
@@ -239,14 +239,12 @@ def evaluate(
 
     Example: `genolewm evaluate data --encoder data/models/tiny-llama-random --output scores.parquet`
     """
-    from genolewm_assets.packages import current_folder, open_available
+    from genolewm_assets.packages import open_available
     from genolewm_assets.store.tables import TableFormat, check_output, write_table_file
 
     if output is not None:
         check_output(output, overwrite=False)
-    is_root = (package / "packages").is_dir()
-    folder, of_root = (current_folder(package), package) if is_root else (package, None)
-    opened = open_available(folder, cache_root=of_root, allow_unaudited=is_root)
+    opened = open_available(package)
     from genolewm_assets.evaluation import EVALUATION, TUPLES, load_encoder
     from genolewm_assets.evaluation import evaluate as evaluate_package
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,7 @@ from genolewm_assets.packages.label_diff import (
     count_true,
     find_allele_changes,
     find_differing,
-    row_texts,
+    row_codes,
     touched_alleles,
 )
 from genolewm_assets.packages.reader import HoldoutNoun, Package, open_tables
@@ -138,7 +138,8 @@ def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) 
         for split, pair in rows.items():
             found = _diff(f"{noun}, {split}", pair, ("holdout", *key), (value,))
             tables[found.table] += found
-        keys = {(split, i): pc.unique(row_texts(pair[i], key)) for split, pair in rows.items() for i in (0, 1)}
+        codes = row_codes([table for pair in rows.values() for table in pair], key)
+        keys = dict(zip(product(rows, (0, 1)), map(pc.unique, codes), strict=True))
         for name, n in _moved(noun, keys):
             moved[name] += n
 

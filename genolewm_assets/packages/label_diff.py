@@ -14,10 +14,10 @@ from genolewm_assets.errors import counted
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.packages.reader import Package
 from genolewm_assets.packages.schema import VariantSource
-from genolewm_assets.variants import ALLELE_KEY, join_columns
+from genolewm_assets.variants import ALLELE_KEY
 
-#: Bits of a position in a number that stands for a row.
-_POS_BITS = 32
+#: Numbers that may stand for a row.
+_MOST_CODES = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,7 @@ def touched_alleles(old: Package, new: Package, contig: str) -> list[pa.Table]:
     Columns ``split``, ``holdout``, ``source``, the key, ``label`` and ``stars``; one row per split and holdout.
     """
     pair = [_alleles(package, contig) for package in (old, new)]
-    full = _row_codes(pair, pair[0].column_names)
-    keys = _row_codes(pair, ["source", *ALLELE_KEY])
+    full, keys = row_codes(pair, pair[0].column_names), row_codes(pair, ["source", *ALLELE_KEY])
     touched = pa.concat_arrays([keys[i].filter(pc.invert(pc.is_in(full[i], value_set=full[1 - i]))) for i in (0, 1)])
     return [table.filter(pc.is_in(key, value_set=touched)) for table, key in zip(pair, keys, strict=True)]
 
@@ -173,7 +172,7 @@ def _compare_bench(pair: Sequence[pa.Table], held: Sequence[pa.Table], holdout: 
 
 def _units(alleles: pa.Table, held: pa.Table) -> Iterator[str]:
     """Yield the unit of each allele that is held out by its key, and the contig of each that is not."""
-    keys, listed = row_texts(alleles, ALLELE_KEY), row_texts(held, ALLELE_KEY)
+    keys, listed = row_codes((alleles, held), ALLELE_KEY)
     yield from held["unit"].filter(pc.is_in(listed, value_set=keys)).to_pylist()
     yield from alleles["chrom"].filter(pc.invert(pc.is_in(keys, value_set=listed))).to_pylist()
 
@@ -183,17 +182,8 @@ def _alleles(package: Package, contig: str) -> pa.Table:
     here, parts = pc.field("chrom") == contig, []
     for split in Split:
         table = package.variants(split, ["holdout", "source", *ALLELE_KEY, "label", "stars"], where=here)
-        parts.append(table.add_column(0, "split", pa.array([str(split)] * table.num_rows, pa.string())))
+        parts.append(table.add_column(0, "split", pa.repeat(str(split), table.num_rows)))
     return pa.concat_tables(parts)
-
-
-def _row_codes(pair: Sequence[pa.Table], names: Sequence[str]) -> list[pa.Array]:
-    """Return a number per row of two tables with positions, equal for rows with equal values."""
-    texts = [row_texts(table, [name for name in names if name != "pos"]) for table in pair]
-    codes = pa.chunked_array(texts, pa.string()).combine_chunks().dictionary_encode().indices.to_numpy()
-    pos = np.concatenate([table["pos"].to_numpy() for table in pair])
-    numbers = (codes.astype(np.int64) << _POS_BITS) | pos
-    return [pa.array(numbers[: len(texts[0])]), pa.array(numbers[len(texts[0]) :])]
 
 
 def _states(table: pa.Table) -> dict[tuple[str, int, str, str], AlleleState]:
@@ -208,7 +198,7 @@ def _states(table: pa.Table) -> dict[tuple[str, int, str, str], AlleleState]:
 
 def find_differing(pair: Sequence[pa.Table], key: Sequence[str], value: Sequence[str]) -> dict[str, pa.Array]:
     """Return masks of ``added`` and ``changed`` rows of the second table, and of ``removed`` ones of the first."""
-    (old, new), (old_full, new_full) = ([row_texts(table, names) for table in pair] for names in (key, [*key, *value]))
+    (old, new), (old_full, new_full) = (row_codes(pair, names) for names in (key, [*key, *value]))
     kept = pc.is_in(new, value_set=old)
     changed = pc.and_not(kept, pc.is_in(new_full, value_set=old_full))
     return {"added": pc.invert(kept), "removed": pc.invert(pc.is_in(old, value_set=new)), "changed": changed}
@@ -219,13 +209,16 @@ def count_true(mask: pa.Array) -> int:
     return int(pc.sum(mask).as_py() or 0)
 
 
-def row_texts(table: pa.Table, names: Sequence[str]) -> pa.Array:
-    """Return one text per row, equal for rows with equal values; a null equals a null."""
-    joined = join_columns(*(_texts(table[name]) for name in names))
-    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
-
-
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_fixed_size_binary(column.type):
-        column = pa.chunked_array([[value.hex() for value in column.to_pylist()]], pa.string())
-    return pc.fill_null(pc.cast(column, pa.string()), "\0")
+def row_codes(tables: Sequence[pa.Table], names: Sequence[str]) -> list[pa.Array]:
+    """Return a number per row of each table, int64: equal for rows with equal values; a null equals a null."""
+    codes, n_codes = np.zeros(sum(table.num_rows for table in tables), np.int64), 1
+    for name in names:
+        values = pa.chunked_array([chunk for table in tables for chunk in table[name].chunks], tables[0][name].type)
+        encoded = values.combine_chunks().dictionary_encode("encode")
+        n_values = len(encoded.dictionary)
+        if n_codes * n_values >= _MOST_CODES:
+            used = pa.array(codes).dictionary_encode()
+            codes, n_codes = used.indices.to_numpy().astype(np.int64), len(used.dictionary)
+        codes, n_codes = codes * n_values + encoded.indices.to_numpy(), n_codes * n_values
+    ends = np.cumsum([table.num_rows for table in tables])
+    return [pa.array(part) for part in np.split(codes, ends[:-1])]

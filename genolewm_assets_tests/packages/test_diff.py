@@ -7,9 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.package_build.writer import write_package
+from genolewm_assets.packages import label_diff
 from genolewm_assets.packages.diff import PackageDiff, compare_packages, diff_packages
 from genolewm_assets.packages.info import read_package_info
 from genolewm_assets.packages.reader import Package
@@ -155,3 +158,22 @@ def test_an_altered_package_is_not_compared(tmp_path):
     (altered / "README.md").write_text("?")
     with pytest.raises(CorruptResourceError, match=r"README\.md"):
         diff_packages(package, altered)
+
+
+ROWS = st.lists(st.tuples(st.sampled_from(["A", "AC", "", None]), st.integers(0, 3), st.none() | st.booleans()))
+
+
+@given(tables=st.lists(ROWS, min_size=1, max_size=3), most=st.sampled_from([4, 20, 1 << 63]))
+def test_rows_of_any_table_have_one_number_if_and_only_if_they_are_equal(tables, most):
+    schema = pa.schema([("ref", pa.string()), ("pos", pa.int64()), ("alone", pa.bool_())])
+    made = [pa.table([pa.array(column) for column in zip(*rows, strict=True)] or [[]] * 3, schema) for rows in tables]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(label_diff, "_MOST_CODES", most)
+        codes = label_diff.row_codes(made, schema.names)
+    assert [len(each) for each in codes] == list(map(len, tables))
+    pairs = {
+        pair
+        for rows, numbers in zip(tables, codes, strict=True)
+        for pair in zip(rows, numbers.to_pylist(), strict=True)
+    }
+    assert len(pairs) == len({row for row, _ in pairs}) == len({number for _, number in pairs})

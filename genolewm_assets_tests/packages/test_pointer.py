@@ -35,6 +35,7 @@ from genolewm_assets.packages.references import PackageRef, read_latest, release
 from genolewm_assets.store.artefacts.published import Published
 from genolewm_assets.store.artefacts.root import Root
 from genolewm_assets.store.files import digests
+from genolewm_assets_tests.command_line import Command
 from genolewm_assets_tests.heard import Heard
 from genolewm_assets_tests.worlds.lewm.recorded_audits import record_audit
 from genolewm_assets_tests.worlds.store.damages import DAMAGES, read_table
@@ -120,6 +121,14 @@ def test_another_package_at_the_recorded_path_is_refused(root: Path) -> None:
         open_current(root, contents="sizes")
     with pytest.raises(CorruptResourceError, match="is not the package"):
         current_folder(root)
+
+
+def test_a_command_for_a_package_takes_a_root_and_reads_its_package_in_use(root: Path, command: Command) -> None:
+    assert command("package", "cite", root).code == 4
+    move_current(root)
+    cited = command("package", "cite", current_folder(root))
+    assert cited.code == 0
+    assert command("package", "cite", root) == cited
 
 
 def test_what_is_not_there_is_named(root: Path, tmp_path: Path) -> None:
