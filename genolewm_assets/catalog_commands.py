@@ -17,6 +17,7 @@ from genolewm_assets.console import out
 from genolewm_assets.errors import counted
 
 if TYPE_CHECKING:
+    from genolewm_assets.genome import WindowProfile
     from genolewm_assets.holdouts import HoldoutPolicy
     from genolewm_assets.sources.catalog import Catalog, EncoderSection
     from genolewm_assets.sources.examination import Answers, Finding
@@ -71,7 +72,7 @@ def _facts(catalog: Catalog) -> dict[str, str]:
         "genome": catalog.genome.name,
         "genome digest": catalog.genome_digest,
         "contigs": ", ".join(catalog.contigs.names),
-        "windows": str(catalog.window_profile),
+        "windows": _windows(catalog.window_profile),
         "gnomAD sources": ", ".join(f"{name} {entry.release}" for name, entry in catalog.gnomad.sources.items()),
         "phased genotypes": ", ".join(f"{name} {entry.release}" for name, entry in catalog.haplotypes.sources.items())
         or "none",
@@ -83,6 +84,11 @@ def _facts(catalog: Catalog) -> dict[str, str]:
         "T0 of the temporal holdout": str(catalog.holdouts.temporal),
         "mitochondrial genomes": ", ".join(entry.url for entry in catalog.mito.genomes) or "none",
     }
+
+
+def _windows(profile: WindowProfile) -> str:
+    tails = ", and one at the end of each run" if profile.cover_tails else ""
+    return f"{profile.window_bp:,} bp, every {profile.stride_bp:,} bp{tails}; {profile.margin_bp:,} bp around each"
 
 
 def _blocks(policy: HoldoutPolicy) -> str:

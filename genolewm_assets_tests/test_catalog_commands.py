@@ -167,7 +167,7 @@ def test_windows_longer_than_the_encoder_s_context_are_a_fault(folder: Path, che
     edit(folder, lambda catalog: catalog["windows"].update(window_bp=1_206))
     code, printed = check(folder / "catalog.yaml")
     text = faults(printed)["encoder.model"]
-    assert code == 3
+    assert (code, printed["windows"]) == (3, "1,206 bp, every 800 bp; 96 bp around each")
     assert "encoder own: windows are longer than the model's context: expected at most 1,200 bp" in text
     assert "'windows: {profile: bp1152, window_bp: 1152, stride_bp: 768}'" in text
 
