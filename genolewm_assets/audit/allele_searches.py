@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -92,15 +94,20 @@ class _Stream:
         self._reference, self._held, self._held_alleles, self._altered = reference, held, held_alleles, altered
         self.found, self.counts, self.n_alleles = Found(), EmittedCounts(), 0
         self._waiting, self._waiting_bytes = list[pa.Table](), 0
+        #: Windows of each batch whose alleles wait, after the number of the first; alleles state their window's number.
+        self._windows, self._n_windows = list[tuple[int, Any]](), 0
 
     def search(self, batch: Batch) -> None:
         """Search the tuples of a batch."""
         edits = read_edits(batch, self._reference, self.counts)
-        window = np.asarray(batch.edits.window)
         self._search_bases(batch, edits)
+        if not edits.alleles.num_rows:
+            return
         self.n_alleles += edits.alleles.num_rows
-        names = pa.array([name_of(batch.windows, row) for row in range(len(batch.source_windows))], pa.string())
-        alleles = edits.alleles.select(KEY).append_column("window", names.take(pa.array(window[edits.alleles["row"]])))
+        window = np.asarray(batch.edits.window)[edits.alleles["row"]]
+        alleles = edits.alleles.select(KEY).append_column("window", pa.array(self._n_windows + window))
+        self._windows.append((self._n_windows, batch.windows))
+        self._n_windows += len(batch.source_windows)
         self._waiting.append(alleles)
         self._waiting_bytes += alleles.nbytes
         if self._waiting_bytes >= _WAITING_BYTES:
@@ -118,13 +125,16 @@ class _Stream:
         others = firsts.filter(pc.invert(is_snv)).combine_chunks()
         forms = known_forms(others, normalise_alleles(others.select(KEY), self._reference))
         self._note(forms.append_column("window", others["window"]))
+        self._windows, self._n_windows = [], 0
         pa.default_memory_pool().release_unused()
 
     def _note(self, alleles: pa.Table) -> None:
         within, is_leak = _is_held(alleles, self._held, self._held_alleles)
         for row in np.flatnonzero(is_leak).tolist():
             key = str(keys_of(alleles.slice(row, 1))[0])
-            self.found.add(key, window=alleles["window"][row].as_py(), in_held_interval=bool(within[row]))
+            number = alleles["window"][row].as_py()
+            first, windows = self._windows[bisect_right(self._windows, number, key=itemgetter(0)) - 1]
+            self.found.add(key, window=name_of(windows, number - first), in_held_interval=bool(within[row]))
 
     def _search_bases(self, batch: Batch, edits: EmittedEdits) -> None:
         """Look for 31-mers of held-out alleles, before and after an edit, where it cannot be told by its place."""
