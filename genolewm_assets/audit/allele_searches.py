@@ -18,6 +18,7 @@ from genolewm_assets.audit.alleles.normal_alleles import (
     BCFTOOLS,
     KEY,
     alleles_of,
+    are_normal,
     keys_of,
     known_forms,
     normalise_alleles,
@@ -83,8 +84,7 @@ def _is_held(
     start = alleles["pos"].to_numpy() - 1
     end = start + pc.binary_length(alleles["ref"]).to_numpy()
     within = held.shared_bp(alleles["chrom"].combine_chunks(), start, end) > 0
-    listed = pc.is_in(keys_of(alleles), value_set=held_alleles.keys).to_numpy(zero_copy_only=False)
-    return within, within | listed
+    return within, within | held_alleles.have(alleles)
 
 
 class _Stream:
@@ -114,15 +114,15 @@ class _Stream:
             self.settle()
 
     def settle(self) -> None:
-        """Search the different alleles that wait; an SNV is its own normal form."""
+        """Search the different alleles that wait; those in normal form are not compared with the reference."""
         if not self._waiting:
             return
         waiting = pa.concat_tables(self._waiting).group_by(list(KEY), use_threads=False)
         firsts = waiting.aggregate([("window", "first")]).rename_columns([*KEY, "window"])
         self._waiting, self._waiting_bytes = [], 0
-        is_snv = pc.and_(*(pc.equal(pc.binary_length(firsts[name]), 1) for name in ("ref", "alt")))
-        self._note(firsts.filter(is_snv).combine_chunks())
-        others = firsts.filter(pc.invert(is_snv)).combine_chunks()
+        is_normal = are_normal(firsts)
+        self._note(firsts.filter(pa.array(is_normal)).combine_chunks())
+        others = firsts.filter(pa.array(~is_normal)).combine_chunks()
         forms = known_forms(others, normalise_alleles(others.select(KEY), self._reference))
         self._note(forms.append_column("window", others["window"]))
         self._windows, self._n_windows = [], 0

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genolewm_assets.audit.alleles import normal_alleles
 from genolewm_assets.audit.alleles.clinvar_vcf import class_of, read_records
 from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
 from genolewm_assets.audit.duplicates import either_strand, end_keys
@@ -75,6 +77,26 @@ def test_normal_forms(tmp_path: Path) -> None:
     alleles = pa.table(dict(zip(KEY, map(pa.array, zip(*cases, strict=True)), strict=True)))
     with Reference(fasta) as reference:
         assert keys_of(normalise_alleles(alleles, reference)).to_pylist() == list(cases.values())
+
+
+def test_alleles_that_bcftools_need_not_see_are_those_that_it_leaves_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(5)
+    text = "".join(rng.choice(["A", "C", "AC", "CAG", "T"], 400))
+    rows = []
+    for at, n_ref in zip(rng.integers(0, len(text), 4_000).tolist(), rng.integers(1, 6, 4_000).tolist(), strict=True):
+        alt = "".join(rng.choice(list("ACGT"), rng.integers(1, 6)))
+        ref = text[at : at + n_ref] if rng.random() < 0.9 else alt[::-1]
+        rows.append(("chr21", at + 1, ref, ref[:1] + alt if rng.random() < 0.5 else alt))
+    alleles = pa.table(dict(zip(KEY, map(pa.array, zip(*rows, strict=True)), strict=True)))
+    with Reference(write_fasta(tmp_path / "genome.fa", {"21": text})) as reference:
+        ours = normalise_alleles(alleles, reference)
+        is_normal = normal_alleles.are_normal(alleles)
+        monkeypatch.setattr(normal_alleles, "are_normal", lambda given: np.zeros(given.num_rows, np.bool_))
+        assert ours.equals(normalise_alleles(alleles, reference))
+    assert 0.3 < is_normal.mean() < 0.9
+    assert 100 < ours["pos"].null_count < 1_000
 
 
 def test_a_fasta_that_cannot_be_used(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,7 +14,7 @@ from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, keys_o
 from genolewm_assets.audit.held_kmers import Keys, KmerTable, SievedTable, count_in_reference
 from genolewm_assets.audit.reading.package_files import EVALUATION, PackageFiles, table_of
 from genolewm_assets.audit.reading.reference import Reference
-from genolewm_assets.audit.reading.window_bases import Bases
+from genolewm_assets.audit.reading.window_bases import Bases, Integers
 
 #: Bases before and behind an allele with which it makes 31-mers, and alleles whose 31-mers are made at once.
 _REACH_BP, _AT_ONCE = 30, 100_000
@@ -22,11 +23,9 @@ _REACH_BP, _AT_ONCE = 30, 100_000
 class HeldAlleles:
     """Alleles in bcftools' normal form; those without one as they are written."""
 
-    def __init__(self, stated: pa.Array, forms: pa.Array, normal: pa.Table) -> None:
-        self._stated, self._forms = stated, forms
-        self._normal = normal
-        #: The different forms: ``chrom:pos:ref:alt``.
-        self.keys = pc.unique(forms)
+    def __init__(self, stated: pa.Array, forms: pa.Array, pos: Integers, normal: pa.Table) -> None:
+        self._stated, self._forms, self._pos, self._normal = stated, forms, pos, normal
+        self._by_pos, self._n = np.argsort(pos), len(pc.unique(forms))
         #: Number of alleles without a normal form.
         self.n_raw = len(stated) - normal.num_rows
 
@@ -40,9 +39,9 @@ class HeldAlleles:
     def _of(cls, alleles: pa.Table, reference: Reference) -> Self:
         alleles = alleles.group_by(list(KEY)).aggregate([]).combine_chunks()
         normal = normalise_alleles(alleles, reference)
-        forms = keys_of(known_forms(alleles, normal))
+        forms = known_forms(alleles, normal)
         pa.default_memory_pool().release_unused()
-        return cls(keys_of(alleles), forms, normal.filter(normal["pos"].is_valid()))
+        return cls(keys_of(alleles), keys_of(forms), forms["pos"].to_numpy(), normal.filter(normal["pos"].is_valid()))
 
     def with_added(self, alleles: pa.Table, reference: Reference) -> HeldAlleles:
         """Return these and further alleles of :data:`KEY`."""
@@ -50,11 +49,24 @@ class HeldAlleles:
         return HeldAlleles(
             pa.concat_arrays([self._stated, more._stated]),
             pa.concat_arrays([self._forms, more._forms]),
+            np.concatenate([self._pos, more._pos]),
             pa.concat_tables([self._normal, more._normal]),
         )
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return self._n
+
+    def have(self, alleles: pa.Table) -> npt.NDArray[np.bool_]:
+        """Tell which alleles, in normal form, are held out."""
+        pos, held = alleles["pos"].to_numpy(), np.zeros(alleles.num_rows, np.bool_)
+        first, end = (np.searchsorted(self._pos, pos, side, sorter=self._by_pos) for side in ("left", "right"))
+        rows = np.flatnonzero(first < end)
+        there = np.zeros(len(self._pos) + 1, np.int64)
+        np.add.at(there, first[rows], 1)
+        np.add.at(there, end[rows], -1)
+        forms = self._forms.take(pa.array(self._by_pos[np.cumsum(there)[:-1] > 0]))
+        held[rows] = pc.is_in(keys_of(alleles.take(pa.array(rows))), value_set=forms).to_numpy(zero_copy_only=False)
+        return held
 
     def forms_of(self, alleles: pa.Table) -> pa.Array:
         """Return the keys of held-out alleles in normal form; as they are written where there is none."""

@@ -69,15 +69,18 @@ def keys_of(alleles: pa.Table) -> pa.Array:
 
 
 def normalise_alleles(alleles: pa.Table, reference: Reference) -> pa.Table:
-    """Return the normal form of every allele, by bcftools; an SNV is its own; null if it does not fit the reference."""
+    """Return the normal form of every allele; null if it does not fit the reference.
+
+    bcftools makes it, but of alleles that are in normal form.
+    """
     known = [pc.match_substring_regex(alleles[name], _KNOWN) for name in ("ref", "alt")]
     in_reference = pc.is_in(alleles["chrom"], value_set=pa.array(list(reference), pa.string()))
     is_usable = pc.and_(pc.and_(*known), pc.and_(in_reference, pc.not_equal(alleles["ref"], alleles["alt"])))
     is_usable = pc.and_(is_usable, pc.greater_equal(alleles["pos"], 1)).to_numpy()
-    is_snv = pc.and_(*(pc.equal(pc.binary_length(alleles[name]), 1) for name in ("ref", "alt"))).to_numpy()
+    is_normal = are_normal(alleles)
     place = np.full(alleles.num_rows, -1, dtype=np.int64)
-    snvs, usable = np.flatnonzero(is_usable & is_snv), np.flatnonzero(is_usable & ~is_snv)
-    fitting = snvs[_fit(alleles.take(snvs), reference)]
+    done, usable = np.flatnonzero(is_usable & is_normal), np.flatnonzero(is_usable & ~is_normal)
+    fitting = done[_fit(alleles.take(done), reference)]
     place[fitting] = fitting
     given = alleles.take(usable).append_column("row", pa.array(usable))
     given = given.sort_by([("chrom", "ascending"), ("pos", "ascending")])
@@ -88,13 +91,30 @@ def normalise_alleles(alleles: pa.Table, reference: Reference) -> pa.Table:
     return forms.take(pa.array(place, mask=place < 0)).combine_chunks()
 
 
-def _fit(snvs: pa.Table, reference: Reference) -> npt.NDArray[np.bool_]:
-    """Tell which SNVs have the reference's base as REF; all are of its contigs, and of bases A, C, G and T."""
-    fit, start = np.zeros(snvs.num_rows, np.bool_), snvs["pos"].to_numpy() - 1
-    codes = Bases.of(_plain(snvs["ref"])).codes
-    for contig, ours in rows_by_contig(_plain(snvs["chrom"])):
-        inside = ours[start[ours] < reference.length(contig)]
-        fit[inside] = unmasked(reference.codes(contig)[start[inside]]) == codes[inside]
+def are_normal(alleles: pa.Table) -> npt.NDArray[np.bool_]:
+    """Tell which alleles have no base to trim, so that none can be moved to the left either: all SNVs are among them.
+
+    Source: Tan, Abecasis and Kang 2015, doi:10.1093/bioinformatics/btv112.
+    """
+    ref, alt = alleles["ref"], alleles["alt"]
+    shortest = pc.min_element_wise(pc.binary_length(ref), pc.binary_length(alt))
+    first, last = (
+        pc.not_equal(pc.binary_slice(ref.cast(pa.binary()), *at), pc.binary_slice(alt.cast(pa.binary()), *at))
+        for at in ((0, 1), (-1, None))
+    )
+    normal: npt.NDArray[np.bool_] = pc.and_(last, pc.or_(first, pc.equal(shortest, 1))).to_numpy(zero_copy_only=False)
+    return normal
+
+
+def _fit(alleles: pa.Table, reference: Reference) -> npt.NDArray[np.bool_]:
+    """Tell which alleles have the reference's bases as REF; all are of its contigs, and of bases A, C, G and T."""
+    fit, start = np.zeros(alleles.num_rows, np.bool_), alleles["pos"].to_numpy() - 1
+    for contig, ours in rows_by_contig(_plain(alleles["chrom"])):
+        codes, at = Bases.of(_plain(alleles["ref"]).take(pa.array(ours)))
+        place = np.repeat(start[ours] - at[:-1], np.diff(at)) + np.arange(codes.size)
+        theirs = unmasked(reference.codes(contig)[np.minimum(place, reference.length(contig) - 1)])
+        is_inside = start[ours] + np.diff(at) <= reference.length(contig)
+        fit[ours] = is_inside & np.logical_and.reduceat(theirs == codes, at[:-1])
     return fit
 
 
