@@ -13,17 +13,18 @@ from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.benches import search_benches
 from genolewm_assets.audit.duplicates import DuplicateSearch, Evaluated
 from genolewm_assets.audit.emitted import Batch, Contents, draw_batches, draw_bench, draw_state_batches
+from genolewm_assets.audit.held_kmers import HeldSequence
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import PlaceSearch, search_contexts
 from genolewm_assets.audit.planting.field import Field
 from genolewm_assets.audit.planting.power import Evidence, measure_power
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.layouts import Layout, open_layout
-from genolewm_assets.audit.reading.package_files import OwnFiles, PackageFiles, open_files
+from genolewm_assets.audit.reading.package_files import OwnFiles, open_files
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport
-from genolewm_assets.audit.searched_before import Searched, find_searched
-from genolewm_assets.audit.similarity import HeldSequence, search_similarity
+from genolewm_assets.audit.searched_before import find_searched
+from genolewm_assets.audit.similarity import search_similarity
 from genolewm_assets.audit.states import Encode, search_states
 from genolewm_assets.progress import NO_PROGRESS, Progress
 
@@ -91,8 +92,19 @@ def audit_package(
         evaluated, sequence = Evaluated(files, held_alleles, places.compare_bases), HeldSequence(reference, held)
         duplicates = DuplicateSearch(evaluated)
         along = places.search, duplicates.search
-        searched = _find_searched(files, earlier, reference, held, sequence)
-        similar = search_similarity(files, reference, held, sequence, progress=progress, along=along, searched=searched)
+        searched = None
+        if earlier is not None and isinstance(files, OwnFiles):
+            searched = find_searched(files, open_files(earlier), reference, held, sequence)
+        similar = search_similarity(
+            files,
+            reference,
+            held,
+            sequence,
+            progress=progress,
+            along=along,
+            searched=searched,
+            few=searched is not None,
+        )
         alleles = search_training_alleles(files, reference, held, held_alleles)
         altered = None if files.without_stream or not least_tuples else held_alleles.altered_kmers(reference)
         stream = search_stream(
@@ -134,12 +146,3 @@ def audit_package(
         evidence = Evidence(reference, held, sequence, held_alleles, altered, evaluated, vcfs)
         power = measure_power(files, field, evidence, report, number=planted, folder=folder, progress=progress)
     return report.with_power(power)
-
-
-def _find_searched(
-    files: PackageFiles, earlier: Path | None, reference: Reference, held: HeldSpans, sequence: HeldSequence
-) -> Searched | None:
-    if earlier is None or not isinstance(files, OwnFiles):
-        return None
-    table, soft_masked = sequence.table.kmers, sequence.soft_masked
-    return find_searched(files, open_files(earlier), reference, held, table, soft_masked=soft_masked)

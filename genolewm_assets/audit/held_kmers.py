@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from genolewm_assets.audit.reading.intervals import Span
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.reference import MASKED, Codes, Reference, mapped, mapped_zeros, unmasked
+from genolewm_assets.audit.reading.window_bases import Bases
 
 #: Where the FASTA is not soft-masked, a k-mer of this length that it holds more often is a repeat.
 REPEAT_K, MOST_COPIES = 21, 8
@@ -120,13 +124,48 @@ def count_in_reference(table: KmerTable, reference: Reference, k: int = 31) -> n
     return counts
 
 
-def held_table(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> SievedTable:
-    """Return the sieved table of :func:`held_31mers`."""
-    return SievedTable.of(held_31mers(reference, spans, soft_masked=soft_masked))
+class HeldSequence:
+    """The 31-mers of held-out sequence outside repeats, sorted when they are first asked for."""
+
+    def __init__(self, reference: Reference, held: HeldSpans) -> None:
+        self._reference, self._spans = reference, list(held)
+        #: Whether lower case marks repeats in the FASTA.
+        self.soft_masked = reference.has_soft_mask()
+        #: Number of these 31-mers, each as often as it is there; known once they are asked for.
+        self.n_kmers = 0
+
+    @cached_property
+    def table(self) -> SievedTable:
+        """All of them, which may be none."""
+        return SievedTable.of(KmerTable.joined(self._keys()))
+
+    def among(self, windows: Iterable[pa.RecordBatch]) -> SievedTable:
+        """Return those that windows have, flanks behind them included; or all, as where the windows have more bases."""
+        from genolewm_assets.audit.kmer_kernels import keep_known
+
+        parts, left = [np.empty(0, np.uint64)], sum(span.end - span.start for span in self._spans)
+        for batch in windows:
+            texts = pc.binary_join_element_wise(
+                batch["sequence"], batch["right_flank"], "", null_handling="replace", null_replacement=""
+            )
+            parts.append(keys_of(Bases.of(texts).codes))
+            left -= parts[-1].size
+            if left < 0 or "table" in self.__dict__:
+                return self.table
+        theirs = KmerTable.joined(parts)
+        return SievedTable.of(KmerTable.joined(keys[: keep_known(keys, theirs)] for keys in self._keys()))
+
+    def _keys(self) -> Iterator[Keys]:
+        self.n_kmers = 0
+        for keys in held_31mers(self._reference, self._spans, soft_masked=self.soft_masked):
+            self.n_kmers += keys.size
+            yield keys
 
 
-def held_31mers(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> KmerTable:
-    """Return the 31-mers of merged held-out spans outside repeats."""
+def held_31mers(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> Iterator[Keys]:
+    """Yield the keys of the 31-mers of merged held-out spans outside repeats, each as often as it is there."""
+    from genolewm_assets.audit.kmer_kernels import NO_KEY
+
     frequent = np.empty(0, np.uint64)
     if not soft_masked:
         table = KmerTable.joined(_keys_in(reference, part, REPEAT_K) for part in _parts(spans))
@@ -135,7 +174,9 @@ def held_31mers(reference: Reference, spans: Sequence[Span], *, soft_masked: boo
     def masked(codes: Codes) -> Codes:
         return codes if soft_masked else _without_repeats(unmasked(codes), frequent)
 
-    return KmerTable.joined(_keys_in(reference, part, 31, masked) for part in _parts(spans))
+    for part in _parts(spans):
+        keys = _keys_in(reference, part, 31, masked)
+        yield keys[keys != NO_KEY]
 
 
 def _keys_in(

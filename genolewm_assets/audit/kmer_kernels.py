@@ -134,6 +134,17 @@ def find_key(key: np.uint64, table: Table) -> int:
 
 
 @compiled(nogil=True)
+def keep_known(keys: Keys, table: Table) -> int:
+    """Move the keys that a table has to the front of an array; return their number."""
+    n = 0
+    for key in keys:
+        if find_key(key, table) >= 0:
+            keys[n] = key
+            n += 1
+    return n
+
+
+@compiled(nogil=True)
 def count_keys(keys: Keys, table: Table, counts: npt.NDArray[np.uint8]) -> None:
     """Add to ``counts``, at most 255, how often each key of the table occurs among ``keys``."""
     for key in keys:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.audit.duplicates import either_strand
-from genolewm_assets.audit.held_kmers import PART_BP, Keys, KmerTable, held_31mers, keys_of
+from genolewm_assets.audit.held_kmers import PART_BP, HeldSequence, Keys, KmerTable, held_31mers, keys_of
 from genolewm_assets.audit.reading.intervals import OF_LENGTH, HeldSpans
 from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, OwnFiles
 from genolewm_assets.audit.reading.parquet_batches import AGAIN
@@ -60,20 +60,21 @@ class Searched:
 
 
 def find_searched(
-    files: OwnFiles, earlier: OwnFiles, reference: Reference, held: HeldSpans, table: KmerTable, *, soft_masked: bool
+    files: OwnFiles, earlier: OwnFiles, reference: Reference, held: HeldSpans, sequence: HeldSequence
 ) -> Searched | None:
     """Find the windows of training that both packages have in the same piece and that have nothing new.
 
     ``earlier``: a package in which an audit by this version, against the same FASTA, found nothing and lacked nothing.
-    ``table``: the 31-mers of ``held``. None if more than :data:`MOST_NEW` 31-mers are new, or a new window of
+    ``sequence``: that of ``held``. None if more than :data:`MOST_NEW` 31-mers are new, or a new window of
     evaluation is shorter than one: all is to be searched then.
     """
     before, starts = HeldSpans.of_package(earlier), _starts_of_new(files, earlier)
-    if soft_masked:
+    if sequence.soft_masked:
         # Which 31-mers count is told by each one's own bases.
-        parts = [held_31mers(reference, [*held.added(before, 30)], soft_masked=True).keys]
+        parts = [*held_31mers(reference, [*held.added(before, 30)], soft_masked=True)]
     else:
-        parts = [*_missing(table.keys, held_31mers(reference, [*before], soft_masked=False).keys)]
+        known = KmerTable.joined(held_31mers(reference, [*before], soft_masked=False))
+        parts = [*_missing(sequence.table.kmers.keys, known.keys)]
     if starts is None or starts.size + sum(part.size for part in parts) > MOST_NEW:
         return None
     new = KmerTable.of(np.concatenate([*parts, starts]))

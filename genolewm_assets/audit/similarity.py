@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from genolewm_assets.audit.held_kmers import MOST_COPIES, REPEAT_K, SievedTable, held_table
+from genolewm_assets.audit.held_kmers import MOST_COPIES, REPEAT_K, HeldSequence, SievedTable
 from genolewm_assets.audit.reading.intervals import HeldSpans
 from genolewm_assets.audit.reading.package_files import TRAIN, PackageFiles
 from genolewm_assets.audit.reading.reference import OTHER, Reference, unmasked
@@ -44,20 +43,6 @@ def are_leaks(rows: Integers) -> npt.NDArray[np.bool_]:
     return leaks
 
 
-class HeldSequence:
-    """The 31-mers of held-out sequence outside repeats, sorted when they are first asked for."""
-
-    def __init__(self, reference: Reference, held: HeldSpans) -> None:
-        self._reference, self._spans = reference, list(held)
-        #: Whether lower case marks repeats in the FASTA.
-        self.soft_masked = reference.has_soft_mask()
-
-    @cached_property
-    def table(self) -> SievedTable:
-        """The table, which may be empty."""
-        return held_table(self._reference, self._spans, soft_masked=self.soft_masked)
-
-
 def search_similarity(
     files: PackageFiles,
     reference: Reference,
@@ -67,21 +52,28 @@ def search_similarity(
     progress: Progress,
     along: Sequence[Callable[[pa.RecordBatch], None]] = (),
     searched: Searched | None = None,
+    few: bool = False,
 ) -> SearchResult:
     """Compare every training window, with the flank behind it, with held-out sequence; ``along`` are given all too.
 
-    ``searched``: windows that share nothing with it, and which ``along`` are given without their texts.
+    ``searched``: windows that share nothing with it, and which ``along`` are given without their texts. ``few``:
+    whether the other windows are few, and read twice.
     """
-    found, n_windows, n_unknown, table = Found(), 0, 0, sequence.table
+
+    def windows() -> Iterable[pa.RecordBatch]:
+        return files.windows(TRAIN, WINDOW_COLUMNS) if searched is None else searched.others(WINDOW_COLUMNS)
+
+    found, n_windows, n_unknown = Found(), 0, 0
+    table = sequence.among(windows()) if few else sequence.table
     for batch in searched.places() if searched else ():
         for search in along:
             search(batch)
-        n_windows += batch.num_rows if table.kmers.keys.size else 0
+        n_windows += batch.num_rows if sequence.n_kmers else 0
     with ThreadPoolExecutor(_THREADS) as pool:
-        for batch in files.windows(TRAIN, WINDOW_COLUMNS) if searched is None else searched.others(WINDOW_COLUMNS):
+        for batch in windows():
             for search in along:
                 search(batch)
-            if not table.kmers.keys.size:
+            if not sequence.n_kmers:
                 continue
             rows = compare_all(batch, table, pool)
             n_windows, n_unknown = n_windows + len(rows), n_unknown + int(np.count_nonzero(rows[:, -1] == 0))
@@ -96,7 +88,7 @@ def search_similarity(
         LeakKind.HELD_SEQUENCE,
         f"exact 31-mers, both strands, without {repeats} and simple sequence; {LONGEST_RUN} in a row, or "
         f"{LEAST_SHARE:.1%} of {STRETCH_BP:,} bp (a copy of 88 % identity)",
-        {"windows": n_windows, "held-out 31-mers": table.kmers.keys.size},
+        {"windows": n_windows, "held-out 31-mers": sequence.n_kmers},
         found,
         tuple(_gaps(reference, held, n_unknown, soft_masked=sequence.soft_masked)),
     )

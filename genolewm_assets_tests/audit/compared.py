@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from genolewm_assets.audit.held_kmers import KmerTable, SievedTable, keys_of
+from genolewm_assets.audit.held_kmers import KmerTable, SievedTable, held_31mers, keys_of
 from genolewm_assets.audit.kmer_kernels import K, held_kmers
-from genolewm_assets.audit.reading.reference import Codes, encode
+from genolewm_assets.audit.reading.intervals import Span
+from genolewm_assets.audit.reading.reference import Codes, Reference, encode
 from genolewm_assets.audit.reading.window_bases import Bases
 from genolewm_assets.audit.similarity import are_leaks, compare_rows
 
@@ -30,3 +33,8 @@ def held(sequence: str, table: SievedTable) -> NDArray[np.uint8]:
 def sieved(codes: Codes) -> SievedTable:
     """Return the table of the 31-mers of a sequence."""
     return SievedTable.of(KmerTable.of(keys_of(codes)))
+
+
+def held_table(reference: Reference, spans: Sequence[Span]) -> SievedTable:
+    """Return the table of the 31-mers of held-out spans of a FASTA whose lower case does not mark repeats."""
+    return SievedTable.of(KmerTable.joined(held_31mers(reference, spans, soft_masked=False)))

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genolewm_assets.audit import held_kmers
-from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, held_table, keys_of
+from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, keys_of
 from genolewm_assets.audit.kmer_kernels import NO_KEY, densest_stretch
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.reference import Reference, encode, reverse_complement
-from genolewm_assets_tests.audit.compared import compare, sieved
+from genolewm_assets_tests.audit.compared import compare, held_table, sieved
 from genolewm_assets_tests.audit.compared import held as held_of
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.rows import each_row
@@ -103,7 +103,7 @@ def test_frequent_kmers_are_repeats(repeated: Path) -> None:
         everything = KmerTable.of(keys_of(reference.fetch(*span)))
         counts = count_in_reference(everything, reference)
         assert (counts.min(), counts.max()) == (1, 9)
-        table = held_table(reference, [span], soft_masked=False).kmers
+        table = held_table(reference, [span]).kmers
         # The unit begins at base 1,000; what is near it counts as the same repeat.
         outside = keys_of(reference.fetch("chr1", 0, 1_000 - held_kmers.REPEAT_BP))
         assert table.keys.tolist() == np.unique(outside[:-30]).tolist()
@@ -113,9 +113,9 @@ def test_parts_hold_what_the_whole_holds(repeated: Path, monkeypatch: pytest.Mon
     with Reference(repeated) as reference:
         monkeypatch.setattr(held_kmers, "REPEAT_BP", 0)
         spans = [Span("chr1", 100, 1_250), Span("chr2", 0, 500)]
-        whole = held_table(reference, spans, soft_masked=False)
+        whole = held_table(reference, spans)
         monkeypatch.setattr(held_kmers, "PART_BP", 300)
-        parts = held_table(reference, spans, soft_masked=False)
+        parts = held_table(reference, spans)
         for one, other in zip(whole, parts, strict=True):
             assert one.keys.tolist() == other.keys.tolist()
             assert one.firsts.tolist() == other.firsts.tolist()

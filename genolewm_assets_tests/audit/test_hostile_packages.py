@@ -14,7 +14,6 @@ import pytest
 
 from genolewm_assets.audit import AuditReport, LeakKind, audit_package
 from genolewm_assets.audit.duplicates import either_strand
-from genolewm_assets.audit.held_kmers import held_table
 from genolewm_assets.audit.kmer_kernels import densest_stretch
 from genolewm_assets.audit.planting.field import Field
 from genolewm_assets.audit.planting.plant import plant_leaks
@@ -25,7 +24,7 @@ from genolewm_assets.audit.reading.package_files import OwnFiles, open_files
 from genolewm_assets.audit.reading.reference import Reference, encode
 from genolewm_assets.audit.report import Found, SearchResult, Verdict
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError, VcfError
-from genolewm_assets_tests.audit.compared import compare, sieved
+from genolewm_assets_tests.audit.compared import compare, held_table, sieved
 from genolewm_assets_tests.audit.emitted_batches import emitted_batch
 from genolewm_assets_tests.referees.bcftools import write_fasta
 from genolewm_assets_tests.worlds.lewm import package_world as world
@@ -218,7 +217,7 @@ def test_a_repeat_hides_nothing_of_another_stretch(tmp_path: Path) -> None:
     text = other + spacers[0] + "".join(unit + spacer for spacer in spacers[1:])
     with Reference(write_fasta(tmp_path / "genome.fa", {"chr1": text})) as reference:
         spans = [Span("chr1", 500, 800), Span("chr1", 0, 300)]
-        table = held_table(reference, spans, soft_masked=False).kmers
+        table = held_table(reference, spans).kmers
         assert table.keys.size == 270
 
 

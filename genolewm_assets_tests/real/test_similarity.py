@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from genolewm_assets.audit.held_kmers import held_table
 from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.genome import GRCH38, IntervalArray
@@ -17,7 +16,7 @@ from genolewm_assets.holdouts import SimilarReason, WindowKey
 from genolewm_assets.holdouts.schema import REFERENCE
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
-from genolewm_assets_tests.audit.compared import compare
+from genolewm_assets_tests.audit.compared import compare, held_table
 from genolewm_assets_tests.worlds.sources.queries import Query, as_pieces
 
 #: BRCA1 (NCBI Gene 672), and its pseudogene BRCA1P1 (394269), which shares the first exons; GRCh38, 0-based.
@@ -78,7 +77,7 @@ def test_what_the_audit_finds_is_excluded_and_else_only_what_aligns(fasta: Path,
         WindowKey(REFERENCE, row["contig"], row["start"]): row["reason"] for row in compared(fasta, held, windows)
     }
     with Reference(fasta) as reference:
-        table = held_table(reference, [held], soft_masked=False)
+        table = held_table(reference, [held])
         leaks = {each.key for each in windows if compare(each.bases.decode(), table)[0]}
     assert leaks
     assert leaks <= set(reasons)

@@ -21,7 +21,7 @@ from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of
 from genolewm_assets.audit.duplicates import DuplicateSearch, Evaluated
 from genolewm_assets.audit.emitted import draw_batches
-from genolewm_assets.audit.held_kmers import SievedTable
+from genolewm_assets.audit.held_kmers import HeldSequence, SievedTable
 from genolewm_assets.audit.labels import ClinvarFiles, search_labels
 from genolewm_assets.audit.places import PlaceSearch
 from genolewm_assets.audit.planting.field import Field, window_schema
@@ -31,7 +31,7 @@ from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.package_files import TRAIN, OwnFiles, Row
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import AuditReport, LeakKind, Power, SearchResult
-from genolewm_assets.audit.similarity import HeldSequence, search_similarity
+from genolewm_assets.audit.similarity import search_similarity
 from genolewm_assets.progress import Progress
 
 #: Plant that shows in what the stream emits.
@@ -146,7 +146,9 @@ def _search_tables(part: Part, of: Evidence, progress: Progress) -> list[SearchR
     places, duplicates = PlaceSearch(part.files, of.reference, of.held), DuplicateSearch(of.evaluated)
     along = (places.search, duplicates.search)
     # What could not be searched is known of the package.
-    similar = search_similarity(part.files, of.reference, HeldSpans([]), of.sequence, progress=progress, along=along)
+    similar = search_similarity(
+        part.files, of.reference, HeldSpans([]), of.sequence, progress=progress, along=along, few=True
+    )
     alleles = search_training_alleles(part.files, of.reference, of.held, held_alleles)
     shared = of.evaluated.search(added, held_alleles)
     labels = search_labels(part.files, of.reference, of.clinvar, of_evaluation=False)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from genolewm_assets.audit.held_kmers import held_table
 from genolewm_assets.audit.reading.intervals import Span
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
@@ -21,7 +20,7 @@ from genolewm_assets.holdouts import Compared, Held, Kept, SimilarReason
 from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import SequenceSearch
 from genolewm_assets.sources.similarity.held_part import divide, pack
-from genolewm_assets_tests.audit.compared import compare
+from genolewm_assets_tests.audit.compared import compare, held_table
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.sources.similarity.genomes import changed, query, random_bases, write_fasta
 from genolewm_assets_tests.worlds.sources.queries import Query, as_pieces
@@ -108,7 +107,7 @@ def test_shared_31mers_exclude_what_the_audit_counts_and_nothing_else(fasta: Pat
         queries.append(query(f"{number}", bytes(window)))
     spans = [Span("chr17", start, end) for start, end in HELD["chr17"]]
     with Reference(fasta) as reference:
-        table = held_table(reference, spans, soft_masked=False)
+        table = held_table(reference, spans)
         counted = {each.key.record_id for each in queries if compare(each.bases.decode(), table)[0]}
     found = search(fasta, queries, part_bp=30_000, overlap_bp=1_000)
     assert 50 < len(counted) < 250
