@@ -29,7 +29,7 @@ Keys = npt.NDArray[np.uint64]
 
 
 class KmerTable(NamedTuple):
-    """Sorted, unique keys, the first of each bucket of equal leading bits, and a bit for each longer leading part."""
+    """Sorted, unique keys, the first of each bucket of equal leading bits, and two bits of each in a filter."""
 
     keys: Keys
     firsts: npt.NDArray[np.int64]

@@ -25,6 +25,10 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 #: Its inverse modulo 2**64, by which a key tells its 31-mer.
 _INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 
+#: Keys that are looked up at once.
+_AT_ONCE = 1 << 10
+_SIX, _LOW_SIX = np.uint64(6), np.uint64(63)
+
 Codes = npt.NDArray[np.uint8]
 Keys = npt.NDArray[np.uint64]
 Firsts = npt.NDArray[np.int64]
@@ -105,17 +109,29 @@ def keep_different(keys: Keys) -> int:
 
 
 @compiled(nogil=True)
+def _two_bits(key: np.uint64, shift: np.uint64) -> np.uint64:
+    """Return the bits of a key in its word of a filter."""
+    return (np.uint64(1) << ((key >> shift) & _LOW_SIX)) | (np.uint64(1) << (key & _LOW_SIX))
+
+
+@compiled(nogil=True)
+def _may_be(key: np.uint64, table: Table) -> bool:
+    """Tell by the filter whether a table may have a key."""
+    bits = _two_bits(key, table.filter_shift)
+    return table.filter_bits[(key >> table.filter_shift) >> _SIX] & bits == bits
+
+
+@compiled(nogil=True)
 def find_buckets(table: Keys, shift: np.uint64, firsts: Firsts, filter_shift: np.uint64, filter_bits: Keys) -> None:
     """Write where the keys of a sorted table with leading bits 0, 1, ... begin, and behind that its size.
 
-    ``filter_bits``, all 0 at first, receives a 1 for the leading bits of each key.
+    ``filter_bits``, all 0 at first, receives two bits for each key, in the word that its leading bits name.
     """
     at = 0
     for bucket in range(firsts.size - 1):
         firsts[bucket] = at
         while at < table.size and np.int64(table[at] >> shift) == bucket:
-            bit = table[at] >> filter_shift
-            filter_bits[bit >> np.uint64(6)] |= np.uint64(1) << (bit & np.uint64(63))
+            filter_bits[(table[at] >> filter_shift) >> _SIX] |= _two_bits(table[at], filter_shift)
             at += 1
     firsts[firsts.size - 1] = at
 
@@ -123,8 +139,7 @@ def find_buckets(table: Keys, shift: np.uint64, firsts: Firsts, filter_shift: np
 @compiled(nogil=True)
 def find_key(key: np.uint64, table: Table) -> int:
     """Return the row of a key in a sorted table, or -1."""
-    bit = key >> table.filter_shift
-    if not (table.filter_bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1):
+    if not _may_be(key, table):
         return -1
     bucket = np.int64(key >> table.shift)
     for at in range(table.firsts[bucket], table.firsts[bucket + 1]):
@@ -147,8 +162,14 @@ def keep_known(keys: Keys, table: Table) -> int:
 @compiled(nogil=True)
 def count_keys(keys: Keys, table: Table, counts: npt.NDArray[np.uint8]) -> None:
     """Add to ``counts``, at most 255, how often each key of the table occurs among ``keys``."""
-    for key in keys:
-        if key != NO_KEY:
+    some = np.empty(_AT_ONCE, np.uint64)
+    for start in range(0, keys.size, _AT_ONCE):
+        n = 0
+        for key in keys[start : start + _AT_ONCE]:
+            # Without a branch: the processor reads the words of many keys at a time.
+            some[n] = key
+            n += bool(key != NO_KEY) & _may_be(key, table)
+        for key in some[:n]:
             at = find_key(key, table)
             if at >= 0 and counts[at] < 255:
                 counts[at] += 1
@@ -173,15 +194,14 @@ def held_kmers(codes: Codes, table: Table, keys: Keys, held: npt.NDArray[np.uint
         for at in range(size - step):
             others[at] = min(least[at], least[at + step])
         least, others, size = others, least, size - step
-    n_starts, last, bits = 0, 0, table.least.filter_bits
+    n_starts, last = 0, 0
     for at in range(n):
         starts[n_starts] = at
         n_starts += at == 0 or least[at] != least[at - 1]
     n_may = 0
     for row in range(n_starts):
-        bit = _mixed(np.uint64(least[starts[row]])) >> table.least.filter_shift
         starts[n_may] = starts[row]
-        n_may += bool((bits[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & np.uint64(1))
+        n_may += _may_be(_mixed(np.uint64(least[starts[row]])), table.least)
     held[:n] = 0
     for row in range(n_may):
         first = last = starts[row]
