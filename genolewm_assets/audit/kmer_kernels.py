@@ -118,7 +118,7 @@ def _two_bits(key: np.uint64, shift: np.uint64) -> np.uint64:
 def _may_be(key: np.uint64, table: Table) -> bool:
     """Tell by the filter whether a table may have a key."""
     bits = _two_bits(key, table.filter_shift)
-    return table.filter_bits[(key >> table.filter_shift) >> _SIX] & bits == bits
+    return bool(table.filter_bits[(key >> table.filter_shift) >> _SIX] & bits == bits)
 
 
 @compiled(nogil=True)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +19,10 @@ from genolewm_assets.audit.duplicates import either_strand
 from genolewm_assets.audit.held_kmers import PART_BP, HeldSequence, Keys, KmerTable, held_31mers, keys_of
 from genolewm_assets.audit.reading.intervals import OF_LENGTH, HeldSpans
 from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, OwnFiles
-from genolewm_assets.audit.reading.parquet_batches import AGAIN
+from genolewm_assets.audit.reading.parquet_batches import TEXTS
 from genolewm_assets.audit.reading.pieces import Piece
 from genolewm_assets.audit.reading.reference import Reference, encode
-from genolewm_assets.audit.reading.window_bases import PLACE_COLUMNS, TEXTS, Bools, Integers
-from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.audit.reading.window_bases import PLACE_COLUMNS, Bools, Integers
 
 #: Bits of the filter through which 16-mers are looked for, as a power of 2: 2 MiB.
 _FILTER_BITS = 24
@@ -48,7 +45,7 @@ class Searched:
 
     def places(self) -> Iterator[pa.RecordBatch]:
         """Yield names and places of the windows, with the lengths of their texts in place of these."""
-        sizes, first = _array(self.files, "sizes"), 0
+        sizes, first = self.files.train_array("sizes"), 0
         for piece in self.files.pieces():
             trains, rows = np.flatnonzero(piece.trains), self.rows[piece.name]
             lengths, first = sizes[first : first + len(trains)][rows[trains]].astype(np.int64), first + len(trains)
@@ -80,7 +77,7 @@ def find_searched(
     new = KmerTable.of(np.concatenate([*parts, starts]))
     pieces = {piece.name: piece for piece in earlier.pieces()}
     rows, first = dict[str, Bools](), 0
-    first_byte, sizes = (_array(files, name) for name in ("first_byte", "sizes"))
+    first_byte, sizes = (files.train_array(name) for name in ("first_byte", "sizes"))
     bits = _filter_of(new)
     for piece in files.pieces():
         rows[piece.name], last = np.zeros(len(piece.trains), np.bool_), first + int(np.count_nonzero(piece.trains))
@@ -140,21 +137,6 @@ def _have_any(
     """Tell which windows, flanks included, have a 31-mer of a table."""
     from genolewm_assets.audit.packed_kernels import find_any
 
-    packed, found = _load(piece.folder / "bases.npy"), np.zeros(len(n_bases), np.bool_)
-    ends = first_byte + (n_bases + 3) // 4
-    if ((first_byte < 0) | (n_bases < 0) | (ends > packed.size)).any():
-        raise CorruptResourceError(str(piece.folder / "bases.npy"), "lacks bases of its windows", remedy=AGAIN)
+    packed, found = piece.bases(first_byte, n_bases), np.zeros(len(n_bases), np.bool_)
     find_any(packed, np.ascontiguousarray(first_byte), n_bases, table, bits, np.uint32(32 - _FILTER_BITS), found)
     return found
-
-
-def _array(files: OwnFiles, name: str) -> Any:
-    """Return a column of the windows of training as trainers read it."""
-    return _load(files.directory / f"arrays/{TRAIN}/windows/{name}.npy")
-
-
-def _load(path: Path) -> Any:
-    try:
-        return np.load(path, mmap_mode="r")
-    except (OSError, ValueError) as err:
-        raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy=AGAIN) from err

@@ -140,6 +140,12 @@ class Field:
         return [row for row in self.windows if row["origin"] == "reference" and row["strand"] == "+"]
 
     @cached_property
+    def _held_spans(self) -> tuple[list[Span], Integers]:
+        """Held-out spans of contigs of the reference, and their sizes."""
+        spans = [span for span in self.held if span.contig in self.reference]
+        return spans, np.array([span.end - span.start for span in spans], np.int64)
+
+    @cached_property
     def window_bp(self) -> int:
         """Size of planted windows."""
         size = max(row["window_bp"] for row in self.windows)
@@ -152,9 +158,10 @@ class Field:
 
     def held_place(self, size: int) -> tuple[Span, Codes]:
         """Return a random held-out stretch without an unknown base, and its bases."""
-        spans = [span for span in self.held if span.end - span.start >= size and span.contig in self.reference]
+        spans, sizes = self._held_spans
+        able = np.flatnonzero(sizes >= size).tolist()
         for _ in range(1_000):
-            span = self.pick(spans)
+            span = spans[self.pick(able)]
             start = int(self.rng.integers(span.start, span.end - size + 1))
             codes = unmasked(self.reference.fetch(span.contig, start, start + size))
             if codes.max() < 4:

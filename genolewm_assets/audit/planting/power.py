@@ -101,7 +101,10 @@ def plant_part(files: OwnFiles, field: Field, folder: Path, kinds: list[str], nu
 def plant_sampler(files: OwnFiles, field: Field, folder: Path) -> tuple[OwnFiles, int]:
     """Write a part whose held-out alleles are among those of training; return it, and how many trainers can draw."""
     spans = HeldSpans(Span(row["contig"], row["start"], row["end"]) for row in field.near)
-    loose = {tuple(row[name] for name in KEY): variant_of(field, row) for row in field.loose if _is_in(spans, row)}
+    start, contigs = np.array([row["pos"] - 1 for row in field.loose], np.int64), [row["chrom"] for row in field.loose]
+    is_in = spans.shared_bp(pa.array(contigs, pa.string()), start, start + 1) > 0
+    rows = [field.loose[at] for at in np.flatnonzero(is_in).tolist()]
+    loose = {tuple(row[name] for name in KEY): variant_of(field, row) for row in rows}
     variants = changed_variants(_alleles_in(spans, files, field.variants.schema), Harvest(variants=[*loose.values()]))
     part = _write_tables(files, folder, field.near, variants)
     # Copies: a link would change the identity of the package's files, by which they are known.
@@ -123,11 +126,6 @@ def _write_tables(files: OwnFiles, folder: Path, windows: list[Row], variants: p
         path.parent.mkdir(parents=True)
         pq.write_table(table, path)
     return OwnFiles(folder, files.holdouts, files.record | {"pieces": []})
-
-
-def _is_in(spans: HeldSpans, allele: Row) -> bool:
-    start, contig = np.array([allele["pos"] - 1]), pa.array([allele["chrom"]])
-    return bool(spans.shared_bp(contig, start, start + 1)[0])
 
 
 def _alleles_in(spans: HeldSpans, files: OwnFiles, schema: pa.Schema) -> pa.Table:

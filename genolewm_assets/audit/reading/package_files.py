@@ -18,7 +18,9 @@ from genolewm_assets.audit.reading.parquet_batches import (
     ALWAYS,
     OF_INTERVALS,
     REMEDY,
+    TEXTS,
     TYPES,
+    load_array,
     read_batches,
     rows_at_once,
 )
@@ -144,20 +146,32 @@ class OwnFiles:
             yield Piece.open(self.directory, self.record, entry)
 
     def train_rows(self, columns: Sequence[str], rows: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
-        """Yield windows of training by their sorted numbers, in the order of :meth:`windows`."""
-        first = 0
+        """Yield windows of training by their sorted numbers, in the order of :meth:`windows`.
+
+        Bases of pieces are read as trainers read them: a table stores those of thousands of windows together.
+        """
+        first, others = 0, [name for name in columns if name not in TEXTS]
         for piece in self.pieces():
             trains = np.flatnonzero(piece.trains)
-            ours = rows[(first <= rows) & (rows < first + len(trains))] - first
+            ours = rows[(first <= rows) & (rows < first + len(trains))]
             chosen = np.zeros(len(piece.trains), np.bool_)
-            chosen[trains[ours]] = True
-            if len(ours):
-                yield from piece.windows(columns, chosen)
+            chosen[trains[ours - first]] = True
+            for batch in piece.windows(others, chosen) if len(ours) else ():
+                here, ours = ours[: batch.num_rows], ours[batch.num_rows :]
+                if not len(here):
+                    continue
+                texts = piece.texts(*(self.train_array(name)[here] for name in ("first_byte", "sizes")))
+                made = dict(zip((*batch.schema.names, *TEXTS), (*batch.columns, *texts), strict=True))
+                yield pa.RecordBatch.from_arrays([made[name] for name in columns], names=list(columns))
             first += len(trains)
         for batch in self.beside_pieces(TRAIN, columns):
             ours = rows[(first <= rows) & (rows < first + batch.num_rows)] - first
             yield batch.take(pa.array(ours))
             first += batch.num_rows
+
+    def train_array(self, name: str) -> Any:
+        """Return a column of the windows of training as trainers read it, mapped."""
+        return load_array(self.directory / f"arrays/{TRAIN}/windows/{name}.npy")
 
     def beside_pieces(self, split: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split's own files of windows."""

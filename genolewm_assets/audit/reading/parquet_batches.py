@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -15,14 +17,15 @@ REMEDY = "Name the folder of a package"
 _SEQUENCES, _BATCH_ROWS = 256, 1 << 15
 AGAIN = "Copy the package again"
 _INTEGERS = frozenset({"start", "end", "pos", "window_index", "clinvar_id", "start_bp", "end_bp"})
-_WINDOW_TEXTS = frozenset({"contig", "strand", "origin", "record_id", "window_id", "sequence"})
-_FLANKS = frozenset({"left_flank", "right_flank"})
+#: Columns with the bases of a window, in the order of its strand.
+TEXTS = ("left_flank", "sequence", "right_flank")
+_WINDOW_TEXTS = frozenset({"contig", "strand", "origin", "record_id", "window_id"})
 _ALLELE_TEXTS = frozenset({"chrom", "ref", "alt", "source", "holdout", "role", "label"})
-_TEXTS = _WINDOW_TEXTS | _FLANKS | _ALLELE_TEXTS
+_TEXTS = _WINDOW_TEXTS | _ALLELE_TEXTS | set(TEXTS)
 #: Types in which columns are handed out, whatever the file stores; others are as they are stored.
 TYPES = dict.fromkeys(_INTEGERS, pa.int64()) | dict.fromkeys(_TEXTS, pa.string()) | {"placement_exact": pa.bool_()}
 #: Columns without a null, of every table; of a holdout table also its contig, start and end.
-ALWAYS = frozenset({"origin", "window_id", "sequence", "chrom", "pos", "ref", "alt"}) | _FLANKS | {"start_bp", "end_bp"}
+ALWAYS = frozenset({"origin", "window_id", "chrom", "pos", "ref", "alt", "start_bp", "end_bp", *TEXTS})
 OF_INTERVALS = frozenset({"contig", "start", "end"})
 
 
@@ -61,6 +64,14 @@ def read_metadata(path: Path) -> dict[bytes, bytes]:
         raise MissingResourceError(str(path), "is missing", remedy=REMEDY) from err
     except (OSError, pa.ArrowException) as err:
         raise CorruptResourceError(str(path), f"cannot be read as Parquet ({err})", remedy=AGAIN) from err
+
+
+def load_array(path: Path) -> Any:
+    """Return an array of a package, mapped."""
+    try:
+        return np.load(path, mmap_mode="r")
+    except (OSError, ValueError) as err:
+        raise CorruptResourceError(str(path), f"cannot be read ({err})", remedy=AGAIN) from err
 
 
 def rows_at_once(columns: Sequence[str]) -> int:

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from genolewm_assets.audit.reading.parquet_batches import AGAIN, read_batches
+from genolewm_assets.audit.reading.parquet_batches import AGAIN, load_array, read_batches
+from genolewm_assets.audit.reading.reference import decode
 from genolewm_assets.errors import CorruptResourceError
 
 Bools = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
 
 #: Columns of windows of the corpus that have another name in their table.
 _CORPUS = {"origin": "source", "contig": "placed_contig", "start": "placed_start", "end": "placed_end"}
@@ -74,6 +76,24 @@ class Piece:
             made = _made(picked, of_batch[here], self.cache_key, of_reference=self.of_reference)
             arrays = [made[name]() if name in made else picked[wanted[name][0]] for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def bases(self, first_byte: Integers, n_bases: Integers) -> npt.NDArray[np.uint8]:
+        """Return the packed bases of all windows, mapped, after a check that those of some are among them."""
+        path, ends = self.folder / "bases.npy", first_byte + (n_bases + 3) // 4
+        packed: npt.NDArray[np.uint8] = load_array(path)
+        if ((first_byte < 0) | (n_bases < 0) | (ends > packed.size)).any():
+            raise CorruptResourceError(str(path), "lacks bases of its windows", remedy=AGAIN)
+        return packed
+
+    def texts(self, first_byte: Integers, sizes: Integers) -> list[pa.Array]:
+        """Return the texts ``TEXTS`` of windows by their first byte, (n,), and the bases of each text, (n, 3)."""
+        n_bases = sizes.sum(axis=1, dtype=np.int64)
+        packed, rows = self.bases(first_byte, n_bases), list[list[str]]()
+        for first, n, ends in zip(first_byte.tolist(), n_bases.tolist(), np.cumsum(sizes, axis=1), strict=True):
+            codes = (packed[first : first + (n + 3) // 4, None] >> np.arange(0, 8, 2, dtype=np.uint8)) & np.uint8(3)
+            text, stops = decode(codes.ravel()[:n].astype(np.uint8)), ends.tolist()
+            rows.append([text[start:end] for start, end in zip([0, *stops], stops, strict=False)])
+        return [pa.array(texts, pa.string()) for texts in zip(*rows, strict=True)]
 
     def _check_rows(self, n: int) -> None:
         if self.trains.dtype != bool or self.trains.shape != (n,):

@@ -11,13 +11,12 @@ import pyarrow.compute as pc
 
 from genolewm_assets.audit.reading.intervals import are_equal, rows_by_contig, stated_spans
 from genolewm_assets.audit.reading.package_files import window_key
+from genolewm_assets.audit.reading.parquet_batches import TEXTS
 from genolewm_assets.audit.reading.reference import Codes, Reference, encode_bytes
 
 Integers = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-#: Texts with the bases of a window, in the order of its strand.
-TEXTS = ("left_flank", "sequence", "right_flank")
 #: What searches read of each window: its name and place, and its bases.
 PLACE_COLUMNS = ("origin", "contig", "start", "end", "strand", "placement_exact", "record_id", "window_index")
 WINDOW_COLUMNS = (*PLACE_COLUMNS, *TEXTS)
