@@ -159,6 +159,29 @@ def find_ends(
 
 
 @compiled(nogil=True)
+def write_around(
+    found: Integers, n_found: Integers, ends: Integers, sizes: Integers, rows: Integers, reach: int, around: Integers
+) -> int:
+    """Write the bases of some windows that are near a difference, up to ``reach`` from it; return how many stretches.
+
+    ``found``: int64, shape (n, most, 2): first base and number of bases of each difference; ``ends``: where the last
+    one ends if there are more. ``around``: int64, shape (most, 3): number in ``rows``, first base, end.
+    """
+    n = 0
+    for at in range(rows.size):
+        row = rows[at]
+        for k in range(max(1, n_found[row])):
+            end = ends[row] if n_found[row] < 0 else found[row, k, 0] + found[row, k, 1]
+            start, end = max(0, found[row, k, 0] - reach), min(sizes[row], end + reach)
+            if k and start < around[n - 1, 2]:
+                n -= 1
+                start = around[n, 1]
+            around[n, 0], around[n, 1], around[n, 2] = at, start, end
+            n += 1
+    return n
+
+
+@compiled(nogil=True)
 def write_alleles(
     found: Integers, n_found: Integers, rows: Integers, is_reverse: npt.NDArray[np.bool_], alleles: Integers
 ) -> int:

@@ -62,7 +62,8 @@ class EmittedEdits:
 
     ``alleles``: columns :data:`KEY` and ``row``, the tuple; none where the window has no place on the reference.
     ``edited``, ``unedited``: bases of the windows, one after the other. ``bare``: int64: tuples without an allele that
-    differ; ``changed``, ``unchanged``: their bases from 30 before the first difference to 30 behind the last: (n, 2).
+    differ; ``changed``, ``unchanged``: their bases up to 30 from a difference, int64, shape (n, 3): number in ``bare``,
+    first base, end.
     """
 
     alleles: pa.Table
@@ -164,15 +165,18 @@ def read_edits(batch: Batch, reference: Reference, counts: EmittedCounts) -> Emi
     bare = np.flatnonzero(~is_told & (n_found != 0))
     ends, entangled = np.zeros((len(n_found), 2), np.int64), np.flatnonzero(n_found < 0)
     find_ends(edited, sizes, window, joined, at, entangled, ends)
-    own_at = _starts(unedited)
-    lengths = np.diff(own_at)[window]
+    own_at, width = _starts(unedited), edited.shape[1]
+    changed = _around(found[:, :, 2:], n_found, ends[:, 0], sizes, bare)
+    unchanged = _around(found[:, :, :2], n_found, ends[:, 1], np.diff(own_at)[window], bare)
+    changed[:, 1:] += width * bare[changed[:, :1]]
+    unchanged[:, 1:] += own_at[window[bare[unchanged[:, :1]]]]
     return EmittedEdits(
         alleles,
         edited.reshape(-1),
         np.concatenate([np.empty(0, np.uint8), *unedited]),
         bare,
-        _around(found[bare, :, 2:], n_found[bare], ends[bare, 0], sizes[bare]) + edited.shape[1] * bare[:, None],
-        _around(found[bare, :, :2], n_found[bare], ends[bare, 1], lengths[bare]) + own_at[window[bare], None],
+        changed,
+        unchanged,
     )
 
 
@@ -180,13 +184,11 @@ def _starts(texts: Sequence[Codes]) -> Integers:
     return np.concatenate([[0], np.cumsum([text.size for text in texts], dtype=np.int64)])
 
 
-def _around(differences: Integers, n_found: Integers, ends: Integers, sizes: Integers) -> Integers:
-    """Return the bases from 30 before the first difference to 30 behind the last, or behind ``ends`` of too many."""
-    rows, last = np.arange(len(n_found)), np.maximum(n_found, 1) - 1
-    end = np.where(n_found < 0, ends, differences[rows, last].sum(axis=1))
-    spans = np.stack([differences[:, 0, 0] - _AROUND_BP, end + _AROUND_BP], axis=1)
-    around: Integers = np.clip(spans, 0, sizes[:, None])
-    return around
+def _around(found: Integers, n_found: Integers, ends: Integers, sizes: Integers, rows: Integers) -> Integers:
+    from genolewm_assets.audit.difference_kernels import write_around
+
+    around = np.empty((int(np.maximum(n_found[rows], 1).sum()), 3), np.int64)
+    return around[: write_around(found, n_found, ends, sizes, rows, _AROUND_BP, around)]
 
 
 def _count(batch: Batch, window: Integers, is_placed: NDArray[np.bool_], n_found: Integers, n: EmittedCounts) -> None:

@@ -246,14 +246,15 @@ def compare_windows(
 
 @compiled(nogil=True)
 def shared_kmers(bases: Codes, spans: npt.NDArray[np.int64], table: Table, shared: npt.NDArray[np.int64]) -> None:
-    """Write how many 31-mers of a table stretches of bases have; each is ``[start, end)`` of ``bases``: (n, 2)."""
+    """Add how many 31-mers of a table stretches of bases have to ``shared``: row, first base, end: (n, 3)."""
     longest = 0
-    for row in range(spans.shape[0]):
-        longest = max(longest, spans[row, 1] - spans[row, 0])
+    for at in range(spans.shape[0]):
+        longest = max(longest, spans[at, 2] - spans[at, 1])
     keys, held = np.empty(longest, np.uint64), np.empty(longest, np.uint8)
-    for row in range(spans.shape[0]):
-        size = spans[row, 1] - spans[row, 0]
-        _, shared[row] = held_kmers(bases[spans[row, 0] : spans[row, 1]], table, keys[:size], held[:size])
+    for at in range(spans.shape[0]):
+        size = spans[at, 2] - spans[at, 1]
+        _, n = held_kmers(bases[spans[at, 1] : spans[at, 2]], table, keys[:size], held[:size])
+        shared[spans[at, 0]] += n
 
 
 @compiled(nogil=True)

@@ -109,8 +109,17 @@ def test_windows_without_a_place_and_from_elsewhere(genome: tuple[str, Reference
     for start in (None, 3_001):
         found = read_edits(emitted_batch(window, target, start), reference, counts)
         assert (found.alleles.num_rows, found.bare.tolist()) == (0, [0])
-        assert (found.changed.tolist(), found.unchanged.tolist()) == ([[270, 331]], [[270, 331]])
+        assert (found.changed.tolist(), found.unchanged.tolist()) == ([[0, 270, 331]], [[0, 270, 331]])
     assert (counts.tuples, counts.unplaced, counts.elsewhere) == (2, 2, {"w"})
+
+
+def test_bases_between_distant_edits_are_not_searched(genome: tuple[str, Reference]) -> None:
+    text, reference = genome
+    target = list(text[3_000 : 3_000 + SIZE])
+    for at in (100, 150, 400):
+        target[at] = "A" if target[at] != "A" else "C"
+    found = read_edits(emitted_batch(text[3_000 : 3_000 + SIZE], "".join(target), None), reference, EmittedCounts())
+    assert found.changed.tolist() == found.unchanged.tolist() == [[0, 70, 181], [0, 370, 431]]
 
 
 def test_of_edits_that_are_not_told_apart_the_bases_around_them_are_searched(genome: tuple[str, Reference]) -> None:
@@ -121,7 +130,7 @@ def test_of_edits_that_are_not_told_apart_the_bases_around_them_are_searched(gen
     counts, at = EmittedCounts(), 300 + len(inner)
     found = read_edits(emitted_batch(window, window.replace(inner, edited), None), reference, counts)
     assert (counts.entangled, found.alleles.num_rows) == (1, 0)
-    for ((start, end),) in (found.changed.tolist(), found.unchanged.tolist()):
+    for ((_, start, end),) in (found.changed.tolist(), found.unchanged.tolist()):
         assert 280 <= start <= 300 + 11 - 30
         assert at - 16 + 30 <= end <= at + 30
 
