@@ -45,20 +45,24 @@ class KmerTable(NamedTuple):
     @classmethod
     def joined(cls, parts: Iterable[Keys]) -> Self:
         """Make a table of the keys of parts, each sorted in place, which are then joined a range of keys at a time."""
+        return cls._of_sorted(_joined([_kept(part) for part in parts]))
+
+    def those(self, is_kept: npt.NDArray[np.bool_]) -> Self:
+        """Return a table of some of the keys."""
+        parts = (slice(at, at + PART_BP) for at in range(0, max(1, self.keys.size), PART_BP))
+        return self._of_sorted(self.keys[part][is_kept[part]] for part in parts)
+
+    @classmethod
+    def _of_sorted(cls, parts: Iterable[Keys]) -> Self:
         from genolewm_assets.audit import kmer_kernels as kernels
 
-        keys = mapped(_joined([_kept(part) for part in parts]))
+        keys = mapped(parts)
         bits = max(6, int(keys.size).bit_length())
         firsts = mapped_zeros((1 << max(1, bits - _BUCKET)) + 1, np.int64)
         shift, filter_shift = np.uint64(64 - max(1, bits - _BUCKET)), np.uint64(64 - bits - _FILTER)
         filter_bits = mapped_zeros(1 << (bits + _FILTER - 6), np.uint64)
         kernels.find_buckets(keys, shift, firsts, filter_shift, filter_bits)
         return cls(keys, firsts, shift, filter_bits, filter_shift)
-
-    def those(self, is_kept: npt.NDArray[np.bool_]) -> Self:
-        """Return a table of some of the keys."""
-        parts = (slice(at, at + PART_BP) for at in range(0, self.keys.size, PART_BP))
-        return self.joined(self.keys[part][is_kept[part]] for part in parts)
 
 
 class SievedTable(NamedTuple):
@@ -156,16 +160,16 @@ class HeldSequence:
         return SievedTable.of(KmerTable.joined(keys[: keep_known(keys, theirs)] for keys in self._keys()))
 
     def _keys(self) -> Iterator[Keys]:
+        from genolewm_assets.audit.kmer_kernels import NO_KEY
+
         self.n_kmers = 0
         for keys in held_31mers(self._reference, self._spans, soft_masked=self.soft_masked):
-            self.n_kmers += keys.size
+            self.n_kmers += int(np.count_nonzero(keys != NO_KEY))
             yield keys
 
 
 def held_31mers(reference: Reference, spans: Sequence[Span], *, soft_masked: bool) -> Iterator[Keys]:
-    """Yield the keys of the 31-mers of merged held-out spans outside repeats, each as often as it is there."""
-    from genolewm_assets.audit.kmer_kernels import NO_KEY
-
+    """Yield the keys of the 31-mers of merged held-out spans, each as often as it is there; ``NO_KEY`` in repeats."""
     frequent = np.empty(0, np.uint64)
     if not soft_masked:
         table = KmerTable.joined(_keys_in(reference, part, REPEAT_K) for part in _parts(spans))
@@ -175,8 +179,7 @@ def held_31mers(reference: Reference, spans: Sequence[Span], *, soft_masked: boo
         return codes if soft_masked else _without_repeats(unmasked(codes), frequent)
 
     for part in _parts(spans):
-        keys = _keys_in(reference, part, 31, masked)
-        yield keys[keys != NO_KEY]
+        yield _keys_in(reference, part, 31, masked)
 
 
 def _keys_in(

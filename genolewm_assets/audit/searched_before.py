@@ -65,10 +65,13 @@ def find_searched(
     ``sequence``: that of ``held``. None if more than :data:`MOST_NEW` 31-mers are new, or a new window of
     evaluation is shorter than one: all is to be searched then.
     """
+    from genolewm_assets.audit.kmer_kernels import NO_KEY
+
     before, starts = HeldSpans.of_package(earlier), _starts_of_new(files, earlier)
     if sequence.soft_masked:
         # Which 31-mers count is told by each one's own bases.
-        parts = [*held_31mers(reference, [*held.added(before, 30)], soft_masked=True)]
+        added = held_31mers(reference, [*held.added(before, 30)], soft_masked=True)
+        parts = [part[part != NO_KEY] for part in added]
     else:
         known = KmerTable.joined(held_31mers(reference, [*before], soft_masked=False))
         parts = [*_missing(sequence.table.kmers.keys, known.keys)]
