@@ -20,7 +20,7 @@ REPEAT_K, MOST_COPIES = 21, 8
 #: Bases on both sides of such a k-mer that count as the same repeat: other copies of it differ there.
 REPEAT_BP = 50
 #: K-mers that are sorted in memory at once, 8 bytes each; then they are in a file.
-PART_BP = 1 << 23
+PART_BP = 1 << 22
 
 #: Bits of the filter for each key, and keys of a bucket, as powers of 2.
 _FILTER, _BUCKET = 4, 3
