@@ -241,7 +241,7 @@ class PackagesSection(PolicySection):
     knowledge: Literal["newest", "T0"] = "newest"
     #: Least number of training tuples that ``packages/audit`` draws; it draws on until each piece of windows was drawn.
     audit_tuples: Annotated[int, Field(gt=0)] = 1_000_000
-    #: Leaks of each kind that the audit plants in a copy, to see how many it finds.
+    #: Leaks of each kind that the audit plants in a part of the package, to see how many it finds.
     audit_planted: Annotated[int, Field(gt=0)] = 20
     #: Kinds of search that the audit may not be able to make whole, such as ``held_sequence`` with a part of a genome;
     #: otherwise such an audit fails.
