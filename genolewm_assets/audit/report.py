@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 #: Raised when the audit of an unchanged package can find more, less or otherwise.
-AUDIT_VERSION = "7"
+AUDIT_VERSION = "8"
 
 #: Rows of a finding that a report shows.
 SHOWN_ROWS = 10
