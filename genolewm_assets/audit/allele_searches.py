@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -94,7 +95,7 @@ class _Stream:
         self._reference, self._held, self._held_alleles, self._altered = reference, held, held_alleles, altered
         self.found, self.counts, self.n_alleles = Found(), EmittedCounts(), 0
         self._waiting, self._waiting_bytes = list[pa.Table](), 0
-        #: Windows of each batch whose alleles wait, after the number of the first; alleles state their window's number.
+        #: What names the windows of each batch whose alleles wait, after the number of the first, which alleles state.
         self._windows, self._n_windows = list[tuple[int, Any]](), 0
 
     def search(self, batch: Batch) -> None:
@@ -106,7 +107,8 @@ class _Stream:
         self.n_alleles += edits.alleles.num_rows
         window = np.asarray(batch.edits.window)[edits.alleles["row"]]
         alleles = edits.alleles.select(KEY).append_column("window", pa.array(self._n_windows + window))
-        self._windows.append((self._n_windows, batch.windows))
+        names = {name: getattr(batch.windows, name) for name in ("origins", "contigs", "contig", "start", "window_ids")}
+        self._windows.append((self._n_windows, SimpleNamespace(**names)))
         self._n_windows += len(batch.source_windows)
         self._waiting.append(alleles)
         self._waiting_bytes += alleles.nbytes
