@@ -66,9 +66,7 @@ def write_keys(text: Bytes, keys: Keys) -> int:
 
 
 @compiled(nogil=True)
-def write_new_keys(
-    alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: Bytes, keys: Keys, codes: Bytes
-) -> int:
+def write_new_keys(alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: Bytes, keys: Keys, codes: Bytes) -> int:
     """Write the keys of 31-mers that haplotypes have and their reference lacks, and return their number.
 
     ``codes``, of the size of ``alt_text``, receives the codes of its bases, and :data:`_NEW` at the first base of each
