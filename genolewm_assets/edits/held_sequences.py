@@ -28,18 +28,20 @@ class HeldSequences:
     def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
         from genolewm_assets.edits.kmer_kernels import keep_different, write_new_keys, write_seeds
 
-        parts: list[NDArray[np.uint64]] = []
+        parts, texts = list[NDArray[np.uint64]](), list[NDArray[np.uint8]]()
         for batch in batches:
             (alt_at, alt_text), (ref_at, ref_text) = (_haplotypes(batch, allele) for allele in ("alt", "ref"))
-            room = np.empty(alt_text.size, dtype=np.uint64)
-            parts.append(room[: write_new_keys(alt_at, alt_text, ref_at, ref_text, room)].copy())
+            room, codes = np.empty(alt_text.size, dtype=np.uint64), np.empty(alt_text.size, dtype=np.uint8)
+            parts.append(room[: write_new_keys(alt_at, alt_text, ref_at, ref_text, room, codes)].copy())
+            texts.append(codes)
         keys = _joined(parts)
         keys.sort()
         # resize gives the memory of repeated keys back; no other array refers to it.
         keys.resize(keep_different(keys), refcheck=False)
         n_words = max(LEAST_WORDS, 1 << (_KEY_BITS * len(keys) // 64).bit_length())
         self.table = HeldKmers.of(keys, np.zeros(n_words, dtype=np.uint64))
-        write_seeds(keys, self.table.shift, self.table.seeds)
+        for codes in texts:
+            write_seeds(codes, self.table.shift, self.table.seeds)
 
     @classmethod
     def of_table(cls, table: HeldKmers) -> Self:

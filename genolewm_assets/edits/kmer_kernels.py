@@ -16,6 +16,8 @@ from genolewm_assets.own_caches import compiled
 #: every such place of a text.
 K, SEED = 31, 16
 _STEP = K - SEED + 1
+#: Seeds whose words are loaded before they are looked at: most words are in none of the processor's caches.
+_AHEAD = 128
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int32]
@@ -26,14 +28,14 @@ Marks = npt.NDArray[np.bool_]
 #: Code of every byte: A 0, C 1, G 2, T 3, any other 4. A look-up is faster than branches that cannot be predicted.
 _CODES = np.full(256, 4, dtype=np.uint64)
 _CODES[np.frombuffer(b"ACGT", dtype=np.uint8)] = np.arange(4)
+#: Added to the code of the first base of a 31-mer that the reference lacks.
+_NEW = np.uint8(8)
 
 
 _TOP = np.uint64(2 * (K - 1))
 _MASK = np.uint64((1 << 2 * K) - 1)
-_SEED_MASK = np.uint64((1 << 2 * SEED) - 1)
+_SEED_MASK, _SEED_TOP = np.uint64((1 << 2 * SEED) - 1), np.uint64(2 * (SEED - 1))
 _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(31)
-#: ``_FACTOR`` times this is 1, modulo 2**64.
-_INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 _SIX = np.uint64(63)
 #: Bits that change places, and which: bases, pairs of them, bytes and pairs of bytes.
 _SWAPS = ((2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F), (8, 0x00FF00FF00FF00FF), (16, 0x0000FFFF0000FFFF))
@@ -64,8 +66,12 @@ def write_keys(text: Bytes, keys: Keys) -> int:
 
 
 @compiled(nogil=True)
-def write_new_keys(alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: Bytes, keys: Keys) -> int:
-    """Write the keys of 31-mers that haplotypes have and their reference lacks, and return their number."""
+def write_new_keys(alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: Bytes, keys: Keys, codes: Bytes) -> int:
+    """Write the keys of 31-mers that haplotypes have and their reference lacks, and return their number.
+
+    ``codes``, of the size of ``alt_text``, receives the codes of its bases, and :data:`_NEW` at the first base of each
+    of these 31-mers.
+    """
     n, longest = 0, 1
     for row in range(ref_at.size - 1):
         longest = max(longest, ref_at[row + 1] - ref_at[row])
@@ -73,14 +79,19 @@ def write_new_keys(alt_at: Offsets, alt_text: Bytes, ref_at: Offsets, ref_text: 
     for row in range(alt_at.size - 1):
         n_known = write_keys(ref_text[ref_at[row] : ref_at[row + 1]], known)
         there = np.sort(known[:n_known])
-        n_made = write_keys(alt_text[alt_at[row] : alt_at[row + 1]], keys[n:])
-        kept = n
-        for at in range(n, n + n_made):
-            found = np.searchsorted(there, keys[at])
-            if found == there.size or there[found] != keys[at]:
-                keys[kept] = keys[at]
-                kept += 1
-        n = kept
+        write_keys(alt_text[alt_at[row] : alt_at[row + 1]], keys[n:])
+        at, run = n, 0
+        for place in range(alt_at[row], alt_at[row + 1]):
+            code = _CODES[alt_text[place]]
+            codes[place] = code
+            run = run + 1 if code < 4 else 0
+            if run >= K:
+                found = np.searchsorted(there, keys[at])
+                if found == there.size or there[found] != keys[at]:
+                    keys[n] = keys[at]
+                    codes[place - K + 1] |= _NEW
+                    n += 1
+                at += 1
     return n
 
 
@@ -93,13 +104,6 @@ def keep_different(keys: Keys) -> int:
             keys[n] = keys[at]
             n += 1
     return n
-
-
-@compiled(nogil=True)
-def unmix(key: np.uint64) -> np.uint64:
-    """Return the 31-mer of a key."""
-    mixed = key * _INVERSE
-    return mixed ^ (mixed >> _HALF) ^ (mixed >> (_HALF + _HALF))
 
 
 @kernel
@@ -117,18 +121,21 @@ def _seed_bits(forward: np.uint64, backward: np.uint64) -> tuple[np.uint64, np.u
 
 
 @compiled(nogil=True)
-def write_seeds(keys: Keys, shift: np.uint64, seeds: Keys) -> None:
-    """Set two bits in one word for every seed, of either strand, of the 31-mers of some keys; ``seeds`` begins with 0.
+def write_seeds(codes: Bytes, shift: np.uint64, seeds: Keys) -> None:
+    """Set two bits in one word for every seed of the new 31-mers of :func:`write_new_keys`; ``seeds`` begins with 0.
 
     The word is the one that the leading bits of a seed's key name; a key has ``shift`` bits behind these.
     """
-    for key in keys:
-        kmer = unmix(key)
-        other = _reversed(~kmer) >> np.uint64(64 - 2 * K)
-        for at in range(_STEP):
-            forward, backward = kmer >> np.uint64(2 * at), other >> np.uint64(2 * (_STEP - 1 - at))
-            own, bits = _seed_bits(forward & _SEED_MASK, backward & _SEED_MASK)
-            seeds[np.int64(own >> shift)] |= bits
+    forward, backward, last = np.uint64(0), np.uint64(0), -K
+    for place in range(codes.size):
+        base, start = np.uint64(codes[place] & np.uint8(3)), place - SEED + 1
+        forward = ((forward << np.uint64(2)) | base) & _SEED_MASK
+        backward = (backward >> np.uint64(2)) | ((np.uint64(3) - base) << _SEED_TOP)
+        if start >= 0 and codes[start] & _NEW:
+            last = start
+        if start - last < _STEP:
+            key, bits = _seed_bits(forward, backward)
+            seeds[np.int64(key >> shift)] |= bits
 
 
 @kernel
@@ -168,25 +175,46 @@ def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: Held
     (n,): first byte of each row, and its bases. ``marks``: bool, shape (n,).
     """
     around = np.empty(SEED + 2 * (_STEP - 1), dtype=np.uint8)
+    words, wanted = np.empty(_AHEAD, dtype=np.int64), np.empty(_AHEAD, dtype=np.uint64)
     for row in range(first.size):
         bases, n, at = packed[first[row] :], n_bases[row], 0
         marks[row] = False
         while at <= n - SEED and not marks[row]:
-            key, bits = _packed_seed_at(bases, at)
+            noted = min(_AHEAD, (n - SEED - at) // _STEP + 1)
+            for seed in range(noted):
+                key, bits = _packed_seed_at(bases, at + seed * _STEP)
+                words[seed], wanted[seed] = np.int64(key >> table.shift), bits
+                prefetch(table.seeds, words[seed])
+            for seed in range(noted):
+                place = at + seed * _STEP
+                if table.seeds[words[seed]] & wanted[seed] == wanted[seed] and _is_seed_beside(bases, n, place, table):
+                    low, high = max(0, place - _STEP + 1), min(n, place + SEED + _STEP - 1)
+                    for each in range(low, high):
+                        around[each - low] = bases[each >> 2] >> np.uint8(2 * (each & 3)) & np.uint8(3)
+                    if _has_key_around(around[: high - low], place - low, table):
+                        marks[row] = True
+                        break
+            at += noted * _STEP
+
+
+@kernel
+def _is_seed_beside(packed: Bytes, n: int, at: int, table: HeldKmers) -> bool:
+    """Tell whether a seed of the table begins one base before or behind a place, as every 31-mer around has one."""
+    for place in (at - 1, at + 1):
+        if 0 <= place <= n - SEED:
+            key, bits = _packed_seed_at(packed, place)
             if table.seeds[np.int64(key >> table.shift)] & bits == bits:
-                low, high = max(0, at - _STEP + 1), min(n, at + SEED + _STEP - 1)
-                for place in range(low, high):
-                    around[place - low] = bases[place >> 2] >> np.uint8(2 * (place & 3)) & np.uint8(3)
-                marks[row] = _has_key_around(around[: high - low], at - low, table)
-            at += _STEP
+                return True
+    return False
 
 
 @kernel
 def _packed_seed_at(packed: Bytes, at: int) -> tuple[np.uint64, np.uint64]:
-    """Return what :func:`_seed_at` does for packed bases and a place that is a multiple of 4."""
-    word = np.uint64(0)
-    for byte in range(SEED // 4):
+    """Return what :func:`_seed_at` does for packed bases."""
+    word, ahead = np.uint64(0), at & 3
+    for byte in range((ahead + SEED + 3) >> 2):
         word |= np.uint64(packed[(at >> 2) + byte]) << np.uint64(8 * byte)
+    word = word >> np.uint64(2 * ahead) & _SEED_MASK
     # The last base has the highest bits, as in the reverse complement.
     return _seed_bits(_reversed(word) >> np.uint64(64 - 2 * SEED), ~word & _SEED_MASK)
 

@@ -194,7 +194,7 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     footprint_bp = inputs.profile.window_bp + inputs.profile.margin_bp
     components = find_gene_components(chain(clinvar.values(), (earlier or {}).values()), reach_bp=footprint_bp)
     counts = Counter({"gene_components": len(components), f"temporal.{policy.temporal_rule}": 1})
-    blocks = _choose_blocks(inputs, policy, counts)
+    blocks, own_blocks = _choose_blocks(inputs, policy, counts)
     held_intervals = _hold_intervals(inputs, policy, components, blocks)
     held = held_intervals.merged()
     shares = assembled_shares(inputs.genome, sorted({contig for level in held.values() for contig in level}))
@@ -205,7 +205,8 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     similar, compared = _find_similar(inputs, held_intervals, rule, counts)
     by_key = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
     corpus = pa.concat_tables([corpus, similar_corpus_rows(similar)]).sort_by(by_key).combine_chunks()
-    parts = list(_list_alleles(inputs, clinvar, held_intervals, components, policy))
+    parts = list(_list_gnomad(inputs, held_intervals))
+    parts += _list_clinvar(clinvar, held_intervals, components, policy)
     if earlier is not None:
         roles = inputs.before.of_units()
         parts.append(list_newly_labelled(clinvar, earlier, held_intervals, components, policy, kept=roles))
@@ -215,7 +216,9 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     alleles = pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts]).combine_chunks()
     alleles = keep_alleles(alleles, clinvar, inputs.before, intervals).sort_by(order).combine_chunks()
     if inputs.before.release:
-        counts.update(count_moves(_own_alleles(inputs, clinvar, components, policy), clinvar, inputs.before))
+        alone = _hold_intervals(replace(inputs, before=NOTHING_BEFORE), policy, components, own_blocks)
+        own = pa.concat_tables([HOLDOUT_ALLELES.empty(), *_list_clinvar(clinvar, alone, components, policy)])
+        counts.update(count_moves(own, clinvar, inputs.before))
     counts.update(count_windows(intervals, inputs.footprints()))
     counts.update(count_rows(intervals, alleles, corpus))
     of_blocks = {b.unit: b.role for contig in inputs.windows for b in held_intervals.of(Holdout.HAPLOTYPES, contig)}
@@ -223,23 +226,30 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     return HoldoutTables(intervals, alleles, corpus, similar, compared, haplotypes, dict(sorted(counts.items())))
 
 
-def _choose_blocks(inputs: HoldoutInputs, policy: HoldoutPolicy, counts: Counter[str]) -> list[HaplotypeBlock]:
-    """Return the haplotype blocks to hold out; count all blocks, and the common alleles with phased genotypes."""
+def _choose_blocks(
+    inputs: HoldoutInputs, policy: HoldoutPolicy, counts: Counter[str]
+) -> tuple[list[HaplotypeBlock], list[HaplotypeBlock]]:
+    """Return the haplotype blocks to hold out, and those if no earlier release had held out any.
+
+    All blocks are counted, and the common alleles with phased genotypes.
+    """
     blocks: list[Blocks] = []
     for contig, table in inputs.on_windows(inputs.gnomad).items():
         carried = inputs.phased.get(contig)
         known = 0 if carried is None else int(np.count_nonzero(carried.known))
         counts.update({"common_alleles.phased": known, "common_alleles.not_phased": table.num_rows - known})
         blocks.append(find_blocks(table, link_bp=policy.link_bp, max_block_bp=policy.max_block_bp, carried=carried))
-    chosen, exhausted = choose_blocks(
+    choose = partial(
+        choose_blocks,
         blocks,
         partial(policy.draw, "block"),
         inputs.footprints(),
         fraction=policy.haplotype_fraction,
         tolerance=HAPLOTYPE_TOLERANCE,
         max_blocks=policy.haplotype_max_blocks,
-        first=inputs.before.of_units(),
     )
+    chosen, exhausted = choose(first=inputs.before.of_units())
+    own = choose()[0] if inputs.before.release else chosen
     n_blocks = sum(map(len, blocks))
     counts.update(
         {
@@ -250,7 +260,7 @@ def _choose_blocks(inputs: HoldoutInputs, policy: HoldoutPolicy, counts: Counter
             "haplotype_blocks.used_up": int(exhausted),
         }
     )
-    return chosen
+    return chosen, own
 
 
 def _hold_intervals(
@@ -274,26 +284,17 @@ def _hold_intervals(
     return HeldIntervals([*larger, *settle_roles(own, {})])
 
 
-def _own_alleles(
-    inputs: HoldoutInputs, clinvar: Mapping[str, pa.Table], components: GeneComponents, policy: HoldoutPolicy
-) -> pa.Table:
-    """Return the alleles that the release would hold out if no earlier one had held out any."""
-    alone = replace(inputs, before=NOTHING_BEFORE)
-    intervals = _hold_intervals(alone, policy, components, _choose_blocks(alone, policy, Counter()))
-    return pa.concat_tables([HOLDOUT_ALLELES.empty(), *_list_alleles(alone, clinvar, intervals, components, policy)])
-
-
-def _list_alleles(
-    inputs: HoldoutInputs,
-    clinvar: Mapping[str, pa.Table],
-    intervals: HeldIntervals,
-    components: GeneComponents,
-    policy: HoldoutPolicy,
-) -> Iterator[pa.Table]:
-    """Yield the alleles of any source and class in held-out intervals, schema ``HOLDOUT_ALLELES``."""
+def _list_gnomad(inputs: HoldoutInputs, intervals: HeldIntervals) -> Iterator[pa.Table]:
+    """Yield the alleles of gnomAD in held-out intervals, schema ``HOLDOUT_ALLELES``."""
     for contig, table in inputs.on_windows(inputs.gnomad).items():
         for holdout in (Holdout.CHR, Holdout.CLINVAR, Holdout.HAPLOTYPES):
             yield list_in_intervals(table, VariantOrigin.GNOMAD, contig, holdout, intervals)
+
+
+def _list_clinvar(
+    clinvar: Mapping[str, pa.Table], intervals: HeldIntervals, components: GeneComponents, policy: HoldoutPolicy
+) -> Iterator[pa.Table]:
+    """Yield the alleles of ClinVar, of any class, in held-out intervals, schema ``HOLDOUT_ALLELES``."""
     for contig, table in clinvar.items():
         yield list_in_genes(table, contig, intervals, components, min_stars=policy.min_stars)
         for holdout in (Holdout.CHR, Holdout.HAPLOTYPES):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -110,8 +111,11 @@ def context_tables(alleles: pa.Table, reference: Callable[[str], Bases]) -> Iter
         bases, ours = reference(contig), ordered.filter(pc.equal(ordered["chrom"], contig))
         for first in range(0, ours.num_rows, _ROWS):
             rows = ours.slice(first, _ROWS)
-            starts, ends = (bounds.tolist() for bounds in allele_spans(rows))
-            left = [bases[max(0, start - CONTEXT_BP) : start].decode("ascii") for start in starts]
-            right = [bases[end : end + CONTEXT_BP].decode("ascii") for end in ends]
+            start, end = allele_spans(rows)
+            low = np.maximum(0, start - CONTEXT_BP)
+            spans = zip(low.tolist(), (end + CONTEXT_BP).tolist(), strict=True)
+            around = [bases[at:after].decode("ascii") for at, after in spans]
+            left = [text[:at] for text, at in zip(around, (start - low).tolist(), strict=True)]
+            right = [text[at:] for text, at in zip(around, (end - low).tolist(), strict=True)]
             columns = [*(rows[name] for name in ALLELE_KEY), pa.array(left), pa.array(right)]
             yield pa.table(columns, schema=PACKAGE_CONTEXTS.arrow)

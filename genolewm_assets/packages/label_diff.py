@@ -14,7 +14,7 @@ from genolewm_assets.errors import counted
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.packages.reader import Package
 from genolewm_assets.packages.schema import VariantSource
-from genolewm_assets.variants import ALLELE_KEY
+from genolewm_assets.variants import ALLELE_KEY, Int64s
 
 #: Numbers that may stand for a row.
 _MOST_CODES = 1 << 63
@@ -118,7 +118,11 @@ def touched_alleles(old: Package, new: Package, contig: str) -> list[pa.Table]:
     Columns ``split``, ``holdout``, ``source``, the key, ``label`` and ``stars``; one row per split and holdout.
     """
     pair = [_alleles(package, contig) for package in (old, new)]
-    full, keys = row_codes(pair, pair[0].column_names), row_codes(pair, ["source", *ALLELE_KEY])
+    keys = row_codes(pair, ["source", *ALLELE_KEY])
+    full = row_codes(
+        [table.append_column("key", key) for table, key in zip(pair, keys, strict=True)],
+        ["key", "split", "holdout", "label", "stars"],
+    )
     touched = pa.concat_arrays([keys[i].filter(pc.invert(pc.is_in(full[i], value_set=full[1 - i]))) for i in (0, 1)])
     return [table.filter(pc.is_in(key, value_set=touched)) for table, key in zip(pair, keys, strict=True)]
 
@@ -213,12 +217,23 @@ def row_codes(tables: Sequence[pa.Table], names: Sequence[str]) -> list[pa.Array
     """Return a number per row of each table, int64: equal for rows with equal values; a null equals a null."""
     codes, n_codes = np.zeros(sum(table.num_rows for table in tables), np.int64), 1
     for name in names:
-        values = pa.chunked_array([chunk for table in tables for chunk in table[name].chunks], tables[0][name].type)
-        encoded = values.combine_chunks().dictionary_encode("encode")
-        n_values = len(encoded.dictionary)
+        column = pa.concat_tables([table.select([name]) for table in tables]).combine_chunks()[name]
+        numbers, n_values = _value_codes(column.combine_chunks())
         if n_codes * n_values >= _MOST_CODES:
-            used = pa.array(codes).dictionary_encode()
-            codes, n_codes = used.indices.to_numpy().astype(np.int64), len(used.dictionary)
-        codes, n_codes = codes * n_values + encoded.indices.to_numpy(), n_codes * n_values
+            (codes, n_codes), (numbers, n_values) = (_encoded(pa.array(each)) for each in (codes, numbers))
+        codes, n_codes = codes * n_values + numbers, n_codes * n_values
     ends = np.cumsum([table.num_rows for table in tables])
     return [pa.array(part) for part in np.split(codes, ends[:-1])]
+
+
+def _value_codes(column: pa.Array) -> tuple[Int64s, int]:
+    """Return a number for every value, equal for equal ones, and how many there may be."""
+    if pa.types.is_integer(column.type) and len(column) and not column.null_count:
+        numbers = column.to_numpy().astype(np.int64)
+        return numbers - (least := numbers.min()), int(numbers.max()) - int(least) + 1
+    return _encoded(column)
+
+
+def _encoded(column: pa.Array) -> tuple[Int64s, int]:
+    encoded = column.dictionary_encode("encode")
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)

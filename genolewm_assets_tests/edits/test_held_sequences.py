@@ -82,6 +82,12 @@ def test_texts_with_a_31_mer_of_an_allele_are_told(data):
     alleles = [data.draw(alleles_of(reference)) for _ in range(data.draw(st.integers(0, 3)))]
     held, expected = HeldSequences(contexts(reference, alleles)), set().union(*(made(reference, a) for a in alleles))
     assert len(held) == len(expected)
+    seeds = np.zeros_like(held.table.seeds)
+    for kmer in expected:
+        for codes in (encode_sequence(kmer[at : at + 16]) for at in range(16)):
+            key, bits = kmer_kernels._seed_at(codes, 0)
+            seeds[key >> int(held.table.shift)] |= np.uint64(bits)
+    np.testing.assert_array_equal(held.table.seeds, seeds)
     pos, ref, alt = data.draw(st.sampled_from(alleles)) if alleles else (50, reference[49], "A")
     haplotype = reference[: pos - 1] + alt + reference[pos - 1 + len(ref) :]
     for text in (reference, haplotype, reverse_complement(haplotype), haplotype[pos - 20 :], haplotype[: pos + 10]):
@@ -159,7 +165,8 @@ def test_windows_that_spell_a_held_out_allele_are_marked(tmp_path, windows_at_on
 
 def unmixed(held: HeldSequences) -> list[str]:
     """Return the 31-mers of a table, which the keys stand for one to one."""
-    numbers = [int(kmer_kernels.unmix(key)) for key in held.table.keys]
+    mixed = [int(key) * pow(0x9E3779B97F4A7C15, -1, 1 << 64) % (1 << 64) for key in held.table.keys]
+    numbers = [number ^ number >> 31 ^ number >> 62 for number in mixed]
     return ["".join("ACGT"[number >> 2 * at & 3] for at in reversed(range(31))) for number in numbers]
 
 

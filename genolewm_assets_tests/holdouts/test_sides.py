@@ -133,6 +133,21 @@ def test_the_same_release_again_holds_out_the_same() -> None:
     assert failed(again, inputs) == set()
 
 
+def test_moves_are_those_from_what_the_release_would_hold_out_alone() -> None:
+    def of_clinvar(held: HoldoutTables) -> set[tuple[object, ...]]:
+        rows = (row for row in held.alleles.to_pylist() if row["source"] == "clinvar")
+        return {
+            (row["chrom"], row["pos"], row["ref"], row["alt"]) for row in rows if row["holdout"] != Holdout.TEMPORAL
+        }
+
+    first = build_holdouts(replace(INPUTS, corpus=[]), replace(POLICY, seed=2))
+    before = EarlierSides("2025-01-05", first.intervals, first.alleles, INPUTS.clinvar)
+    held, alone = (build_holdouts(replace(INPUTS, corpus=[], before=each), POLICY) for each in (before, EarlierSides()))
+    was, own = of_clinvar(first), of_clinvar(alone)
+    assert held.counts["moves.to_training"] == len(was - own) > 0
+    assert held.counts["moves.from_training"] == len(own - was) > 0
+
+
 def test_what_was_tested_never_becomes_validation() -> None:
     """Two held-out genes of different roles are one component now: it is tested."""
     roles = {row["unit"]: row["role"] for row in HELD.intervals.to_pylist() if row["holdout"] == Holdout.CLINVAR}

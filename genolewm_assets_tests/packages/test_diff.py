@@ -160,7 +160,8 @@ def test_an_altered_package_is_not_compared(tmp_path):
         diff_packages(package, altered)
 
 
-ROWS = st.lists(st.tuples(st.sampled_from(["A", "AC", "", None]), st.integers(0, 3), st.none() | st.booleans()))
+NUMBERS = st.integers(0, 3) | st.sampled_from([-(1 << 62), 1 << 62, None])
+ROWS = st.lists(st.tuples(st.sampled_from(["A", "AC", "", None]), NUMBERS, st.none() | st.booleans()))
 
 
 @given(tables=st.lists(ROWS, min_size=1, max_size=3), most=st.sampled_from([4, 20, 1 << 63]))

@@ -122,11 +122,11 @@ class WindowBases:
         if (got := len(packed)) != (size := int(ends[-1]) if len(ends) else 0):
             wanted = {"expected": f"{size:,} bytes", "got": f"{got:,} bytes"}
             raise CorruptResourceError(BASES_NAME, "does not hold the bases of the windows", remedy=REBUILD, **wanted)
-        self._packed, self._contig = packed, contig
+        self._packed, self._contig, self._length = packed, contig, len(contig)
         self._start, self._end, self._ends = start.tolist(), end.tolist(), [0, *ends.tolist()]
 
     def __len__(self) -> int:
-        return len(self._contig)
+        return self._length
 
     @overload
     def __getitem__(self, at: int, /) -> int: ...
@@ -136,7 +136,7 @@ class WindowBases:
         """Return one base as an integer, or a slice as ``bytes``; the step of a slice is ignored."""
         if not isinstance(at, slice):
             return self._contig[at]
-        start, end, _ = at.indices(len(self))
+        start, end, _ = at.indices(self._length)
         row = bisect_right(self._start, start) - 1
         if row < 0 or end > self._end[row]:
             return self._contig[start:end]
