@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -201,6 +201,7 @@ def test_parts_hold_every_base_or_overlap(gaps_and_sizes: list[tuple[int, int]],
 
 
 @given(runs=st.lists(st.tuples(st.sampled_from("ACGTNacgtn"), st.integers(0, 40)), max_size=8))
+@example(runs=[("N", 40), ("a", 1), ("A", 10)])
 def test_lower_case_marks_repeats_if_some_bases_and_not_nearly_all_have_it(runs):
     text = "".join(letter * n for letter, n in runs)
     given = {"chr1": text[: len(text) // 3], "chr2": text[len(text) // 3 :]}
@@ -210,6 +211,6 @@ def test_lower_case_marks_repeats_if_some_bases_and_not_nearly_all_have_it(runs)
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(repeats, "_READ_BP", 7)
-        found = repeats.is_soft_masked(cast(FastaReader, reader))
+        found = repeats.is_soft_masked(cast("FastaReader", reader))
     lower, known = (sum(map(text.count, letters)) for letters in ("acgt", "ACGTacgt"))
     assert found == (lower > 0 and 0.05 <= lower / known <= 0.9)
