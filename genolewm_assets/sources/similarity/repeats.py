@@ -51,12 +51,16 @@ def _mark_frequent(keys: NDArray[np.uint64], codes: Codes) -> Codes:
 
 def is_soft_masked(reader: FastaReader) -> bool:
     """Tell whether lower case marks the repeats of the FASTA: it does unless too few or nearly all bases have it."""
-    known = lower = 0
+    most, upper, lower = sum(reader.contigs.values()), 0, 0
     for piece in _pieces(reader, 0):
-        codes = encode(piece)
-        known += int(np.count_nonzero(codes & 4 == 0))
-        lower += int(np.count_nonzero(codes & 12 == 8))
-    return MASKED_SHARES[0] * known <= lower <= MASKED_SHARES[1] * known and lower > 0
+        cases = encode(piece) & 12
+        found = int(np.count_nonzero(cases == 0)), int(np.count_nonzero(cases == 8))
+        upper, lower = upper + found[0], lower + found[1]
+        # At most so many bases are A, C, G and T; what is not read yet cannot change the answer then.
+        most -= len(piece) - sum(found)
+        if 0 < MASKED_SHARES[0] * most <= lower and most - upper <= MASKED_SHARES[1] * most:
+            return True
+    return False
 
 
 def find_frequent(reader: FastaReader, parts: Sequence[Sequence[HeldSpan]], folder: Path) -> Repeats:

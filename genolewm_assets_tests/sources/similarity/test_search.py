@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -18,7 +19,7 @@ from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.genome import GRCH38, IntervalArray, reverse_complement
 from genolewm_assets.holdouts import Compared, Held, Kept, SimilarReason
 from genolewm_assets.sources.reference import FastaReader
-from genolewm_assets.sources.similarity import SequenceSearch
+from genolewm_assets.sources.similarity import SequenceSearch, repeats
 from genolewm_assets.sources.similarity.held_part import divide, pack
 from genolewm_assets_tests.audit.compared import compare, held_table
 from genolewm_assets_tests.rows import each_row
@@ -196,3 +197,19 @@ def test_parts_hold_every_base_or_overlap(gaps_and_sizes: list[tuple[int, int]],
     assert ((seen > 0) == wanted).all()
     for one, two in pairwise([span for part in parts for span in part]):
         assert two.start >= one.end or one.end - two.start == overlap_bp
+
+
+@given(runs=st.lists(st.tuples(st.sampled_from("ACGTNacgtn"), st.integers(0, 40)), max_size=8))
+@example(runs=[("N", 40), ("a", 1), ("A", 10)])
+def test_lower_case_marks_repeats_if_some_bases_and_not_nearly_all_have_it(runs):
+    text = "".join(letter * n for letter, n in runs)
+    given = {"chr1": text[: len(text) // 3], "chr2": text[len(text) // 3 :]}
+    reader = SimpleNamespace(
+        contigs={name: len(bases) for name, bases in given.items()},
+        read_as_written=lambda name, start, end: given[name][start:end].encode(),
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(repeats, "_READ_BP", 7)
+        found = repeats.is_soft_masked(cast("FastaReader", reader))
+    lower, known = (sum(map(text.count, letters)) for letters in ("acgt", "ACGTacgt"))
+    assert found == (lower > 0 and 0.05 <= lower / known <= 0.9)
