@@ -175,19 +175,27 @@ def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: Held
     (n,): first byte of each row, and its bases. ``marks``: bool, shape (n,).
     """
     around = np.empty(SEED + 2 * (_STEP - 1), dtype=np.uint8)
-    words, wanted = np.empty(_AHEAD, dtype=np.int64), np.empty(_AHEAD, dtype=np.uint64)
+    places = np.empty(_AHEAD, dtype=np.int64)
+    words, wanted = np.empty((3, _AHEAD), dtype=np.int64), np.empty((3, _AHEAD), dtype=np.uint64)
     for row in range(first.size):
         bases, n, at = packed[first[row] :], n_bases[row], 0
         marks[row] = False
         while at <= n - SEED and not marks[row]:
             noted = min(_AHEAD, (n - SEED - at) // _STEP + 1)
             for seed in range(noted):
-                key, bits = _packed_seed_at(bases, at + seed * _STEP)
-                words[seed], wanted[seed] = np.int64(key >> table.shift), bits
-                prefetch(table.seeds, words[seed])
+                _note_packed_seed(bases, at + seed * _STEP, table, words[0], wanted[0], seed)
+            n_found = 0
             for seed in range(noted):
-                place = at + seed * _STEP
-                if table.seeds[words[seed]] & wanted[seed] == wanted[seed] and _is_seed_beside(bases, n, place, table):
+                if table.seeds[words[0, seed]] & wanted[0, seed] == wanted[0, seed]:
+                    places[n_found] = place = at + seed * _STEP
+                    # A 31-mer with the seed has one of those that begin a base before and behind it.
+                    _note_packed_seed(bases, max(0, place - 1), table, words[1], wanted[1], n_found)
+                    _note_packed_seed(bases, min(n - SEED, place + 1), table, words[2], wanted[2], n_found)
+                    n_found += 1
+            for found in range(n_found):
+                before = table.seeds[words[1, found]] & wanted[1, found] == wanted[1, found]
+                if before or table.seeds[words[2, found]] & wanted[2, found] == wanted[2, found]:
+                    place = places[found]
                     low, high = max(0, place - _STEP + 1), min(n, place + SEED + _STEP - 1)
                     for each in range(low, high):
                         around[each - low] = bases[each >> 2] >> np.uint8(2 * (each & 3)) & np.uint8(3)
@@ -198,14 +206,11 @@ def mark_spelling(packed: Bytes, first: Integers, n_bases: Integers, table: Held
 
 
 @kernel
-def _is_seed_beside(packed: Bytes, n: int, at: int, table: HeldKmers) -> bool:
-    """Tell whether a seed of the table begins one base before or behind a place, as every 31-mer around has one."""
-    for place in (at - 1, at + 1):
-        if 0 <= place <= n - SEED:
-            key, bits = _packed_seed_at(packed, place)
-            if table.seeds[np.int64(key >> table.shift)] & bits == bits:
-                return True
-    return False
+def _note_packed_seed(packed: Bytes, at: int, table: HeldKmers, words: Integers, wanted: Keys, number: int) -> None:
+    """Note the word and the bits of the seed at a place of packed bases, and begin to load the word."""
+    key, bits = _packed_seed_at(packed, at)
+    words[number], wanted[number] = np.int64(key >> table.shift), bits
+    prefetch(table.seeds, words[number])
 
 
 @kernel

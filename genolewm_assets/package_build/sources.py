@@ -116,12 +116,15 @@ class PackageSources:
         return next((cache for cache in self.caches if cache.source == source), None)
 
     def corpus_batches(self, source: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
-        """Read a corpus table in row order; yield batches of at most 2,048 rows, each with its first row's number."""
-        table, row = self.corpus[source], 0
+        """Read a corpus table in row order; yield batches of at most 16,384 rows, each with its first row's number.
+
+        Without ``columns``, and so with the bases, a batch has at most 2,048 rows.
+        """
+        table, row, n_rows = self.corpus[source], 0, 8 * _BATCH_ROWS if columns else _BATCH_ROWS
         batches = (
-            read_batches(table, _BATCH_ROWS, columns)
+            read_batches(table, n_rows, columns)
             if isinstance(table, Path)
-            else table.select(columns or table.column_names).to_batches(_BATCH_ROWS)
+            else table.select(columns or table.column_names).to_batches(n_rows)
         )
         for batch in batches:
             yield row, pa.table(batch)

@@ -121,6 +121,23 @@ def test_packed_rows_with_a_31_mer_of_an_allele_are_marked(data):
         kmer = data.draw(kmers_held)
         copy = data.draw(st.sampled_from([kmer, reverse_complement(kmer), kmer[1:], ""]))
         texts.append(data.draw(sequences(0, 40)) + copy + data.draw(sequences(0, 40)))
+    assert marked(texts, held) == [bool(kmers(text) & {*unmixed(held)}) for text in texts]
+
+
+def test_a_31_mer_is_told_wherever_a_seed_of_it_is_looked_up():
+    rng = np.random.default_rng(5)
+    reference = "".join(rng.choice(list("ACGT"), 200))
+    haplotype = f"{reference[:99]}{'ACGT'['ACGT'.index(reference[99]) - 1]}{reference[100:]}"
+    held = HeldSequences(contexts(reference, [(100, reference[99], haplotype[99])]))
+    # The bases beside the copy are not the haplotype's, so that the seeds beside those of the copy are none of these.
+    before, behind = (next(base for base in "ACGT" if base not in haplotype[at : at + 2]) * 40 for at in (84, 115))
+    for shorter in (0, 1):
+        texts = [before[:at] + haplotype[85 : 116 - shorter] + behind for at in range(32)]
+        assert marked(texts, held) == [not shorter] * len(texts)
+
+
+def marked(texts: list[str], held: HeldSequences) -> list[bool]:
+    """Return which packed texts ``mark_spelling`` marks."""
     n_bases = np.array([len(text) for text in texts], dtype=np.int64)
     ends = np.cumsum([0, *n_bases])
     first = np.cumsum([0, *(-(-n_bases // 4))])
@@ -131,7 +148,8 @@ def test_packed_rows_with_a_31_mer_of_an_allele_are_marked(data):
     for array in (held.table.keys, held.table.seeds):
         array.flags.writeable = False
     kmer_kernels.mark_spelling(packed, first[:-1], n_bases, held.table, marks)
-    assert marks.tolist() == [bool(kmers(text) & {*unmixed(held)}) for text in texts]
+    found: list[bool] = marks.tolist()
+    return found
 
 
 def test_seeds_of_other_texts_are_seldom_told():
