@@ -71,7 +71,7 @@ def keys_of(alleles: pa.Table) -> pa.Array:
 def normalise_alleles(alleles: pa.Table, reference: Reference) -> pa.Table:
     """Return the normal form of every allele; null if it does not fit the reference.
 
-    bcftools makes it, but of alleles that are in normal form.
+    bcftools makes it. It is not asked for alleles that are in normal form already.
     """
     known = [pc.match_substring_regex(alleles[name], _KNOWN) for name in ("ref", "alt")]
     in_reference = pc.is_in(alleles["chrom"], value_set=pa.array(list(reference), pa.string()))
