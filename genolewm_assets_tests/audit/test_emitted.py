@@ -11,13 +11,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 from genolewm_assets import lewm
 from genolewm_assets.audit.allele_searches import DrawnWindows, id_keys
+from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.alleles.normal_alleles import KEY, keys_of, normalise_alleles
 from genolewm_assets.audit.emitted import EmittedCounts, draw_batches, read_edits
-from genolewm_assets.audit.reading.package_files import open_files
+from genolewm_assets.audit.reading.package_files import OwnFiles, open_files
 from genolewm_assets.audit.reading.reference import Reference, mapped
 from genolewm_assets.genome import RelEdit, apply_edits, reverse_complement
 from genolewm_assets_tests.audit.emitted_batches import emitted_batch
@@ -186,3 +189,23 @@ def test_a_full_disk_is_the_cause_that_is_told(monkeypatch: pytest.MonkeyPatch) 
         with pytest.raises(OSError, match="No space left on device") as caught:
             mapped([np.zeros(1 << 20, np.uint8)])
     assert caught.value.errno == errno.ENOSPC
+
+
+def test_every_held_out_allele_is_known_and_no_other(genome: tuple[str, Reference], tmp_path: Path) -> None:
+    text, reference = genome
+    rng, rows = np.random.default_rng(3), set[tuple[str, int, str, str]]()
+    for at in rng.integers(100, 400, 600).tolist():
+        ref = text[at : at + int(rng.integers(1, 4))]
+        rows.add(("chr17", at + 1, ref, ref[0] + "".join(rng.choice(list("ACGT"), int(rng.integers(0, 3))))))
+    alleles = pa.table(dict(zip(KEY, map(pa.array, zip(*sorted(rows), strict=True)), strict=True)))
+    alleles = alleles.filter(pc.not_equal(alleles["ref"], alleles["alt"]))
+    is_held = np.arange(alleles.num_rows) % 3 == 0
+    pq.write_table(alleles.filter(pa.array(is_held)), tmp_path / "alleles.parquet")
+    for split in ("validation", "test"):
+        (tmp_path / "variants").mkdir(exist_ok=True)
+        pq.write_table(alleles.slice(0, 0), tmp_path / f"variants/{split}.parquet")
+    held = HeldAlleles.of_package(OwnFiles(tmp_path, tmp_path, {}), reference)
+    forms = normalise_alleles(alleles, reference)
+    wanted = {*keys_of(forms.filter(pa.array(is_held))).to_pylist()}
+    assert held.have(forms).tolist() == [key in wanted for key in keys_of(forms).to_pylist()]
+    assert len(held) == len(wanted) > 50

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from genolewm_assets.audit import held_kmers
 from genolewm_assets.audit.held_kmers import KmerTable, count_in_reference, keys_of
-from genolewm_assets.audit.kmer_kernels import NO_KEY, densest_stretch
+from genolewm_assets.audit.kmer_kernels import NO_KEY, densest_stretch, shared_kmers
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span
 from genolewm_assets.audit.reading.reference import Reference, encode, reverse_complement
 from genolewm_assets_tests.audit.compared import compare, held_table, sieved
@@ -149,3 +149,11 @@ def test_added_bases_are_those_of_31_mers_that_were_not_held_out(spans: tuple[li
 
     assert kmers(now.added(before, 4)) == kmers(now) - kmers(before)
     assert kmers(now.added(HeldSpans([Span("chr2", 0, 120)]), 4)) == kmers(now)
+
+
+def test_shared_31_mers_of_all_stretches_of_a_row_are_added() -> None:
+    held, other = (encode("".join(np.random.default_rng(seed).choice(list("ACGT"), 200))) for seed in (1, 2))
+    bases, shared = np.concatenate([held, other]), np.zeros(3, np.int64)
+    spans = np.array([[0, 0, 40], [0, 100, 145], [1, 210, 300], [2, 160, 240]])
+    shared_kmers(bases, spans, sieved(held), shared)
+    assert shared.tolist() == [10 + 15, 0, 10]

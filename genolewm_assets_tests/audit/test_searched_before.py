@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -14,6 +15,7 @@ from genolewm_assets.audit import AuditReport, LeakKind, audit_package, open_fil
 from genolewm_assets.audit import audit as audit_module
 from genolewm_assets.audit.held_kmers import KmerTable, keys_of
 from genolewm_assets.audit.packed_kernels import find_any, mark_seeds
+from genolewm_assets.audit.planting.field import window_schema
 from genolewm_assets.audit.reading.reference import encode
 from genolewm_assets.audit.searched_before import Searched, find_searched
 from genolewm_assets.errors import CorruptResourceError
@@ -78,6 +80,16 @@ def n_known(searched: Searched) -> tuple[int, int]:
     return sum(int(np.count_nonzero(rows)) for rows in searched.rows.values()), sum(
         int(np.count_nonzero(piece.trains)) for piece in searched.files.pieces()
     )
+
+
+def test_windows_that_are_read_by_number_are_those_of_the_tables(pieces: AuditedWorld) -> None:
+    files = open_files(pieces.package)
+    columns = window_schema(files).names
+    tables = pa.Table.from_batches(files.windows("train", columns))
+    numbers = np.arange(1, tables.num_rows, 3)
+    found = pa.Table.from_batches(files.train_rows(columns, numbers))
+    assert found.to_pylist() == tables.take(pa.array(numbers)).to_pylist()
+    assert found.num_rows > 15
 
 
 def test_without_news_no_window_is_compared_again(
