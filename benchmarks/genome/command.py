@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.genome.budget import broken, read_budget
 from benchmarks.genome.inputs import write_inputs
 from benchmarks.genome.report import Build, tables
-from benchmarks.genome.shapes import Shape, one_contig, scaled
+from benchmarks.genome.shapes import CORPUS_WINDOWS, Shape, one_contig, scaled
 from benchmarks.genome.steps import StepError, build
 from genolewm_assets.genome import GRCH38
 
@@ -31,7 +31,7 @@ _HELP = """examples:
 def main(arguments: Sequence[str]) -> None:
     """Run the command with arguments of the command line; exits with 1 if ``--check`` finds a broken budget."""
     given = _parse(arguments)
-    shapes = [scaled(scale, given.contigs) for scale in sorted(given.scale)]
+    shapes = [scaled(scale, given.contigs, given.windows) for scale in sorted(given.scale)]
     shapes += [one_contig(name) for name in (given.contig, given.chr21) if name]
     _compile_kernels()
     with tempfile.TemporaryDirectory() as scratch:
@@ -86,6 +86,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     what.add_argument("--chr21", action="store_const", const="chr21", help="chr21 with its gaps and shared variants")
     parser.add_argument(
         "--contigs", type=int, default=5, help="contigs of a scaled genome, of equal length (default: 5)"
+    )
+    parser.add_argument(
+        "--windows", type=int, default=CORPUS_WINDOWS, help="corpus windows at full size (default: %(default)s)"
     )
     parser.add_argument(
         "--folder", type=Path, help="keeps files, roots and figures; a step with figures is not run again"

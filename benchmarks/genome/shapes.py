@@ -62,17 +62,19 @@ class Shape:
         return max(1, round(whole * self.scale * self.contigs[contig] / self.total_bp))
 
 
-def scaled(scale: float, contigs: int = len(_CONTIGS)) -> Shape:
-    """Return a genome of ``scale`` x 3.1 Gbp in contigs of equal length."""
+def scaled(scale: float, contigs: int = len(_CONTIGS), windows: int = CORPUS_WINDOWS) -> Shape:
+    """Return a genome of ``scale`` x 3.1 Gbp in contigs of equal length, and as large a share of the corpus windows."""
     names = [f"chr{number}" for number in range(1, contigs + 1)]
     length = round(GENOME_BP * scale / contigs)
     return Shape(
         "scale",
-        f"{scale:g}" if contigs == len(_CONTIGS) else f"{scale:g}x{contigs}",
+        f"{scale:g}"
+        + (f"x{contigs}" if contigs != len(_CONTIGS) else "")
+        + (f"w{windows}" if windows != CORPUS_WINDOWS else ""),
         scale,
         dict.fromkeys(names, length),
         dict.fromkeys(names, _gaps(length)),
-        round(CORPUS_WINDOWS * scale),
+        round(windows * scale),
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import permutations, product
 from pathlib import Path
@@ -16,9 +15,9 @@ from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.packages.label_diff import (
     AlleleChange,
     BenchDiff,
-    TrainDiff,
+    LabelDiff,
     compare_benches,
-    count_in_train,
+    compare_labels,
     count_true,
     find_allele_changes,
     find_differing,
@@ -26,7 +25,8 @@ from genolewm_assets.packages.label_diff import (
     touched_alleles,
 )
 from genolewm_assets.packages.reader import HoldoutNoun, Package, open_tables
-from genolewm_assets.packages.schema import PACKAGE_WINDOWS
+from genolewm_assets.packages.schema import HOLDOUT_PATHS, PACKAGE_WINDOWS
+from genolewm_assets.store.tables import read_encoded
 from genolewm_assets.variants import ALLELE_KEY
 
 _PLACE = ("origin", "contig", "start", "record_id", "window_index")
@@ -74,7 +74,7 @@ class PackageDiff:
     #: Number of ClinVar alleles in both packages whose label differs, by a key such as ``VUS -> P``.
     relabelled: Mapping[str, int]
     #: ClinVar alleles that training gained, lost or has with another label.
-    train: TrainDiff
+    train: LabelDiff
     #: Comparison of each bench: the alleles to score of a holdout and split, for every holdout that has any.
     benches: tuple[BenchDiff, ...]
     #: Other differences in ``package.json``: value before and after, by name.
@@ -132,7 +132,8 @@ def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) 
     names = [f"{noun}, {split}" for noun in ("windows", "alleles") for split in Split]
     tables = {name: TableDiff(name, 0, 0, 0) for name in names}
     moved = {f"{noun}, {a} -> {b}": 0 for noun in ("windows", "alleles") for a, b in permutations(Split, 2)}
-    train, relabelled, listed = TrainDiff({}, {}, {}), Counter[str](), list[AlleleChange]()
+    train = anywhere = LabelDiff({}, {}, {})
+    listed = list[AlleleChange]()
 
     def compare(noun: str, key: tuple[str, ...], value: str, rows: Mapping[Split, Sequence[pa.Table]]) -> None:
         for split, pair in rows.items():
@@ -148,19 +149,18 @@ def compare_packages(old: Package, new: Package, *, list_alleles: bool = False) 
         pair = touched_alleles(old, new, contig)
         splits = {split: [table.filter(pc.equal(table["split"], split)) for table in pair] for split in Split}
         compare("alleles", _ALLELE, "label", splits)
-        changes = find_allele_changes(pair)
-        train += count_in_train(changes)
-        relabelled.update(_relabelled(changes))
-        listed += changes if list_alleles else ()
+        train += compare_labels(splits[Split.TRAIN])
+        anywhere += compare_labels(pair)
+        listed += find_allele_changes(pair) if list_alleles else ()
     for noun, (key, compared) in _HOLDOUT_KEYS.items():
-        held = [package.holdouts(noun, [*key, *compared]) for package in (old, new)]
+        held = [read_encoded(each.directory / HOLDOUT_PATHS[noun], [*key, *compared]) for each in (old, new)]
         tables[noun] = _diff(f"holdouts, {noun}", held, key, compared)
     return PackageDiff(
         before=f"{old.info.release} ({old.directory.name})",
         after=f"{new.info.release} ({new.directory.name})",
         tables=tuple(tables.values()),
         moved={name: n for name, n in moved.items() if n},
-        relabelled=dict(sorted(relabelled.items())),
+        relabelled=anywhere.relabelled,
         train=train,
         benches=compare_benches(old, new),
         settings=dict(_settings(old, new)),
@@ -199,11 +199,6 @@ def _moved(noun: str, keys: Mapping[tuple[Split, int], pa.Array]) -> Iterator[tu
         came = pc.and_not(pc.is_in(left, value_set=keys[target, 1]), pc.is_in(left, value_set=keys[target, 0]))
         if n := count_true(came):
             yield f"{noun}, {source} -> {target}", n
-
-
-def _relabelled(changes: Iterable[AlleleChange]) -> Counter[str]:
-    labels = ((change.before.label, change.after.label) for change in changes if change.before and change.after)
-    return Counter(f"{old} -> {new}" for old, new in labels if old != new)
 
 
 def _settings(old: Package, new: Package) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from genolewm_assets.errors import counted
 from genolewm_assets.genome import EVALUATION, Split
 from genolewm_assets.packages.reader import Package
-from genolewm_assets.packages.schema import VariantSource
-from genolewm_assets.variants import ALLELE_KEY, Int64s
+from genolewm_assets.packages.schema import HOLDOUT_PATHS, VariantSource, variants_path
+from genolewm_assets.store.tables import read_encoded, repeated_text
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s
 
 #: Numbers that may stand for a row.
 _MOST_CODES = 1 << 63
@@ -46,18 +47,10 @@ class AlleleChange:
     def __str__(self) -> str:
         return f"{self.chrom}:{self.pos} {self.ref}>{self.alt}  {self.before or '-'} -> {self.after or '-'}"
 
-    def labels_in_train(self) -> tuple[str | None, str | None]:
-        """Return the class in training before and after; None where the allele is not in training."""
-        before, after = (
-            state.label if state is not None and Split.TRAIN in state.places else None
-            for state in (self.before, self.after)
-        )
-        return before, after
-
 
 @dataclass(frozen=True, slots=True)
-class TrainDiff:
-    """Numbers of ClinVar alleles that training gained and lost, by class, and of relabelled ones, by ``VUS -> P``."""
+class LabelDiff:
+    """Numbers of ClinVar alleles that came and went, by class, and of relabelled ones, by ``VUS -> P``."""
 
     added: Mapping[str, int]
     removed: Mapping[str, int]
@@ -65,16 +58,16 @@ class TrainDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether training has the same ClinVar alleles with the same labels."""
+        """Whether the ClinVar alleles and their labels are the same."""
         return not (self.added or self.removed or self.relabelled)
 
-    def __add__(self, other: TrainDiff) -> TrainDiff:
+    def __add__(self, other: LabelDiff) -> LabelDiff:
         """Return the sums for two parts of the alleles."""
         pairs = ((self.added, other.added), (self.removed, other.removed), (self.relabelled, other.relabelled))
-        return TrainDiff(*(dict(sorted((Counter(a) + Counter(b)).items())) for a, b in pairs))
+        return LabelDiff(*(dict(sorted((Counter(a) + Counter(b)).items())) for a, b in pairs))
 
     def lines(self) -> list[str]:
-        """Return one line of text per class and direction."""
+        """Return one line of text per class and direction, for alleles of training."""
         return [
             *(f"train: + {label}  {n:,}" for label, n in self.added.items()),
             *(f"train: - {label}  {n:,}" for label, n in self.removed.items()),
@@ -115,16 +108,32 @@ class BenchDiff:
 def touched_alleles(old: Package, new: Package, contig: str) -> list[pa.Table]:
     """Return the alleles of a contig of two packages, but those of which both have the same rows in all splits.
 
-    Columns ``split``, ``holdout``, ``source``, the key, ``label`` and ``stars``; one row per split and holdout.
+    Columns ``split``, ``holdout``, ``source``, the key, ``label`` and ``stars``, texts as dictionaries; one row per
+    split and holdout.
     """
     pair = [_alleles(package, contig) for package in (old, new)]
-    keys = row_codes(pair, ["source", *ALLELE_KEY])
-    full = row_codes(
-        [table.append_column("key", key) for table, key in zip(pair, keys, strict=True)],
-        ["key", "split", "holdout", "label", "stars"],
+    keys = row_codes(pair, [*ALLELE_KEY, "source"])
+    full = row_codes(pair, ["split", "holdout", "label", "stars"], begin=keys)
+    alone = _in_one(*full)
+    touched = pa.concat_arrays(
+        [key.filter(pc.is_in(rows, value_set=alone)) for key, rows in zip(keys, full, strict=True)]
     )
-    touched = pa.concat_arrays([keys[i].filter(pc.invert(pc.is_in(full[i], value_set=full[1 - i]))) for i in (0, 1)])
-    return [table.filter(pc.is_in(key, value_set=touched)) for table, key in zip(pair, keys, strict=True)]
+    found = [table.filter(pc.is_in(key, value_set=touched)) for table, key in zip(pair, keys, strict=True)]
+    return [table.filter(pc.equal(table["chrom"], contig)) for table in found]
+
+
+def _in_one(old: pa.Array, new: pa.Array) -> pa.Array:
+    """Return the numbers, not negative, that only one of two arrays has."""
+    # A stable sort is fast where numbers are nearly sorted, as those of rows are.
+    parts = [np.sort(part.to_numpy(), kind="stable") for part in (old, new)]
+    both = np.sort(np.concatenate([part[_begins(part)] for part in parts]), kind="stable")
+    begins = _begins(both)
+    return pa.array(both[begins & np.append(begins[1:], True)])
+
+
+def _begins(numbers: Int64s) -> Bools:
+    """Return where another number begins in sorted ones."""
+    return np.diff(numbers, prepend=numbers[:1] - 1) != 0
 
 
 def find_allele_changes(pair: Sequence[pa.Table]) -> tuple[AlleleChange, ...]:
@@ -134,27 +143,28 @@ def find_allele_changes(pair: Sequence[pa.Table]) -> tuple[AlleleChange, ...]:
     return tuple(change for change in found if change.before != change.after)
 
 
-def count_in_train(changes: Sequence[AlleleChange]) -> TrainDiff:
-    """Count the changes of training by class."""
-    added, removed, relabelled = Counter[str](), Counter[str](), Counter[str]()
-    for before, after in (change.labels_in_train() for change in changes):
-        if before is None and after is not None:
-            added[after] += 1
-        elif before is not None and after is None:
-            removed[before] += 1
-        elif before != after:
-            relabelled[f"{before} -> {after}"] += 1
-    return TrainDiff(*(dict(sorted(counts.items())) for counts in (added, removed, relabelled)))
+def compare_labels(pair: Sequence[pa.Table]) -> LabelDiff:
+    """Count the ClinVar alleles that one of two tables has, and those whose label differs in their last rows."""
+    pair = [table.filter(pc.equal(table["source"], VariantSource.CLINVAR)) for table in pair]
+    before, after = (
+        dict(zip(codes.to_pylist(), table["label"].cast(pa.string()).to_pylist(), strict=True))
+        for codes, table in zip(row_codes(pair, ALLELE_KEY), pair, strict=True)
+    )
+    in_both = before.keys() & after.keys()
+    changes = (f"{before[key]} -> {after[key]}" for key in in_both if before[key] != after[key])
+    added, removed = after.keys() - before.keys(), before.keys() - after.keys()
+    return LabelDiff(Counter(after[key] for key in added), Counter(before[key] for key in removed), Counter(changes))
 
 
 def compare_benches(old: Package, new: Package) -> tuple[BenchDiff, ...]:
     """Compare every bench of a package, by split and holdout: the rows of ``variants`` with a ``scoring``."""
-    held = [package.holdouts("alleles") for package in (old, new)]
+    listed = ["holdout", "role", "unit", *ALLELE_KEY]
+    held = [read_encoded(package.directory / HOLDOUT_PATHS["alleles"], listed) for package in (old, new)]
     found: list[BenchDiff] = []
     for split in EVALUATION:
         columns = ["holdout", *ALLELE_KEY, "label", "stars", "scoring"]
-        has_outcome = pc.field("scoring").is_valid()
-        scored = [package.variants(split, columns, where=has_outcome) for package in (old, new)]
+        rows = [read_encoded(package.directory / variants_path(split), columns) for package in (old, new)]
+        scored = [table.filter(pc.field("scoring").is_valid()) for table in rows]
         for holdout in sorted({name for table in scored for name in pc.unique(table["holdout"]).to_pylist()}):
             pair = [table.filter(pc.equal(table["holdout"], holdout)) for table in scored]
             here = (pc.field("holdout") == holdout) & (pc.field("role") == str(split))
@@ -177,26 +187,27 @@ def _compare_bench(pair: Sequence[pa.Table], held: Sequence[pa.Table], holdout: 
 def _units(alleles: pa.Table, held: pa.Table) -> Iterator[str]:
     """Yield the unit of each allele that is held out by its key, and the contig of each that is not."""
     keys, listed = row_codes((alleles, held), ALLELE_KEY)
-    yield from held["unit"].filter(pc.is_in(listed, value_set=keys)).to_pylist()
-    yield from alleles["chrom"].filter(pc.invert(pc.is_in(keys, value_set=listed))).to_pylist()
+    yield from pc.unique(held["unit"].filter(pc.is_in(listed, value_set=keys))).to_pylist()
+    yield from pc.unique(alleles["chrom"].filter(pc.invert(pc.is_in(keys, value_set=listed)))).to_pylist()
 
 
 def _alleles(package: Package, contig: str) -> pa.Table:
-    """Return a contig's alleles of all splits, those of the benches with their holdouts."""
-    here, parts = pc.field("chrom") == contig, []
+    """Return the alleles of all splits on a contig, and some of others, those of the benches with their holdouts."""
+    columns, parts = ["holdout", "source", *ALLELE_KEY, "label", "stars"], []
     for split in Split:
-        table = package.variants(split, ["holdout", "source", *ALLELE_KEY, "label", "stars"], where=here)
-        parts.append(table.add_column(0, "split", pa.repeat(str(split), table.num_rows)))
+        table = read_encoded(package.directory / variants_path(split), columns, near=("chrom", contig))
+        parts.append(table.add_column(0, "split", repeated_text(str(split), table.num_rows).dictionary_encode()))
     return pa.concat_tables(parts)
 
 
 def _states(table: pa.Table) -> dict[tuple[str, int, str, str], AlleleState]:
     places: defaultdict[tuple[str, int, str, str], list[str]] = defaultdict(list)
     said: dict[tuple[str, int, str, str], tuple[str, int | None]] = {}
-    for row in table.to_pylist():
-        key = row["chrom"], row["pos"], row["ref"], row["alt"]
-        places[key].append(row["split"] if row["holdout"] is None else f"{row['holdout']} {row['split']}")
-        said[key] = row["label"], row["stars"]
+    names = (*ALLELE_KEY, "split", "holdout", "label", "stars")
+    for *key, split, holdout, label, stars in zip(*(table[name].to_pylist() for name in names), strict=True):
+        allele = tuple(key)
+        places[allele].append(split if holdout is None else f"{holdout} {split}")
+        said[allele] = label, stars
     return {key: AlleleState(*said[key], tuple(sorted(found))) for key, found in places.items()}
 
 
@@ -213,21 +224,32 @@ def count_true(mask: pa.Array) -> int:
     return int(pc.sum(mask).as_py() or 0)
 
 
-def row_codes(tables: Sequence[pa.Table], names: Sequence[str]) -> list[pa.Array]:
-    """Return a number per row of each table, int64: equal for rows with equal values; a null equals a null."""
+def row_codes(tables: Sequence[pa.Table], names: Sequence[str], begin: Sequence[pa.Array] = ()) -> list[pa.Array]:
+    """Return a number per row of each table, int64: equal for rows with equal values; a null equals a null.
+
+    ``begin`` has such numbers for other columns, which are to be equal too.
+    """
     codes, n_codes = np.zeros(sum(table.num_rows for table in tables), np.int64), 1
+    if begin and len(codes):
+        codes = np.concatenate(begin)
+        n_codes = int(codes.max()) + 1
     for name in names:
         column = pa.concat_tables([table.select([name]) for table in tables]).combine_chunks()[name]
         numbers, n_values = _value_codes(column.combine_chunks())
         if n_codes * n_values >= _MOST_CODES:
             (codes, n_codes), (numbers, n_values) = (_encoded(pa.array(each)) for each in (codes, numbers))
-        codes, n_codes = codes * n_values + numbers, n_codes * n_values
+        codes *= n_values
+        codes += numbers
+        n_codes *= n_values
     ends = np.cumsum([table.num_rows for table in tables])
     return [pa.array(part) for part in np.split(codes, ends[:-1])]
 
 
-def _value_codes(column: pa.Array) -> tuple[Int64s, int]:
+def _value_codes(column: pa.Array) -> tuple[Ints, int]:
     """Return a number for every value, equal for equal ones, and how many there may be."""
+    if pa.types.is_dictionary(column.type):
+        n_values = len(column.dictionary)
+        return column.indices.fill_null(n_values).to_numpy(), n_values + 1
     if pa.types.is_integer(column.type) and len(column) and not column.null_count:
         numbers = column.to_numpy().astype(np.int64)
         return numbers - (least := numbers.min()), int(numbers.max()) - int(least) + 1

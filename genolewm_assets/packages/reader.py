@@ -38,7 +38,7 @@ from genolewm_assets.packages.verified import find_damage_once
 from genolewm_assets.packages.window_rows import Membership, columns_read, package_rows, piece_rows, read_trains
 from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
 from genolewm_assets.store.artefacts import MANIFEST, Finding, enclosing_root
-from genolewm_assets.store.tables import read_batches, read_rows, read_table
+from genolewm_assets.store.tables import read_batches, read_encoded, read_rows, read_table
 from genolewm_assets.variants import Bools, Int64s
 
 #: What is compared when a package is opened.
@@ -107,7 +107,8 @@ class Package:
 
     def variant_contigs(self) -> set[str]:
         """Return the contigs of the alleles of all splits."""
-        return {contig for split in Split for contig in pc.unique(self.variants(split, ["chrom"])["chrom"]).to_pylist()}
+        columns = [read_encoded(self.directory / variants_path(split), ["chrom"])["chrom"] for split in Split]
+        return {contig for column in columns for contig in pc.unique(column).to_pylist()}
 
     def controls(self, split: Split) -> pa.Table:
         """Read the control windows (schema ``PACKAGE_CONTROLS``) of validation or test; train has none."""

@@ -22,6 +22,7 @@ from .parquet import memory_given_back as memory_given_back
 from .parquet import open_parquet as open_parquet
 from .parquet import open_table_writer as open_table_writer
 from .parquet import read_batches as read_batches
+from .parquet import read_encoded as read_encoded
 from .parquet import read_rows as read_rows
 from .parquet import read_table as read_table
 from .parquet import reading_parquet as reading_parquet

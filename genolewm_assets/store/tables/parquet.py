@@ -79,6 +79,23 @@ def read_table(
         return pq.read_table(path, columns=columns, filters=filters, partitioning=None)
 
 
+def read_encoded(path: Path, columns: Sequence[str], *, near: tuple[str, str] | None = None) -> pa.Table:
+    """Read columns of a Parquet file, texts as dictionaries, which are read in half the time.
+
+    With ``near``, a column and a text, only row groups that may have it there by their statistics are read, whole.
+    """
+    with reading_parquet(path), pq.ParquetFile(path, read_dictionary=columns) as file:
+        groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+        chosen = [n for n, group in enumerate(groups) if near is None or _may_have(group, *near)]
+        return file.read_row_groups(chosen, list(columns), use_threads=False)
+
+
+def _may_have(group: pq.RowGroupMetaData, name: str, text: str) -> bool:
+    columns = map(group.column, range(group.num_columns))
+    stated = next(column.statistics for column in columns if column.path_in_schema == name)
+    return stated is None or not stated.has_min_max or stated.min <= text <= stated.max
+
+
 def write_table(
     tables: Iterable[pa.Table], path: Path, schema: TableSchema, *, recipe: Mapping[str, str] | None = None
 ) -> int:
