@@ -109,7 +109,7 @@ class _Stream:
         alleles = edits.alleles.select(KEY).append_column("window", pa.array(self._n_windows + window))
         names = {name: getattr(batch.windows, name) for name in ("origins", "contigs", "contig", "start", "window_ids")}
         self._windows.append((self._n_windows, SimpleNamespace(**names)))
-        self._n_windows += len(batch.source_windows)
+        self._n_windows += len(batch.edits.source_tokens)
         self._waiting.append(alleles)
         self._waiting_bytes += alleles.nbytes
         if self._waiting_bytes >= _WAITING_BYTES:

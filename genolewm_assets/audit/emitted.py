@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from genolewm_assets.audit.alleles.normal_alleles import KEY
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.package_files import TEST
-from genolewm_assets.audit.reading.reference import Codes, Reference, encode, reverse_complement, unmasked
+from genolewm_assets.audit.reading.reference import Codes, Reference, reverse_complement, unmasked
 from genolewm_assets.audit.report import Found
 
 _TOKEN_BP = 6
@@ -33,19 +33,18 @@ class Batch(Protocol):
     """What a trainer gets: tuples and their tokens, as ``docs/train.md`` describes them.
 
     ``epoch``: from 0. ``tuples``: the tuples one by one. ``windows``: the unedited windows: ``window_ids``,
-    ``origins``, ``contigs``, ``contig``, ``start``, ``is_reverse``; ``source_windows``: their bases. ``edits``:
-    ``window``, int64, shape (tuples,): the window of each. ``target_tokens``: int16, shape (tuples, tokens): 6-mers of
-    the edited windows; -1 past the end of a shorter one. ``locus_token``: int64, shape (tuples,): token at which the
-    windows first differ. ``block_start``, ``block_stop``: int64, shape (tuples,): blocks ``[start, stop)`` that both
-    states are pooled over. ``block_tokens``: DNA tokens of a block. ``counts``: ``served_<source>``: tuples of each
-    source. ``source_states``: float32, shape (tuples, hidden): pooled over the blocks that the tuple names; None
-    without a cache.
+    ``origins``, ``contigs``, ``contig``, ``start``, ``is_reverse``. ``edits``: ``window``, int64, shape (tuples,): the
+    window of each; ``source_tokens``: int16, shape (windows, tokens): 6-mers of the unedited windows; -1 past the end
+    of a shorter one. ``target_tokens``: shape (tuples, tokens): those of the edited windows. ``locus_token``: int64,
+    shape (tuples,): token at which the windows first differ. ``block_start``, ``block_stop``: int64, shape (tuples,):
+    blocks ``[start, stop)`` that both states are pooled over. ``block_tokens``: DNA tokens of a block. ``counts``:
+    ``served_<source>``: tuples of each source. ``source_states``: float32, shape (tuples, hidden): pooled over the
+    blocks that the tuple names; None without a cache.
     """
 
     epoch: int
     tuples: Sequence[Any]
     windows: Any
-    source_windows: Sequence[str]
     edits: Any
     target_tokens: Any
     locus_token: Integers
@@ -140,10 +139,10 @@ def bases_of(tokens: NDArray[np.int16]) -> tuple[Codes, Integers]:
     """Return the bases that the tokens of windows, (n, n_tokens), spell: (n, n_bases); and how many each has."""
     from genolewm_assets.audit.difference_kernels import read_tokens
 
-    edited, sizes = np.empty((len(tokens), _TOKEN_BP * tokens.shape[1]), np.uint8), np.empty(len(tokens), np.int64)
+    bases, sizes = np.empty((len(tokens), _TOKEN_BP * tokens.shape[1]), np.uint8), np.empty(len(tokens), np.int64)
     # Little-endian, as every machine that numba compiles for.
-    read_tokens(np.ascontiguousarray(tokens, dtype=np.int16), edited.view(np.uint16), sizes)
-    return edited, sizes
+    read_tokens(np.ascontiguousarray(tokens, dtype=np.int16), bases.view(np.uint16), sizes)
+    return bases, sizes
 
 
 def read_edits(batch: Batch, reference: Reference, counts: EmittedCounts) -> EmittedEdits:
@@ -151,8 +150,9 @@ def read_edits(batch: Batch, reference: Reference, counts: EmittedCounts) -> Emi
     from genolewm_assets.audit.difference_kernels import MOST_DIFFERENCES, compare_edited, find_ends
 
     window = np.asarray(batch.edits.window, dtype=np.int64)
+    own, own_sizes = bases_of(np.asarray(batch.edits.source_tokens))
     edited, sizes = bases_of(np.asarray(batch.target_tokens))
-    unedited = [unmasked(encode(text)) for text in batch.source_windows]
+    unedited = [bases[:size] for bases, size in zip(own, own_sizes.tolist(), strict=True)]
     expected, is_placed = _expected(batch.windows, unedited, reference, counts)
     found = np.empty((len(window), MOST_DIFFERENCES, 4), np.int64)
     n_found, at = np.empty(len(window), np.int64), _starts(expected)
@@ -161,19 +161,18 @@ def read_edits(batch: Batch, reference: Reference, counts: EmittedCounts) -> Emi
     _count(batch, window, is_placed[window], n_found, counts)
     _check_edits(batch, window, np.where(n_found == 0, -1, found[:, 0, 2]), counts.false_edits)
     is_told = is_placed[window] & (n_found > 0)
-    alleles = _alleles(batch, (found, n_found, np.flatnonzero(is_told)), (edited, sizes), (joined, at))
+    alleles = _alleles(batch, (found, n_found, np.flatnonzero(is_told)), (edited, sizes), (joined, at), own_sizes)
     bare = np.flatnonzero(~is_told & (n_found != 0))
     ends, entangled = np.zeros((len(n_found), 2), np.int64), np.flatnonzero(n_found < 0)
     find_ends(edited, sizes, window, joined, at, entangled, ends)
-    own_at, width = _starts(unedited), edited.shape[1]
     changed = _around(found[:, :, 2:], n_found, ends[:, 0], sizes, bare)
-    unchanged = _around(found[:, :, :2], n_found, ends[:, 1], np.diff(own_at)[window], bare)
-    changed[:, 1:] += width * bare[changed[:, :1]]
-    unchanged[:, 1:] += own_at[window[bare[unchanged[:, :1]]]]
+    unchanged = _around(found[:, :, :2], n_found, ends[:, 1], own_sizes[window], bare)
+    changed[:, 1:] += edited.shape[1] * bare[changed[:, :1]]
+    unchanged[:, 1:] += own.shape[1] * window[bare[unchanged[:, :1]]]
     return EmittedEdits(
         alleles,
         edited.reshape(-1),
-        np.concatenate([np.empty(0, np.uint8), *unedited]),
+        own.reshape(-1),
         bare,
         changed,
         unchanged,
@@ -255,6 +254,7 @@ def _alleles(
     differences: tuple[Integers, Integers, Integers],
     edited_sizes: tuple[Codes, Integers],
     expected_at: tuple[Codes, Integers],
+    own_sizes: Integers,
 ) -> pa.Table:
     """Return every variant of some tuples, and all that neighbouring ones make together, as reference alleles."""
     from genolewm_assets.audit.difference_kernels import MOST_ALLELES, write_alleles
@@ -265,7 +265,7 @@ def _alleles(
     alleles = np.empty((MOST_ALLELES * len(rows), 5), np.int64)
     alleles = alleles[: write_alleles(found, n_found, rows, is_reverse, alleles)]
     row, ours, other = alleles[:, 0], window[alleles[:, 0]], is_reverse[alleles[:, 0]]
-    lengths, width = np.array([len(text) for text in batch.source_windows], np.int64)[ours], edited.shape[1]
+    lengths, width = own_sizes[ours], edited.shape[1]
     start = np.asarray(windows.start, np.int64)[ours]
     pos = np.where(other, start + lengths - alleles[:, 2], start + alleles[:, 1]) + 1
     contigs = pa.array([canonical_name(name) for name in windows.contigs], pa.string())

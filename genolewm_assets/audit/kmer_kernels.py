@@ -25,8 +25,8 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 #: Its inverse modulo 2**64, by which a key tells its 31-mer.
 _INVERSE = np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
 
-#: Keys that are looked up at once.
-_AT_ONCE = 1 << 10
+#: Keys that are looked up at once; keys that are put in order of their first bits before, and these bits.
+_AT_ONCE, _ORDERED, _FIRST_BITS = 1 << 10, 1 << 21, 8
 _SIX, _LOW_SIX = np.uint64(6), np.uint64(63)
 
 Codes = npt.NDArray[np.uint8]
@@ -162,17 +162,34 @@ def keep_known(keys: Keys, table: Table) -> int:
 @compiled(nogil=True)
 def count_keys(keys: Keys, table: Table, counts: npt.NDArray[np.uint8]) -> None:
     """Add to ``counts``, at most 255, how often each key of the table occurs among ``keys``."""
-    some = np.empty(_AT_ONCE, np.uint64)
-    for start in range(0, keys.size, _AT_ONCE):
-        n = 0
-        for key in keys[start : start + _AT_ONCE]:
-            # Without a branch: the processor reads the words of many keys at a time.
-            some[n] = key
-            n += bool(key != NO_KEY) & _may_be(key, table)
-        for key in some[:n]:
-            at = find_key(key, table)
-            if at >= 0 and counts[at] < 255:
-                counts[at] += 1
+    some, ordered = np.empty(_AT_ONCE, np.uint64), np.empty(min(keys.size, _ORDERED), np.uint64)
+    for begin in range(0, keys.size, _ORDERED):
+        part = keys[begin : begin + _ORDERED]
+        _order(part, ordered)
+        for start in range(0, part.size, _AT_ONCE):
+            n = 0
+            for key in ordered[start : min(part.size, start + _AT_ONCE)]:
+                # Without a branch: the processor reads the words of many keys at a time.
+                some[n] = key
+                n += bool(key != NO_KEY) & _may_be(key, table)
+            for key in some[:n]:
+                at = find_key(key, table)
+                if at >= 0 and counts[at] < 255:
+                    counts[at] += 1
+
+
+@compiled(nogil=True)
+def _order(keys: Keys, ordered: Keys) -> None:
+    """Write keys by their first bits, so that the words of a filter that are read one after the other are near."""
+    ends = np.zeros((1 << _FIRST_BITS) + 1, np.int64)
+    for key in keys:
+        ends[np.int64(key >> np.uint64(64 - _FIRST_BITS)) + 1] += 1
+    for k in range(1 << _FIRST_BITS):
+        ends[k + 1] += ends[k]
+    for key in keys:
+        bits = np.int64(key >> np.uint64(64 - _FIRST_BITS))
+        ordered[ends[bits]] = key
+        ends[bits] += 1
 
 
 @compiled(nogil=True)

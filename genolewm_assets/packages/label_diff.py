@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -133,7 +135,8 @@ def _in_one(old: pa.Array, new: pa.Array) -> pa.Array:
 
 def _begins(numbers: Int64s) -> Bools:
     """Return where another number begins in sorted ones."""
-    return np.diff(numbers, prepend=numbers[:1] - 1) != 0
+    begins: Bools = np.diff(numbers, prepend=numbers[:1] - 1) != 0
+    return begins
 
 
 def find_allele_changes(pair: Sequence[pa.Table]) -> tuple[AlleleChange, ...]:
@@ -245,7 +248,7 @@ def row_codes(tables: Sequence[pa.Table], names: Sequence[str], begin: Sequence[
     return [pa.array(part) for part in np.split(codes, ends[:-1])]
 
 
-def _value_codes(column: pa.Array) -> tuple[Ints, int]:
+def _value_codes(column: pa.Array) -> tuple[npt.NDArray[np.integer[Any]], int]:
     """Return a number for every value, equal for equal ones, and how many there may be."""
     if pa.types.is_dictionary(column.type):
         n_values = len(column.dictionary)

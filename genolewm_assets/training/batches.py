@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from genolewm_assets.edits import Classification, EditSource, PackedWindows, Redraw
 from genolewm_assets.errors import InputError
-from genolewm_assets.genome import CLASSES, GRCH38, TOKEN_BP, EditSpec, EditType, decode_sequence, start_from_pos
+from genolewm_assets.genome import (
+    CLASSES,
+    GRCH38,
+    TOKEN_BP,
+    EditSpec,
+    EditType,
+    decode_sequence,
+    reverse_complement,
+    start_from_pos,
+)
 from genolewm_assets.states import TupleKind, WindowEncoder, encode_edited_windows, pool_blocks
 from genolewm_assets.training.sampler import EditBatch, WindowArrays
 from genolewm_assets.training.tuples import Phase, TrainingTuple, pooled_share, read_alt, read_edits
@@ -140,10 +149,14 @@ def make_tuples(batch: TrainingBatch) -> tuple[TrainingTuple, ...]:
     slots, visits, codes = edits.slot.tolist(), batch.visits.tolist(), list(EditSource)
     ends, rights = batch.unpacked.at[1:].tolist(), windows.sizes[:, 2].tolist()
     flanks = [decode_sequence(batch.unpacked.codes[end - n : end]) for end, n in zip(ends, rights, strict=True)]
+    wider = [window + flank for window, flank in zip(batch.source_windows, flanks, strict=True)]
+    reverse, pool = windows.is_reverse.tolist(), decode_sequence(edits.pool)
+    # Bases from the window's start on the reference, upwards.
+    upwards = [reverse_complement(batch.source_windows[at]) if reverse[at] else wider[at] for at in range(len(windows))]
     tuples = []
     for row, window in enumerate(edits.window.tolist()):
         source, is_placed = batch.source_windows[window], bool(windows.contig[window] >= 0)
-        rel_edits = read_edits(edits, row, source)
+        rel_edits = read_edits(edits, row, source, pool)
         blocks = range(int(edits.block_start[row]), int(edits.block_stop[row]))
         genes = slice(int(stated.gene_at[row]), int(stated.gene_at[row + 1]))
         several = Phase.PHASED if edits.phased[row] else Phase.UNPHASED
@@ -167,7 +180,7 @@ def make_tuples(batch: TrainingBatch) -> tuple[TrainingTuple, ...]:
                 n_pooled=int(edits.n_pooled[row]),
                 n_changed=int(edits.n_changed[row]),
                 n_changed_blocks=int(edits.n_changed_blocks[row]),
-                pooled_edits=pooled_share(ids[window], source + flanks[window], rel_edits, blocks, batch.block_tokens),
+                pooled_edits=pooled_share(ids[window], wider[window], rel_edits, blocks, batch.block_tokens),
                 kind=batch.kind,
                 phase=Phase.SINGLE if len(rel_edits) == 1 else several,
                 label=None if label is None else CLASSES[label],
@@ -178,7 +191,7 @@ def make_tuples(batch: TrainingBatch) -> tuple[TrainingTuple, ...]:
                 contig=windows.contigs[windows.contig[window]] if is_placed else None,
                 window_start=int(windows.start[window]) if is_placed else None,
                 strand="+-"[int(windows.is_reverse[window])] if is_placed else None,
-                alleles=_alleles(batch, row, window) if is_placed else (),
+                alleles=_alleles(batch, row, upwards[window], pool) if is_placed else (),
                 epoch=visits[window][0],
                 position=visits[window][1],
                 slot=slots[row],
@@ -187,19 +200,15 @@ def make_tuples(batch: TrainingBatch) -> tuple[TrainingTuple, ...]:
     return tuple(tuples)
 
 
-def _alleles(batch: TrainingBatch, row: int, window: int) -> tuple[EditSpec, ...]:
-    """Return the edits of a tuple as reference alleles in the reference's normal form."""
+def _alleles(batch: TrainingBatch, row: int, bases: str, pool: str) -> tuple[EditSpec, ...]:
+    """Return the edits of a tuple as reference alleles; ``bases``: of the reference from the window's start."""
     edits, windows, found = batch.edits, batch.windows, []
-    contig = windows.contigs[windows.contig[window]]
-    left, size, right = windows.sizes[window].tolist()
-    codes = batch.unpacked.codes[batch.unpacked.at[window] + left :][: size + right]
-    if windows.is_reverse[window]:
-        codes = 3 - codes[:size][::-1]
+    window = edits.window[row]
     for place in range(edits.n_edits[row]):
         pos, ref_bp = int(edits.edit_pos[row, place]), int(edits.edit_ref_length[row, place])
         at = start_from_pos(pos) - int(windows.start[window])
-        alt = read_alt(edits, row, place, edits.allele_alt_at)
-        found.append(EditSpec(contig, pos, decode_sequence(codes[at : at + ref_bp]), alt))
+        alt = read_alt(edits, row, place, edits.allele_alt_at, pool)
+        found.append(EditSpec(windows.contigs[windows.contig[window]], pos, bases[at : at + ref_bp], alt))
     return tuple(found)
 
 

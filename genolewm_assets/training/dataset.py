@@ -14,7 +14,6 @@ from torch import Tensor, int64, tensor, zeros
 from torch.utils.data import IterableDataset, get_worker_info
 from torch.utils.data._utils.collate import default_collate_fn_map
 
-from genolewm_assets.edits import AlleleMaker
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.genome import Split
 from genolewm_assets.packages import Package, WindowAlleles, current_folder, plan_epoch, window_shares
@@ -193,8 +192,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         caches = open_caches(self.package, self._encoder) if self._with_states else None
         if self._holdout is None or self._coverage is Coverage.WINDOWS:
             return open_stream(sources, self._rules, self._settings, caches, self._encoder)
-        maker = AlleleMaker(sources.held_out, self._rules)
-        bench = Bench.read(self.package, self._split, self._holdout, maker)
+        bench = Bench.read(self.package, self._split, self._holdout, sources.held_out, self._rules)
         return ScoringStream(sources.windows, bench, self._settings, caches, self._encoder)
 
 

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from genolewm_assets.edits import AlleleIndex, AlleleMaker, Classification, Haplotype, WindowRecord
+from genolewm_assets.edits import AlleleIndex, Classification, EditSource, PackedWindows, Redraw, SamplingRules
 from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import DECIDED, Split
 from genolewm_assets.memory_mapped import MappedWindows
 from genolewm_assets.packages import REFERENCE_ORIGIN, SCORED, Package, most_central_windows
-from genolewm_assets.training.haplotype_edits import edits_of
+from genolewm_assets.training.sampler import BatchSampler, EditBatch, WindowArrays
 from genolewm_assets.training.stream import Drawn, TupleStream, Visits
 from genolewm_assets.variants import ALLELE_KEY, Int64s, allele_spans
 
 #: Columns of ``PACKAGE_VARIANTS`` that a bench has.
 _ALLELES = ["holdout", *ALLELE_KEY, "label", "stars", "clinvar_id", "gene_ids", "scoring"]
+#: Alleles that are made at a time to see which can be shown.
+_AT_ONCE = 256
 
 
 class Bench:
-    """The bench alleles (``PACKAGE_VARIANTS``) that windows show, in the order of an epoch: by window, by position."""
+    """The bench alleles (``PACKAGE_VARIANTS``) that windows show, in the order of an epoch: by window, by position.
 
-    def __init__(self, alleles: pa.Table, windows: pa.Table, maker: AlleleMaker) -> None:
-        self.alleles, self.maker = AlleleIndex.of(alleles), maker
-        self.window_rows = _place(alleles.sort_by([(name, "ascending") for name in ALLELE_KEY]), windows)
+    ``held_out``: alleles that are never shown.
+    """
+
+    def __init__(
+        self, alleles: pa.Table, windows: pa.Table, held_out: AlleleIndex, rules: SamplingRules | None = None
+    ) -> None:
+        self.alleles = AlleleIndex.of(alleles)
+        self._sampler = BatchSampler({EditSource.CLINVAR: self.alleles}, held_out, rules)
+        self._window_rows = _place(alleles.sort_by([(name, "ascending") for name in ALLELE_KEY]), windows)
         #: Rows of ``alleles`` in the order of an epoch: int64, shape (n_alleles,).
-        self.order = np.argsort(self.window_rows, kind="stable")
+        self.order = np.argsort(self._window_rows, kind="stable")
 
     @classmethod
-    def read(cls, package: Package, split: Split, holdout: str, maker: AlleleMaker) -> Bench:
+    def read(cls, package: Package, split: Split, holdout: str, held_out: AlleleIndex, rules: SamplingRules) -> Bench:
         """Read the bench of a holdout and split; an empty one is a ConfigurationError."""
         variants = package.variants(split, _ALLELES)
         ours = pc.and_(pc.equal(variants["holdout"], holdout), pc.equal(variants["scoring"], SCORED))
@@ -45,7 +53,7 @@ class Bench:
                 remedy="Use coverage='windows', or another holdout",
             )
         windows = package.windows(split, ["holdout", "contig", "start", "end"])
-        return cls(alleles, windows.filter(pc.equal(windows["holdout"], holdout)), maker)
+        return cls(alleles, windows.filter(pc.equal(windows["holdout"], holdout)), held_out, rules)
 
     @classmethod
     def of_training(cls, package: Package, windows: MappedWindows, most: int) -> Bench:
@@ -60,13 +68,29 @@ class Bench:
         rows = package.windows(Split.TRAIN, ["origin", "contig", "start", "end"])
         placed = pc.if_else(pc.equal(rows["origin"], REFERENCE_ORIGIN), rows["contig"], pa.scalar(None, pa.string()))
         rows = rows.set_column(1, "contig", placed)
-        maker = AlleleMaker(AlleleIndex.of(table.slice(0, 0)))
-        found, facts = _find(table, rows), AlleleIndex.of(table)
-        shown = [
-            row >= 0 and isinstance(maker.make(windows.record(row), facts.allele(number)), Haplotype)
-            for number, row in enumerate(found.tolist())
-        ]
-        return cls(table.filter(pa.array(shown, pa.bool_())), rows, maker)
+        table = table.filter(pa.array(_find(table, rows) >= 0))
+        nothing = AlleleIndex.of(table.slice(0, 0))
+        bench = cls(table, rows, nothing)
+        parts = [bench.order[at : at + _AT_ONCE] for at in range(0, len(bench.order), _AT_ONCE)]
+        shown = [part[bench.show(windows, part).refused < 0] for part in parts]
+        return cls(table.take(np.sort(np.concatenate([np.empty(0, np.int64), *shown]))), rows, nothing)
+
+    def show(self, windows: MappedWindows, alleles: Int64s) -> Shown:
+        """Make alleles the edits of their windows: rows of ``alleles``, int64, shape (n,), in the order of an epoch."""
+        rows = self._window_rows[alleles]
+        begins = np.flatnonzero(np.diff(rows, prepend=-1))
+        packed = windows.packed(rows[begins])
+        edits, refused = self._sampler.show(WindowArrays.unpack(packed), np.append(begins, len(rows)), alleles)
+        return Shown(rows[begins], packed, edits, refused)
+
+
+class Shown(NamedTuple):
+    """Rows of windows, the windows, their tuples, and why alleles are refused, see ``BatchSampler.show``."""
+
+    rows: Int64s
+    windows: PackedWindows
+    edits: EditBatch
+    refused: NDArray[np.int8]
 
 
 def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
@@ -105,27 +129,19 @@ class ScoringStream(TupleStream[Bench]):
 
     def _draw(self, visits: Visits, epoch: int) -> Drawn:  # noqa: ARG002 - all epochs are equal
         """Raise CorruptResourceError if a window cannot show an allele that the package states as scored."""
-        filled: list[tuple[WindowRecord, Sequence[Haplotype], Mapping[str, int]]] = []
-        rows: list[int] = []
-        alleles = self._source.order[visits.rows].tolist()
-        for row, group in groupby(alleles, key=self._source.window_rows.__getitem__):
-            record = self.windows.record(int(row))
-            rows.append(int(row))
-            filled.append((record, [self._show(record, allele) for allele in group], {}))
-        edits, facts = edits_of(filled, self.settings.pooling), self._source.alleles.classification
-        stated = Classification.unknown(len(edits)) if facts is None else facts.take(edits.allele_row)
-        numbers = np.array(rows, dtype=np.int64)
-        return Drawn(len(visits.rows), numbers, self.windows.packed(numbers), edits, stated)
-
-    def _show(self, record: WindowRecord, row: int) -> Haplotype:
-        allele = self._source.alleles.allele(row)
-        made = self._source.maker.make(record, allele, row)
-        if isinstance(made, Haplotype):
-            return made
-        raise CorruptResourceError(
-            f"bench allele {record.contig}:{allele}",
-            "is stated as scored, but its window does not show it",
-            expected="an edit",
-            got=str(made),
-            remedy="Rebuild the package",
-        )
+        bench, alleles = self._source, self._source.order[visits.rows]
+        shown = bench.show(self.windows, alleles)
+        if (shown.refused >= 0).any():
+            at = int(np.argmax(shown.refused >= 0))
+            row = int(alleles[at])
+            contig = next(name for name, (first, end) in bench.alleles.contigs.items() if first <= row < end)
+            raise CorruptResourceError(
+                f"bench allele {contig}:{bench.alleles.allele(row)}",
+                "is stated as scored, but its window does not show it",
+                expected="an edit",
+                got=str(list(Redraw)[shown.refused[at]]),
+                remedy="Rebuild the package",
+            )
+        facts = bench.alleles.classification
+        stated = Classification.unknown(len(alleles)) if facts is None else facts.take(shown.edits.allele_row)
+        return Drawn(len(visits.rows), shown.rows, shown.windows, shown.edits, stated)

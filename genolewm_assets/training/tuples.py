@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from genolewm_assets.edits import EditSource
 from genolewm_assets.errors import EditError
-from genolewm_assets.genome import TOKEN_BP, EditSpec, RelEdit, decode_sequence, encode_kmers, encode_sequence
+from genolewm_assets.genome import TOKEN_BP, EditSpec, RelEdit, encode_kmers, encode_sequence
 from genolewm_assets.states import TupleKind
 from genolewm_assets.training.sampler import EditBatch
 
@@ -131,19 +131,19 @@ def encode_tokens(sequence: str) -> Tokens:
     return encode_kmers(codes, k=TOKEN_BP, stride=TOKEN_BP).astype(np.int16)
 
 
-def read_edits(edits: EditBatch, row: int, window: str) -> tuple[RelEdit, ...]:
-    """Return the edits of a tuple with whole alleles, in the window's normal form."""
+def read_edits(edits: EditBatch, row: int, window: str, pool: str) -> tuple[RelEdit, ...]:
+    """Return the edits of a tuple with whole alleles, in the window's normal form; ``pool``: bases of all alts."""
     found = []
     for place in range(edits.n_edits[row]):
         pos, ref_bp = int(edits.edit_rel_pos[row, place]), int(edits.edit_ref_length[row, place])
-        found.append(RelEdit(pos, window[pos : pos + ref_bp], read_alt(edits, row, place, edits.alt_at)))
+        found.append(RelEdit(pos, window[pos : pos + ref_bp], read_alt(edits, row, place, edits.alt_at, pool)))
     return tuple(found)
 
 
-def read_alt(edits: EditBatch, row: int, place: int, first: NDArray[np.int64]) -> str:
+def read_alt(edits: EditBatch, row: int, place: int, first: NDArray[np.int64], pool: str) -> str:
     """Return the whole alt of an edit; ``first`` says where alts begin in the pool: int64, shape (n, 3)."""
     at = int(first[row, place])
-    return decode_sequence(edits.pool[at : at + int(edits.edit_alt_length[row, place])])
+    return pool[at : at + int(edits.edit_alt_length[row, place])]
 
 
 def pooled_share(window_id: str, bases: str, edits: Sequence[RelEdit], blocks: range, block_tokens: int) -> float:

@@ -77,28 +77,14 @@ class BatchSampler:
         Every random number is of the key ``DrawKey.of(seed, epoch, window_id, again)`` and of the stream of its slot or
         source.
         """
-        from genolewm_assets.training.sampler import sampling_kernels as kernels
         from genolewm_assets.training.sampler.entry_kernels import entries
 
         n_windows, n_slots = plan.shape
-        n, limits, sources = n_windows * n_slots, self._limits(), self._sources(windows.contigs)
-        bases = windows.codes, windows.at, windows.sizes, _id_words(windows.window_ids)
-        place = windows.contig, windows.start, windows.is_reverse, windows.spells_held
-        batch = kernels.Windows(*map(read_only, (*bases, *place, again)))
-        longest = int(windows.sizes[:, 1].max(initial=0))
-        room = self._room(n_slots, longest)
+        limits, sources = self._limits(), self._sources(windows.contigs)
+        batch = _windows(windows, again)
+        room = self._room(n_slots, windows)
         most = max(entries().count_alleles(batch, limits, table) for table in (sources.first, sources.second))
-        width = longest // TOKEN_BP
-        drawn = kernels.Drawn(
-            facts=np.empty((kernels.N_FACTS, n), dtype=np.int64),
-            places=_places(n),
-            bases=np.full((2, n, 3, 16), -1, dtype=np.int8),
-            # Pages that no alt is written to take no memory.
-            pool=np.empty(6 * n * room.allele_bp, dtype=np.uint8),
-            redraws=np.zeros((n_windows, len(Redraw)), dtype=np.int64),
-            source_tokens=no_tokens(n_windows, width),
-            tokens=np.empty((n, width), dtype=np.int16),
-        )
+        drawn = _room_for(windows, n_windows * n_slots, room)
         of_epoch = read_only(np.array(epoch_key(seed, epoch), dtype=np.int64))
         held, dice = self._held(windows.contigs), _dice(most)
         failed, slot, used = entries().sample_windows(
@@ -113,6 +99,50 @@ class BatchSampler:
                 remedy="Reduce n_edits or min_left_context_bp",
             )
         return _edit_batch(np.repeat(np.arange(n_windows), n_slots), drawn, used)
+
+    def show(
+        self, windows: WindowArrays, begins: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> tuple[EditBatch, NDArray[np.int8]]:
+        """Make ClinVar alleles the only edits of windows with a place: a tuple each, of those that can be shown.
+
+        Parameters
+        ----------
+        windows
+            The n windows.
+        begins
+            int64, shape (n + 1,): where the alleles of each window begin in ``rows``, and the end.
+        rows
+            int64, shape (m,): rows of the ClinVar alleles.
+
+        Returns
+        -------
+        EditBatch, int8 array of shape (m,)
+            The tuples; for each allele -1, or the index in ``Redraw`` of why its window cannot show it. If bases of the
+            left flank replace deleted ones, the token of the locus may be equal in both windows; tokens on its left
+            then differ.
+
+        Raises
+        ------
+        EditError
+            If an edit changes no token that its states are pooled over.
+        """
+        from genolewm_assets.training.sampler import sampling_kernels as kernels
+        from genolewm_assets.training.sampler.entry_kernels import entries
+
+        alleles, room = _alleles(self._real[EditSource.CLINVAR], windows.contigs), self._room(1, windows)
+        drawn, refused = _room_for(windows, len(rows), room), np.empty(len(rows), dtype=np.int8)
+        drawn.facts[[kernels.PLANNED, kernels.SERVED]] = EDIT_SOURCE_CODES[EditSource.CLINVAR]
+        limits = self._limits()._replace(shown_at_locus=False)
+        batch, chosen = _windows(windows, np.zeros(len(windows), dtype=np.int64)), map(read_only, (begins, rows))
+        used = entries().show_alleles(
+            batch, *chosen, limits, alleles, self._held(windows.contigs), room, drawn, refused
+        )
+        edits = _edit_batch(np.repeat(np.arange(len(windows)), np.diff(begins)), drawn, used)
+        shown = edits.take(np.flatnonzero(refused < 0))
+        if not shown.n_changed.all():
+            at = shown.window[shown.n_changed == 0][0]
+            raise EditError(f"window {windows.window_ids[at].decode()}", "an edit changes no pooled token")
+        return shown, refused
 
     def stated(self, edits: EditBatch) -> Classification:
         """Return what ClinVar states of edits that were drawn, as far as they are single ClinVar alleles."""
@@ -136,6 +166,7 @@ class BatchSampler:
             # In kernels a sum with a token must not pass 2**63.
             radius_tokens=min(pooling.radius_tokens, _MOST_TOKENS),
             block_tokens=pooling.block_tokens,
+            shown_at_locus=True,
         )
 
     def _sources(self, contigs: Sequence[str]) -> sampling_kernels.Sources:
@@ -154,10 +185,11 @@ class BatchSampler:
         kmers = HeldKmers(read_only(table.keys), read_only(table.seeds), table.shift)
         return Held(_alleles(self._held_out, contigs), kmers)
 
-    def _room(self, n_slots: int, longest: int) -> Room:
-        """Return memory for the edits of a window of at most ``longest`` bases."""
+    def _room(self, n_slots: int, windows: WindowArrays) -> Room:
+        """Return memory for the edits of any of some windows."""
         from genolewm_assets.training.sampler.edit_kernels import Room
 
+        longest = int(windows.sizes[:, 1].max(initial=0))
         rows = 3 * n_slots + _SPARE_ROWS
         # An alt that is longer than the window is refused before it is written.
         longest_alt = min(longest, max([0, *(table.longest_bp for table in self._real.values())]))
@@ -202,12 +234,31 @@ def _dice(most_alleles: int) -> Dice:
     )
 
 
-def _places(n: int) -> NDArray[np.int64]:
+def _windows(windows: WindowArrays, again: NDArray[np.int64]) -> sampling_kernels.Windows:
+    from genolewm_assets.training.sampler.sampling_kernels import Windows
+
+    bases = windows.codes, windows.at, windows.sizes, _id_words(windows.window_ids)
+    place = windows.contig, windows.start, windows.is_reverse, windows.spells_held
+    return Windows(*map(read_only, (*bases, *place, again)))
+
+
+def _room_for(windows: WindowArrays, n: int, room: Room) -> sampling_kernels.Drawn:
+    """Return memory for n tuples of some windows."""
     from genolewm_assets.training.sampler import sampling_kernels as kernels
 
+    width = int(windows.sizes[:, 1].max(initial=0)) // TOKEN_BP
     places = np.full((kernels.N_PLACES, n, 3), -1, dtype=np.int64)
     places[[kernels.REF_LENGTH, kernels.ALT_LENGTH]] = 0
-    return places
+    return kernels.Drawn(
+        facts=np.empty((kernels.N_FACTS, n), dtype=np.int64),
+        places=places,
+        bases=np.full((2, n, 3, 16), -1, dtype=np.int8),
+        # Pages that no alt is written to take no memory.
+        pool=np.empty(6 * n * room.allele_bp, dtype=np.uint8),
+        redraws=np.zeros((len(windows), len(Redraw)), dtype=np.int64),
+        source_tokens=no_tokens(len(windows), width),
+        tokens=np.empty((n, width), dtype=np.int16),
+    )
 
 
 def _edit_batch(window: NDArray[np.int64], drawn: sampling_kernels.Drawn, used: int) -> EditBatch:

@@ -22,6 +22,7 @@ class Entries(NamedTuple):
 
     count_alleles: Callable[..., int]
     sample_windows: Callable[..., tuple[int, int, int]]
+    show_alleles: Callable[..., int]
     unpack_windows: Callable[..., None]
     write_edited_windows: Callable[..., None]
     write_visits: Callable[..., None]
@@ -45,6 +46,13 @@ def entries() -> Entries:
         return sampling_kernels.sample_windows(windows, plan, of_epoch, limits, sources, held, room, dice, drawn)
 
     @entry
+    def show_alleles(
+        windows: Any, begins: Any, rows: Any, limits: Any, alleles: Any, held: Any, room: Any, drawn: Any, refused: Any
+    ) -> Any:
+        _ = digest
+        return sampling_kernels.show_alleles(windows, begins, rows, limits, alleles, held, room, drawn, refused)
+
+    @entry
     def unpack_windows(packed: Any, first: Any, at: Any, codes: Any) -> None:
         _ = digest
         token_kernels.unpack_windows(packed, first, at, codes)
@@ -65,7 +73,7 @@ def entries() -> Entries:
         _ = digest
         order_kernels.write_visits(seed, epoch, ends, firsts, starts, by_stratum, ordinals, rows, again)
 
-    return Entries(count_alleles, sample_windows, unpack_windows, write_edited_windows, write_visits)
+    return Entries(count_alleles, sample_windows, show_alleles, unpack_windows, write_edited_windows, write_visits)
 
 
 def _source_digest() -> int:

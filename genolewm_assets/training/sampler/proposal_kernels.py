@@ -63,6 +63,13 @@ def propose_real(
 
 
 @kernel
+def propose_allele(site: Site, limits: Limits, held: Held, room: Room, alleles: Alleles, row: int) -> int:
+    """Make an allele the only edit of slot 0; return ``ALLOWED``, or the reason why it is refused."""
+    reason = _write_real(site, alleles, room, row, _SLOT)
+    return _attempt(site, limits, held, room, _SLOT, _SLOT) if reason == ALLOWED else reason
+
+
+@kernel
 def propose_synthetic(
     site: Site, limits: Limits, held: Held, room: Room, dice: Dice, redraws: Integers, slot: int, n: int,
     inserts_or_deletes: bool, low: int, high: int,

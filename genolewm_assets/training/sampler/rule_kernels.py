@@ -51,6 +51,8 @@ class Limits(NamedTuple):
     is_right: bool
     radius_tokens: int
     block_tokens: int
+    #: Whether the token of the locus must differ between the two windows.
+    shown_at_locus: bool
 
 
 @kernel
@@ -79,7 +81,7 @@ def judge(site: Site, limits: Limits, held: Held, room: Room, slot: int, n: int)
         return NO_DIFFERENCE
     by_bases = site.contig < 0 and held.kmers.keys.size > 0
     noted = note_seeds(site, held, room, rows, n, shift) if by_bases else _NOTHING
-    if shift != 0 and not _shows(site, room, rows, n, shift, locus):
+    if shift != 0 and limits.shown_at_locus and not _shows(site, room, rows, n, shift, locus):
         return NO_DIFFERENCE
     if not _is_pooled(site, limits, room, rows, n, locus):
         return OUTSIDE_POOLED

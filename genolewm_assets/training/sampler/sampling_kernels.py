@@ -22,8 +22,8 @@ from genolewm_assets.training.sampler.edit_kernels import (
     write_reverse,
 )
 from genolewm_assets.training.sampler.held_kernels import Alleles, Held, rows_between
-from genolewm_assets.training.sampler.proposal_kernels import Dice, propose_real, propose_synthetic
-from genolewm_assets.training.sampler.rule_kernels import CHANGE, LOCUS, SHIFT, Limits, pooled_blocks, reach
+from genolewm_assets.training.sampler.proposal_kernels import Dice, propose_allele, propose_real, propose_synthetic
+from genolewm_assets.training.sampler.rule_kernels import ALLOWED, CHANGE, LOCUS, SHIFT, Limits, pooled_blocks, reach
 from genolewm_assets.training.sampler.token_kernels import Tokens, count_changes, encode_codes, write_tokens
 
 _TOKEN_BP, _STORED_BP = 6, 16
@@ -115,11 +115,8 @@ def sample_windows(
         site = _site(windows, window, *_held_rows(windows, window, held.alleles))
         start_visit(dice.key, windows.ids[window], of_epoch, windows.again[window])
         dice.left[0], dice.left[1] = -1, -1
-        n_tokens = site.size // _TOKEN_BP
-        source = drawn.source_tokens[window]
-        encode_codes(site.codes, site.at, n_tokens, source, _ZERO)
-        for k in range(n_tokens, source.size):
-            source[k] = -1
+        _write_source(site, drawn.source_tokens[window])
+        source = drawn.source_tokens[window, : site.size // _TOKEN_BP]
         redraws = drawn.redraws[window]
         for slot in range(n_slots):
             planned = np.int64(plan[window, slot])
@@ -127,14 +124,56 @@ def sample_windows(
             if served < 0:
                 return window, slot, used
             at = window * n_slots + slot
-            target = drawn.tokens[at]
-            write_tokens(site, room, slot, source[:n_tokens], target[:n_tokens])
-            for k in range(n_tokens, target.size):
-                target[k] = -1
-            _write_facts(limits, room, drawn, slot, at, source[:n_tokens], target[:n_tokens])
             drawn.facts[PLANNED, at], drawn.facts[SERVED, at], drawn.facts[ALLELE, at] = planned, served, allele
-            used = _write_edits(site, room, drawn, slot, at, used)
+            used = _write_tuple(site, limits, room, drawn, slot, at, source, used)
     return -1, -1, used
+
+
+@kernel
+def show_alleles(
+    windows: Windows, begins: Integers, rows: Integers, limits: Limits, alleles: Alleles, held: Held, room: Room,
+    drawn: Drawn, refused: npt.NDArray[np.int8],
+) -> int:  # fmt: skip
+    """Make alleles the only edits of windows, a tuple each; return the bytes of ``drawn.pool`` in use.
+
+    ``rows``, int64, shape (n,): rows of ``alleles``; of window w those from ``begins[w]`` to ``begins[w + 1]``, int64,
+    shape (n_windows + 1,). ``refused``, shape (n,): -1, or the reason why the allele cannot be shown; its tuple is not
+    written. The sources of the tuples are not written either.
+    """
+    used = _ZERO
+    for window in range(begins.size - 1):
+        site = _site(windows, window, *_held_rows(windows, window, held.alleles))
+        _write_source(site, drawn.source_tokens[window])
+        source = drawn.source_tokens[window, : site.size // _TOKEN_BP]
+        room.counts[0] = 1
+        for at in range(begins[window], begins[window + 1]):
+            refused[at] = propose_allele(site, limits, held, room, alleles, rows[at])
+            if refused[at] == ALLOWED:
+                drawn.facts[ALLELE, at] = rows[at]
+                used = _write_tuple(site, limits, room, drawn, _ZERO, at, source, used)
+    return used
+
+
+@kernel
+def _write_source(site: Site, source: Tokens) -> None:
+    """Write the tokens of an unedited window, and -1 behind them."""
+    n_tokens = site.size // _TOKEN_BP
+    encode_codes(site.codes, site.at, n_tokens, source, _ZERO)
+    for k in range(n_tokens, source.size):
+        source[k] = -1
+
+
+@kernel
+def _write_tuple(
+    site: Site, limits: Limits, room: Room, drawn: Drawn, slot: int, at: int, source: Tokens, used: int
+) -> int:
+    """Write the tuple of a slot but its sources; return the bytes of the pool in use."""
+    target = drawn.tokens[at]
+    write_tokens(site, room, slot, source, target[: source.size])
+    for k in range(source.size, target.size):
+        target[k] = -1
+    _write_facts(limits, room, drawn, slot, at, source, target[: source.size])
+    return _write_edits(site, room, drawn, slot, at, used)
 
 
 @kernel
