@@ -27,8 +27,6 @@ def emitted_batch(
     """Return the batch; ``start`` None: the window has no place; ``locus_token`` None: where the windows differ."""
     differing = [at for at, (old, new) in enumerate(zip(window, target, strict=True)) if old != new]
     locus = (differing[0] // 6 if differing else 0) if locus_token is None else locus_token
-    codes = np.array(["ACGT".index(base) for base in target]).reshape(-1, 6)
-    tokens = np.append(codes @ 4 ** np.arange(5, -1, -1), [-1] * PADDING).astype(np.int16)
     windows = SimpleNamespace(
         window_ids=np.array([window_id.encode()], "S32"),
         origins=np.array([origin]),
@@ -40,15 +38,19 @@ def emitted_batch(
     return SimpleNamespace(
         epoch=1,
         windows=windows,
-        source_windows=(window,),
-        edits=SimpleNamespace(window=_one(0)),
-        target_tokens=tokens[None],
+        edits=SimpleNamespace(window=_one(0), source_tokens=_tokens(window)),
+        target_tokens=_tokens(target),
         locus_token=_one(locus),
         block_start=_one(blocks[0]),
         block_stop=_one(blocks[1]),
         block_tokens=block_tokens,
         counts={},
     )
+
+
+def _tokens(bases: str) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
+    codes = np.array(["ACGT".index(base) for base in bases]).reshape(-1, 6)
+    return np.append(codes @ 4 ** np.arange(5, -1, -1), [-1] * PADDING).astype(np.int16)[None]
 
 
 def _one(value: ArrayLike) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from typing import Any
 
@@ -13,9 +13,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from genolewm_assets.edits import EDIT_SOURCE_CODES, AlleleIndex, EditSource, Redraw, SamplingRules
-from genolewm_assets.errors import ConfigurationError
+from genolewm_assets.edits import (
+    EDIT_SOURCE_CODES,
+    AlleleIndex,
+    AlleleMaker,
+    EditSource,
+    Haplotype,
+    Redraw,
+    SamplingRules,
+)
+from genolewm_assets.errors import ConfigurationError, EditError
 from genolewm_assets.states import Pooling
+from genolewm_assets.training.haplotype_edits import edits_of
 from genolewm_assets.training.sampler import batch_sampler
 from genolewm_assets.training.sampler.batch_sampler import BatchSampler
 from genolewm_assets.training.sampler.tables import EditBatch, WindowArrays
@@ -91,6 +100,54 @@ def test_random_rules_and_plans(data):
     sources = st.lists(st.sampled_from(list(EditSource)), min_size=n_slots, max_size=n_slots)
     plans = [data.draw(sources) for _ in rows]
     samplers.compare(rows, plans, seed=data.draw(st.integers(0, 2**64 - 1)), epoch=data.draw(st.integers(0, 2**33)))
+
+
+def test_alleles_shown_alone_are_those_of_the_plain_maker():
+    """Every ClinVar allele near each window with a place, of both strands, by all rules: tuples, reasons and errors."""
+    seen: Counter[str] = Counter()
+    for number, (policy, pooling) in enumerate(product(POLICIES, POOLINGS)):
+        world = simulate_world(number, n_windows=16, flank_bp=(64, 8, 128, 20)[number % 4])
+        rules = SamplingRules(inset_bp=(64, 6, 0)[number % 3], policy=policy, pooling=pooling)
+        alleles = world.real[EditSource.CLINVAR]
+        maker = AlleleMaker(world.held_out, rules)
+        records = [record for record in map(world.windows.record, range(16)) if record.contig]
+        near = [alleles.rows(one.contig, one.start - 20, one.start + len(one.sequence) + 20) for one in records]
+        made = [
+            [maker.make(one, alleles.allele(row), row) for row in rows] for one, rows in zip(records, near, strict=True)
+        ]
+        arrays = WindowArrays.unpack(SplitWindows([as_batch(records)]).packed(np.arange(len(records))))
+        call = arrays, np.cumsum([0, *map(len, near)]), np.concatenate(near)
+        sampler = BatchSampler({EditSource.CLINVAR: alleles}, world.held_out, rules)
+        shown = [[one for one in own if isinstance(one, Haplotype)] for own in made]
+        filled = [(record, own, {}) for record, own in zip(records, shown, strict=True)]
+        try:
+            expected = edits_of(filled, pooling)
+        except EditError as err:
+            seen["error"] += 1
+            with pytest.raises(EditError, match=err.problem):
+                sampler.show(*call)
+            continue
+        edits, refused = sampler.show(*call)
+        reasons = [one if isinstance(one, Redraw) else None for own in made for one in own]
+        assert [list(Redraw)[code] if code >= 0 else None for code in refused.tolist()] == reasons
+        seen.update(map(str, reasons))
+        texts = [(batch.pool, at) for batch in (edits, expected) for at in (batch.alt_at, batch.allele_alt_at)]
+        alts = [
+            [pool[at : at + n].tobytes() for at, n in zip(first[:, 0], edits.edit_alt_length[:, 0], strict=True)]
+            for pool, first in texts
+        ]
+        assert alts[:2] == alts[2:]
+        for name in {each.name for each in fields(EditBatch)} - {"pool", "alt_at", "allele_alt_at"}:
+            np.testing.assert_array_equal(getattr(edits, name), getattr(expected, name), err_msg=name)
+    assert set(seen) >= {
+        "error",
+        "None",
+        "held_out",
+        "leaves_inset",
+        "other_reference",
+        "beyond_flank",
+        "no_difference",
+    }, seen
 
 
 def test_every_deleted_base_of_several_edits_is_pooled():
