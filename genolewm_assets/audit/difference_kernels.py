@@ -183,18 +183,22 @@ def write_around(
 
 @compiled(nogil=True)
 def write_alleles(
-    found: Integers, n_found: Integers, rows: Integers, is_reverse: npt.NDArray[np.bool_], alleles: Integers
-) -> int:
+    edited: Codes, window: Integers, expected: Codes, at: Integers, found: Integers, n_found: Integers, rows: Integers,
+    is_reverse: npt.NDArray[np.bool_], alleles: Integers,
+) -> int:  # fmt: skip
     """Write every variant of some edited windows, and all that neighbouring ones make together; return their number.
+
+    ``edited`` to ``n_found`` are those of :func:`compare_edited`.
 
     Differences less than a token apart are one variant: a multi-nucleotide variant is an allele of its own, not the
     single-base ones that it can be cut into, and where a deletion with an insertion is cut depends on the alignment.
-    An insertion or deletion has a neighbouring base, as VCF wants: the one before, on the reference's strand.
+    An insertion or deletion is told as far to the right as can be. It is moved to the left on the reference, as far as
+    the difference before, and has a neighbouring base, as VCF wants: the one before, on the reference's strand.
     ``alleles``: int64, shape (most, 5): row, first base and end in the expected bases, the same in the edited ones.
     """
     n, merged = 0, np.empty((MOST_DIFFERENCES, 4), np.int64)
     for row in rows:
-        n_merged = 0
+        n_merged, begin = 0, at[window[row]]
         for k in range(n_found[row]):
             start, end = found[row, k, 0], found[row, k, 0] + found[row, k, 1]
             first, stop = found[row, k, 2], found[row, k, 2] + found[row, k, 3]
@@ -209,6 +213,12 @@ def write_alleles(
                 if end - start > _LONGEST_JOINED:
                     continue
                 if start == end or first == stop:
+                    low = merged[one - 1, 1] if one else 0
+                    while not is_reverse[row] and start > low:
+                        last = edited[row, stop - 1] if start == end else expected[begin + end - 1]
+                        if expected[begin + start - 1] != last:
+                            break
+                        start, end, first, stop = start - 1, end - 1, first - 1, stop - 1
                     if is_reverse[row] or start == 0:
                         end, stop = end + 1, stop + 1
                     else:

@@ -263,7 +263,7 @@ def _alleles(
     windows, window = batch.windows, np.asarray(batch.edits.window, np.int64)
     is_reverse = np.asarray(windows.is_reverse, np.bool_)[window]
     alleles = np.empty((MOST_ALLELES * len(rows), 5), np.int64)
-    alleles = alleles[: write_alleles(found, n_found, rows, is_reverse, alleles)]
+    alleles = alleles[: write_alleles(edited, window, expected, at, found, n_found, rows, is_reverse, alleles)]
     row, ours, other = alleles[:, 0], window[alleles[:, 0]], is_reverse[alleles[:, 0]]
     lengths, width = own_sizes[ours], edited.shape[1]
     start = np.asarray(windows.start, np.int64)[ours]
