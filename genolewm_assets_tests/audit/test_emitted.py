@@ -105,6 +105,16 @@ def test_neighbouring_edits_are_joined(genome: tuple[str, Reference]) -> None:
     assert len(found) == 3
 
 
+def test_an_insertion_is_moved_to_the_left_no_further_than_a_difference_before(tmp_path: Path) -> None:
+    """Both in one run of a base: beyond the difference the window spells another base than the insertion has."""
+    text = repetitive(np.random.default_rng(8), 600) + "G" + 20 * "A" + repetitive(np.random.default_rng(9), 600)
+    window = text[400 : 400 + SIZE]
+    target = f"{window[:203]}C{window[204:214]}A{window[214:-1]}"
+    with Reference(write_fasta(tmp_path / "genome.fa", {"chr17": text})) as reference:
+        found = normal(told(emitted_batch(window, target, 400), reference), reference)
+    assert {"chr17:604:A:C", "chr17:601:G:GA"} <= set(found)
+
+
 def test_windows_without_a_place_and_from_elsewhere(genome: tuple[str, Reference]) -> None:
     text, reference = genome
     window, counts = text[3_000 : 3_000 + SIZE], EmittedCounts()

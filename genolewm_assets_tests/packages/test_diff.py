@@ -2,21 +2,27 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genolewm_assets.errors import CorruptResourceError
+from genolewm_assets.genome import Label, Split
 from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages import label_diff
 from genolewm_assets.packages.diff import PackageDiff, compare_packages, diff_packages
 from genolewm_assets.packages.info import read_package_info
 from genolewm_assets.packages.reader import Package
+from genolewm_assets.packages.schema import PACKAGE_VARIANTS, VariantSource
 from genolewm_assets.store.artefacts.root import Root
+from genolewm_assets.store.tables import write_table
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS
 from genolewm_assets_tests.worlds.lewm.package_world import (
     GENOME_DIGEST,
@@ -147,6 +153,38 @@ def test_a_unit_is_named_for_alleles_held_out_by_key(before, tmp_path):
     assert figures(diff, f"windows, {gone['role']}")[1] > 0
     assert figures(diff, "windows, train") == (0, 0, 0)
     assert [name for name in diff.moved if name.startswith("windows")] == []
+
+
+ALLELES = st.tuples(
+    *map(st.sampled_from, (["chr1", "chr2"], [5, 9], ["A", "AC"], ["G", "GT"], list(VariantSource))),
+    *map(st.sampled_from, ([None, "holdout-chr", "holdout-clinvar"], [None, *Label], [None, 0, 4])),
+)
+PACKAGES = st.fixed_dictionaries(dict.fromkeys(map(str, Split), st.lists(ALLELES, max_size=6)))
+
+
+@given(pair=st.tuples(PACKAGES, PACKAGES))
+@settings(max_examples=40)
+def test_touched_alleles_are_those_whose_rows_differ(pair):
+    """Row groups hold several contigs, rows may be there twice, and a null is no value."""
+    names = ["chrom", "pos", "ref", "alt", "source", "holdout", "label", "stars"]
+    with TemporaryDirectory() as folder:
+        for at, package in enumerate(pair):
+            for split, rows in package.items():
+                empty = dict.fromkeys(PACKAGE_VARIANTS.columns) | {"gene_ids": [], "role": split}
+                full = [empty | dict(zip(names, row, strict=True)) for row in rows]
+                table = pa.Table.from_pylist(full, schema=PACKAGE_VARIANTS.arrow)
+                write_table([table], Path(folder, f"{at}/variants/{split}.parquet"), PACKAGE_VARIANTS)
+        opened = [SimpleNamespace(directory=Path(folder, str(at))) for at in range(2)]
+        found = {contig: label_diff.touched_alleles(*opened, contig) for contig in ("chr1", "chr2")}
+    whole = [{(row[:5], split, row[5:]) for split, rows in one.items() for row in rows} for one in pair]
+    touched = {key for key, *_ in whole[0] ^ whole[1]}
+    for contig, tables in found.items():
+        for one, table in zip(pair, tables, strict=True):
+            wanted = [
+                (split, *row) for split, rows in one.items() for row in rows if row[0] == contig and row[:5] in touched
+            ]
+            rows = zip(*(table[name].to_pylist() for name in ("split", *names)), strict=True)
+            assert Counter(rows) == Counter(wanted)
 
 
 def test_an_altered_package_is_not_compared(tmp_path):
