@@ -192,8 +192,8 @@ def write_alleles(
 
     Differences less than a token apart are one variant: a multi-nucleotide variant is an allele of its own, not the
     single-base ones that it can be cut into, and where a deletion with an insertion is cut depends on the alignment.
-    An insertion or deletion is told as far to the right as can be. It is moved to the left on the reference, as far as
-    the difference before, and has a neighbouring base, as VCF wants: the one before, on the reference's strand.
+    An insertion or deletion is told as far to the right as can be. It is moved to the left on the reference, up to the
+    difference before, and has a neighbouring base, as VCF wants: the one before, on the reference's strand.
     ``alleles``: int64, shape (most, 5): row, first base and end in the expected bases, the same in the edited ones.
     """
     n, merged = 0, np.empty((MOST_DIFFERENCES, 4), np.int64)
@@ -213,7 +213,8 @@ def write_alleles(
                 if end - start > _LONGEST_JOINED:
                     continue
                 if start == end or first == stop:
-                    low = merged[one - 1, 1] if one else 0
+                    # The base before it must be equal in both.
+                    low = merged[one - 1, 1] + 1 if one else 0
                     while not is_reverse[row] and start > low:
                         last = edited[row, stop - 1] if start == end else expected[begin + end - 1]
                         if expected[begin + start - 1] != last:
