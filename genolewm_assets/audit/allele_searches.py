@@ -164,11 +164,17 @@ class DrawnWindows:
 
     def __init__(self, keys: Iterable[Keys]) -> None:
         pieces = [np.empty(0, np.uint64), *keys]
-        of = np.repeat(np.arange(len(pieces), dtype=np.int32), [len(piece) for piece in pieces])
-        self._keys, firsts = np.unique(np.concatenate(pieces), return_index=True)
-        self._piece = of[firsts]
+        # The lowest bits of a key are the number of its piece: one array of 8 bytes a window.
+        self._of_piece = np.uint64((1 << len(pieces).bit_length()) - 1)
+        both, sizes = np.concatenate(pieces), list(map(len, pieces))
+        del pieces
+        both &= ~self._of_piece
+        both |= np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
+        both.sort()
+        # Keys of one window differ in the bits of the piece alone.
+        self._keys = both[np.append(np.ones(both[:1].size, np.bool_), (both[1:] ^ both[:-1]) > self._of_piece)]
         self._drawn = np.zeros(len(self._keys), np.bool_)
-        self._undrawn = set(np.unique(self._piece).tolist())
+        self._undrawn = set(np.unique(self._keys & self._of_piece).tolist())
         self._strangers = np.empty(0, np.uint64)
 
     @classmethod
@@ -179,12 +185,13 @@ class DrawnWindows:
 
     def note(self, window_ids: Any) -> None:
         """Note windows that were drawn."""
-        keys = np.unique(id_keys(window_ids))
+        keys = np.unique(id_keys(window_ids) & ~self._of_piece)
         at = np.searchsorted(self._keys, keys)
-        is_known = np.isin(keys, self._keys[at[at < len(self._keys)]])
+        found = self._keys[at[at < len(self._keys)]]
+        is_known = np.isin(keys, found & ~self._of_piece)
         self._drawn[at[is_known]] = True
         if self._undrawn:
-            self._undrawn -= set(self._piece[at[is_known]].tolist())
+            self._undrawn -= set((self._keys[at[is_known]] & self._of_piece).tolist())
         if not is_known.all():
             self._strangers = np.union1d(self._strangers, keys[~is_known])
 

@@ -163,11 +163,11 @@ class AlleleMaker:
     def __init__(self, held_out: AlleleIndex, rules: SamplingRules | None = None) -> None:
         self._rules = EditRules(rules or SamplingRules(), held_out)
 
-    def make(self, window: WindowRecord, allele: tuple[int, str, str], row: int = -1) -> Haplotype | Redraw:
+    def make(self, window: WindowRecord, allele: tuple[int, str, str]) -> Haplotype | Redraw:
         """Make an allele (pos 1-based, ref, alt, in normal form) the only edit of a placed window, or say why not.
 
-        ``row``, that of the allele in its index, is copied to the haplotype. If bases of the left flank replace deleted
-        ones, the token of the locus may be equal in both windows; tokens on its left then differ.
+        If bases of the left flank replace deleted ones, the token of the locus may be equal in both windows; tokens on
+        its left then differ.
         """
         place = EditPlace(window)
         edit = place.edit_of(*allele)
@@ -176,4 +176,4 @@ class AlleleMaker:
         found = self._rules.apply(place, (edit,), {window.sequence}, shown_at_locus=False)
         if isinstance(found, Redraw):
             return found
-        return Haplotype(EditSource.CLINVAR, found.edited, found.locus_bp, found.alleles, allele_row=row)
+        return Haplotype(EditSource.CLINVAR, found.edited, found.locus_bp, found.alleles)

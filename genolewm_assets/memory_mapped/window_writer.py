@@ -41,6 +41,8 @@ from genolewm_assets.windows.bases import (
 
 #: Windows whose bases are packed at once: 13 MB of text.
 _PACKED_ROWS: Final = 1_024
+#: Parts of the windows, by the first two letters of their ids, in which equal ids are looked for.
+_PARTS: Final = 61
 #: Columns of ``PACKAGE_WINDOWS`` that are read of windows of a piece, and of others.
 FACT_COLUMNS: Final = (
     "window_id", "origin", "contig", "start", "strand", "placement_exact", "window_bp", "holdout", "frozen",
@@ -151,13 +153,18 @@ class WindowWriter(ExitStack):
             self._columns[name].append(values)
 
     def _write_first_rows(self, n: int) -> None:
+        """Write the first row with the id of each row; ids are read into memory in parts."""
         from genolewm_assets.memory_mapped.kernels import hash_ids, write_first_rows
 
-        ids = self._map("window_id", n)
-        words = ids.view(np.uint64).reshape(n, 4) if n else np.zeros((0, 4), np.uint64)
-        hashes, first_row = np.empty(n, np.uint64), np.empty(n, np.int64)
-        hash_ids(words, hashes)
-        write_first_rows(words, hashes, np.argsort(hashes, kind="stable"), first_row)
+        ids, first_row = self._map("window_id", n), np.empty(n, np.int64)
+        part_of = (ids.view(np.uint16).reshape(n, -1)[:, 0] % _PARTS).astype(np.uint8) if n else np.empty(0, np.uint8)
+        for part in range(_PARTS):
+            rows = np.flatnonzero(part_of == part)
+            words = ids[rows].view(np.uint64).reshape(len(rows), 4)
+            hashes, first = np.empty(len(rows), np.uint64), np.empty(len(rows), np.int64)
+            hash_ids(words, hashes)
+            write_first_rows(words, hashes, np.argsort(hashes, kind="stable"), first)
+            first_row[rows] = rows[first]
         write_array(self._folder / "first_row.npy", first_row, WINDOW_COLUMNS["first_row"].dtype, self._create)
 
     def _write_views(self, n: int) -> tuple[ViewIndex, ...]:

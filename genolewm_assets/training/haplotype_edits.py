@@ -1,4 +1,4 @@
-"""Edits of bench alleles and phased haplotypes as arrays. Not here: edits that are drawn (``sampler``)."""
+"""Edits of phased haplotypes as arrays. Not here: other edits, which are drawn (``sampler``)."""
 
 from __future__ import annotations
 

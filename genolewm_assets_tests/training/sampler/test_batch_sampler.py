@@ -112,13 +112,14 @@ def test_alleles_shown_alone_are_those_of_the_plain_maker():
         maker = AlleleMaker(world.held_out, rules)
         records = [record for record in map(world.windows.record, range(16)) if record.contig]
         near = [alleles.rows(one.contig, one.start - 20, one.start + len(one.sequence) + 20) for one in records]
-        made = [
-            [maker.make(one, alleles.allele(row), row) for row in rows] for one, rows in zip(records, near, strict=True)
-        ]
+        made = [[maker.make(one, alleles.allele(row)) for row in rows] for one, rows in zip(records, near, strict=True)]
         arrays = WindowArrays.unpack(SplitWindows([as_batch(records)]).packed(np.arange(len(records))))
         call = arrays, np.cumsum([0, *map(len, near)]), np.concatenate(near)
         sampler = BatchSampler({EditSource.CLINVAR: alleles}, world.held_out, rules)
-        shown = [[one for one in own if isinstance(one, Haplotype)] for own in made]
+        shown = [
+            [replace(one, allele_row=row) for one, row in zip(own, rows, strict=True) if isinstance(one, Haplotype)]
+            for own, rows in zip(made, near, strict=True)
+        ]
         filled = [(record, own, {}) for record, own in zip(records, shown, strict=True)]
         try:
             expected = edits_of(filled, pooling)
