@@ -149,7 +149,7 @@ def test_of_edits_that_are_not_told_apart_the_bases_around_them_are_searched(gen
 
 
 def test_pieces_that_are_drawn_and_strangers_are_counted() -> None:
-    drawn = DrawnWindows([id_keys(["w", "x", "w"]), id_keys(["seen late", "w"]), id_keys([])])
+    drawn = DrawnWindows([id_keys(names) for names in (["w", "x", "w"], ["seen late", "w"], ["x", "w"], [])])
     drawn.note(np.array([b"w"]))
     assert (drawn.n_windows, drawn.pieces_left, drawn.strangers) == (1, 1, 0)
     drawn.note(np.array([b"seen late", b"another", b"w"]))
