@@ -34,7 +34,7 @@ def some_windows() -> list[WindowRecord]:
         strand, start = "+-"[number % 2], 300 + 97 * (number % 7)
         window = make_window(reference, start, strand=strand, placed=number % 4 > 0, window_bp=120 + 6 * (number % 5))
         cached = {"cache_key": f"key-{number % 3}", "cache_row": 100 - number} if number % 5 else {}
-        name = f"{number % 9:032x}"
+        name = f"{number % 9}" * 32
         windows.append(replace(window, window_id=name, origin="reference" if number % 3 else "mrna_evo2", **cached))
     return windows
 
