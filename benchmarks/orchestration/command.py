@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.orchestration.inputs import PIECES, RELEASES, write_inputs
 
 _REPOSITORY = Path(__file__).parents[2]
-_PARTS = ("load", "ticks", "partition")
+_PARTS = ("load", "ticks", "partition", "pages")
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.orchestration.pages import time_pages
 from benchmarks.stopwatch import cpu_seconds, status_bytes
 from genolewm_assets.launch import enter_environment
 
@@ -27,6 +28,7 @@ def main() -> None:
         "load": _load,
         "ticks": _ticks,
         "partition": _partition,
+        "pages": lambda: time_pages(Path(root), Path(catalog)),
     }
     for figures in parts[part]():
         print(json.dumps(figures), flush=True)
