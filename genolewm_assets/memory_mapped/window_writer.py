@@ -43,6 +43,8 @@ from genolewm_assets.windows.bases import (
 _PACKED_ROWS: Final = 1_024
 #: Parts of the windows, by the first two letters of their ids, in which equal ids are looked for.
 _PARTS: Final = 61
+#: Rows whose numbers are written at once.
+_AT_ONCE: Final = 1 << 20
 #: Columns of ``PACKAGE_WINDOWS`` that are read of windows of a piece, and of others.
 FACT_COLUMNS: Final = (
     "window_id", "origin", "contig", "start", "strand", "placement_exact", "window_bp", "holdout", "frozen",
@@ -156,7 +158,7 @@ class WindowWriter(ExitStack):
         """Write the first row with the id of each row; ids are read into memory in parts."""
         from genolewm_assets.memory_mapped.kernels import hash_ids, write_first_rows
 
-        ids, first_row = self._map("window_id", n), np.empty(n, np.int64)
+        ids, first_row = self._map("window_id", n), np.empty(n, np.min_scalar_type(n))
         part_of = (ids.view(np.uint16).reshape(n, -1)[:, 0] % _PARTS).astype(np.uint8) if n else np.empty(0, np.uint8)
         for part in range(_PARTS):
             rows = np.flatnonzero(part_of == part)
@@ -165,7 +167,10 @@ class WindowWriter(ExitStack):
             hash_ids(words, hashes)
             write_first_rows(words, hashes, np.argsort(hashes, kind="stable"), first)
             first_row[rows] = rows[first]
-        write_array(self._folder / "first_row.npy", first_row, WINDOW_COLUMNS["first_row"].dtype, self._create)
+        path, dtype = self._folder / "first_row.npy", WINDOW_COLUMNS["first_row"].dtype
+        with ArrayWriter(path, dtype, create=self._create) as writer:
+            for some in _parts(n):
+                writer.append(first_row[some])
 
     def _write_views(self, n: int) -> tuple[ViewIndex, ...]:
         """Write the rows of the views of every holdout; in train, or a split without a window, there is one holdout."""
@@ -174,13 +179,14 @@ class WindowWriter(ExitStack):
         with ArrayWriter(self._folder / f"{VIEW_ROWS}.npy", VIEW_ROWS_COLUMN.dtype, create=self._create) as writer:
             for code, name in enumerate(self._names["holdout"] or ("",)):
                 for frozen_only in (True, False):
-                    rows = np.flatnonzero((holdout == code) & (frozen | (not frozen_only)))
-                    place = None if len(rows) == n else (writer.rows, writer.rows + len(rows))
-                    if place is not None:
-                        writer.append(rows)
-                    shortest = int(sizes[rows, 1].min()) if len(rows) else 0
-                    all_placed = bool((contig[rows] >= 0).all())
-                    views.append(ViewIndex(name, frozen_only, place, len(rows), shortest, all_placed))
+                    ours = (holdout == code) & (frozen | (not frozen_only))
+                    n_rows = int(np.count_nonzero(ours))
+                    place = None if n_rows == n else (writer.rows, writer.rows + n_rows)
+                    for some in () if place is None else _parts(n):
+                        writer.append(some.start + np.flatnonzero(ours[some]))
+                    shortest = int(sizes[:, 1].min(where=ours, initial=np.iinfo(np.int32).max)) if n_rows else 0
+                    all_placed = not (ours & (contig < 0)).any()
+                    views.append(ViewIndex(name, frozen_only, place, n_rows, shortest, all_placed))
         return tuple(views)
 
     def _map(self, name: str, n: int) -> NDArray[Any]:
@@ -240,6 +246,10 @@ class _Names(dict[str, int]):
             pc.fill_null(encoded.indices, len(own)).to_numpy(zero_copy_only=False)
         ]
         return codes
+
+
+def _parts(n: int) -> list[slice]:
+    return [slice(at, at + _AT_ONCE) for at in range(0, n, _AT_ONCE)]
 
 
 def _is_placed(windows: pa.RecordBatch) -> NDArray[np.bool_]:

@@ -58,12 +58,10 @@ def plan_of_epoch(package: Package) -> EpochFigures:
         plan = plan_epoch(alleles, package.info.mix, n_edits=N_EDITS)
     except GenoLeWMError as err:
         return EpochFigures(0, Shares({}, {}), {}, windows_with, error=str(err))
-    names, code = alleles.strata()
-    windows = dict(zip(names, np.bincount(code, minlength=len(names)).tolist(), strict=True))
     return EpochFigures(
         tuples=max(1, round(sum(plan.visits.values()))) * N_EDITS,
         planned=Shares(**_shares(plan.shares)),
-        visits=figures_of_visits(plan.visits, windows),
+        visits=figures_of_visits(plan.visits, alleles.windows_by_stratum()),
         windows_with=windows_with,
     )
 

@@ -31,7 +31,7 @@ _CORPUS_COLUMNS = [
 
 @dataclass(frozen=True, slots=True)
 class PackagePlan:
-    """Rows of the package, as row numbers in its input tables; every array is int64, 1-D and ascending."""
+    """Rows of the package in its input tables: row numbers, int64, 1-D and ascending; of the corpus a mask."""
 
     #: ``train``, ``beside``: reference windows of train, and those that ``holdouts.buffer`` removes from it, by contig.
     train: Mapping[str, Int64s]
@@ -44,8 +44,8 @@ class PackagePlan:
     frozen: Mapping[tuple[str, Split], Mapping[str, Int64s]]
     #: Subset of ``frozen`` for which control windows are written.
     controls: Mapping[tuple[str, Split], Mapping[str, Int64s]]
-    #: Corpus windows of train, by piece.
-    corpus: Mapping[str, Int64s]
+    #: Corpus windows of train, by piece: bool, shape (n_rows of the piece,).
+    corpus: Mapping[str, Bools]
     regions: Mapping[str, RoleRegions]
     #: Numbers of windows by source and outcome, by name.
     counts: Mapping[str, int]
@@ -53,7 +53,8 @@ class PackagePlan:
     def windows_in(self, split: Split, pieces: Collection[str] = ()) -> int:
         """Return the number of rows in a split's own window files, which those of ``pieces`` are not in."""
         if split is Split.TRAIN:
-            return sum(len(rows) for name, rows in [*self.train.items(), *self.corpus.items()] if name not in pieces)
+            own = sum(len(rows) for name, rows in self.train.items() if name not in pieces)
+            return own + sum(int(np.count_nonzero(kept)) for name, kept in self.corpus.items() if name not in pieces)
         return sum(_total(by_contig) for (_, s), by_contig in self.evaluation.items() if s is split)
 
 
@@ -113,20 +114,19 @@ def _training_rows(
     copies = _is_in(windows["window_hash"], removing.held)
     placed = np.arange(windows.num_rows), Placed.of_reference(contig, windows)
     beside = _buffered(sources, removing.bases, [placed], len(copies))
-    kept = _count_outcomes(REFERENCE_ORIGIN, split.held_out, copies, beside, removing.counts)
+    kept = np.flatnonzero(_count_outcomes(REFERENCE_ORIGIN, split.held_out, copies, beside, removing.counts))
     removing.bases.measure(Placed.of_reference(contig, windows, kept))
-    return kept, np.flatnonzero(beside & ~copies & ~split.held_out).astype(np.int64)
+    return kept.astype(np.int64), np.flatnonzero(beside & ~copies & ~split.held_out).astype(np.int64)
 
 
-def _corpus_rows(sources: PackageSources, piece: str, holdouts: HoldoutIndex, removing: _Removing) -> Int64s:
-    kept, (source, _) = [np.zeros(0, np.int64)], parse_piece(piece)
-    for first, batch in sources.corpus_batches(piece, _CORPUS_COLUMNS):
+def _corpus_rows(sources: PackageSources, piece: str, holdouts: HoldoutIndex, removing: _Removing) -> Bools:
+    kept, (source, _) = [np.zeros(0, bool)], parse_piece(piece)
+    for _, batch in sources.corpus_batches(piece, _CORPUS_COLUMNS):
         copies = _is_in(batch["window_hash"], removing.held)
         beside = _buffered(sources, removing.bases, placed_corpus(batch), len(copies))
-        rows = _count_outcomes(source, holdouts.corpus_is_held_out(batch), copies, beside, removing.counts)
-        for _, placed in placed_corpus(batch.take(pa.array(rows))):
+        kept.append(_count_outcomes(source, holdouts.corpus_is_held_out(batch), copies, beside, removing.counts))
+        for _, placed in placed_corpus(batch.filter(pa.array(kept[-1]))):
             removing.bases.measure(placed)
-        kept.append(first + rows)
     return np.concatenate(kept)
 
 
@@ -141,15 +141,15 @@ def _buffered(
     return beside
 
 
-def _count_outcomes(origin: str, held_out: Bools, copies: Bools, beside: Bools, counts: Counter[str]) -> Int64s:
-    """Count every window of an origin once, by the first reason that removes it; return the rows of the others."""
+def _count_outcomes(origin: str, held_out: Bools, copies: Bools, beside: Bools, counts: Counter[str]) -> Bools:
+    """Count every window of an origin once, by the first reason that removes it; tell which are left."""
     left: Bools = np.ones(len(held_out), dtype=bool)
     counts[f"windows.{origin}.in"] += len(left)
     for outcome, removed in (("held_out", held_out), ("equal_to_held_out", copies), ("beside_evaluation", beside)):
         counts[f"windows.{origin}.{outcome}"] += int(np.count_nonzero(left & removed))
         left &= ~removed
     counts[f"windows.{origin}.train"] += int(np.count_nonzero(left))
-    return np.flatnonzero(left).astype(np.int64)
+    return left
 
 
 def _with_bench(frozen: Mapping[str, Int64s], bench: Mapping[str, Int64s]) -> dict[str, Int64s]:

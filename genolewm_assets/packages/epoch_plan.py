@@ -34,6 +34,9 @@ _LEAST = 0.25
 #: More alleles of a window are not counted; no visit has as many slots.
 _MOST_ALLELES = 2**16 - 1
 
+#: Windows that are counted at once.
+_AT_ONCE = 1 << 20
+
 #: Steps of a bisection; the result is exact to 2**-40.
 _STEPS = 40
 
@@ -84,8 +87,13 @@ class WindowAlleles:
 
     def windows_by_origin(self) -> dict[str, int]:
         """Return the number of windows of every origin that has one, by its name, sorted."""
-        sizes = np.bincount(self.origin, minlength=len(self.origin_names)).tolist()
+        sizes = _count(self.origin, len(self.origin_names)).tolist()
         return {name: n for name, n in sorted(zip(self.origin_names, sizes, strict=True)) if n}
+
+    def windows_by_stratum(self) -> dict[str, int]:
+        """Return the number of windows of every stratum that has one, by its name, sorted."""
+        names, code = self.strata()
+        return dict(zip(names, _count(code, len(names)).tolist(), strict=True))
 
     def strata(self) -> tuple[tuple[str, ...], NDArray[np.int16]]:
         """Return the strata that have a window, sorted, and that of every window: int16, shape (n_windows,)."""
@@ -97,7 +105,7 @@ class WindowAlleles:
         code[of_reference] = place[WITH_NONE]
         code[of_reference & (self.gnomad > 0)] = place[WITH_GNOMAD]
         code[of_reference & (self.clinvar > 0)] = place[WITH_CLINVAR]
-        present = np.bincount(code, minlength=len(names)) > 0
+        present = _count(code, len(names)) > 0
         return tuple(names[present].tolist()), (np.cumsum(present) - 1).astype(np.int16)[code]
 
 
@@ -194,8 +202,10 @@ class _Solver:
         self._half = max(1, n_edits // 2)
         names, code = alleles.strata()
         shape = (len(names), self._half + 1, n_edits + 1)
-        columns = (code, np.minimum(alleles.clinvar, self._half), np.minimum(alleles.gnomad, n_edits))
-        sizes = np.bincount(np.ravel_multi_index(columns, shape), minlength=int(np.prod(shape)))
+        sizes = np.zeros(np.prod(shape), dtype=np.int64)
+        for part in _parts(len(code)):
+            columns = np.minimum(alleles.clinvar[part], self._half), np.minimum(alleles.gnomad[part], n_edits)
+            sizes += _count(np.ravel_multi_index((code[part], *columns), shape), len(sizes))
         groups = np.flatnonzero(sizes)
         self._names, self._size = list(names), sizes[groups]
         self._stratum, self._clinvar, self._gnomad = np.unravel_index(groups, shape)
@@ -284,6 +294,16 @@ class _Solver:
         taken = np.minimum(self._clinvar, clinvar)
         others = np.minimum(np.minimum(self._gnomad, gnomad), self._n - taken)
         return float(visits @ taken / self._total), float(visits @ others / self._total)
+
+
+def _count(codes: NDArray[np.integer[Any]], n: int) -> Counts:
+    """Return how often each code below ``n`` is there: int64, shape (n,)."""
+    # NumPy makes a copy of 8 bytes a code.
+    return sum((np.bincount(codes[part], minlength=n) for part in _parts(len(codes))), np.zeros(n, dtype=np.int64))
+
+
+def _parts(n: int) -> Iterator[slice]:
+    return (slice(at, at + _AT_ONCE) for at in range(0, n, _AT_ONCE))
 
 
 def _largest(holds: Callable[[float], bool], most: float) -> float:

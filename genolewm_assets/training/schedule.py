@@ -16,6 +16,9 @@ from genolewm_assets.training.sampler import find_visits
 
 Rows = NDArray[np.int64]
 
+#: Windows whose numbers are compared at once.
+_AT_ONCE = 1 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class FileOrder:
@@ -84,13 +87,22 @@ def _spans(visits: tuple[float, ...], epoch: int) -> tuple[Rows, Rows]:
     return quotas[:-1].sum(axis=0), np.cumsum(quotas[-1])
 
 
-def count_visits(windows: Rows) -> Rows:
-    """Return, for every visit, how many earlier ones are of the same window number: int64, shape (n_visits,)."""
-    order = np.argsort(windows, kind="stable")
-    ordered = windows[order]
-    visits = np.empty(len(ordered), dtype=np.int64)
-    visits[order] = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
-    return visits
+def find_repeated(first_rows: Rows) -> tuple[Rows, Rows]:
+    """Return the rows whose number an earlier row has, and how many earlier ones have it: int64, shape (n,) each."""
+    parts = [slice(at, at + _AT_ONCE) for at in range(0, len(first_rows), _AT_ONCE)]
+    # A number above all before it is new; most are.
+    highest, others = -1, [np.zeros(0, np.int64)]
+    for part in parts:
+        reached = np.maximum.accumulate(np.append(highest, first_rows[part]))
+        others.append(first_rows[part][first_rows[part] <= reached[:-1]])
+        highest = reached[-1]
+    shared = np.unique(np.concatenate(others))
+    rows = [part.start + np.flatnonzero(np.isin(first_rows[part], shared)) for part in parts]
+    row = np.concatenate([np.zeros(0, np.int64), *rows])
+    order = np.argsort(first_rows[row], kind="stable")
+    ordered, earlier = first_rows[row][order], np.empty_like(row)
+    earlier[order] = np.arange(len(row)) - np.searchsorted(ordered, ordered)
+    return row[earlier > 0], earlier[earlier > 0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from genolewm_assets.training.batches import TrainingBatch, count_slots
 from genolewm_assets.training.haplotype_edits import edits_of
 from genolewm_assets.training.precomputed_epochs import FrozenEpochs
 from genolewm_assets.training.sampler import BatchSampler, EditBatch, WindowArrays
-from genolewm_assets.training.schedule import count_visits
+from genolewm_assets.training.schedule import find_repeated
 from genolewm_assets.training.window_states import LiveEncoder, WindowStates
 
 Integers = NDArray[np.int64]
@@ -132,9 +132,7 @@ class TupleStream(ABC, Generic[_SourceT]):
     def _again(self, visits: Visits) -> Integers:
         """Return ``again`` with, in the upper 32 bits, how many rows before each have the same window id."""
         if self._repeated is None:
-            earlier = count_visits(self.windows.first_rows)
-            rows = np.flatnonzero(earlier)
-            self._repeated = rows, earlier[rows]
+            self._repeated = find_repeated(self.windows.first_rows)
         rows, earlier = self._repeated
         if not len(rows):
             return visits.again

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from unittest import mock
 
 import hypothesis.strategies as st
 import numpy as np
@@ -11,13 +12,8 @@ from hypothesis import given
 from genolewm_assets.errors import ConfigurationError
 from genolewm_assets.packages.epoch_plan import plan_epoch
 from genolewm_assets.packages.mix import EDIT_SHARES, PackageMix, Shares, window_shares
-from genolewm_assets.training.schedule import (
-    EditCycle,
-    EditSource,
-    FileOrder,
-    WindowSchedule,
-    count_visits,
-)
+from genolewm_assets.training import schedule
+from genolewm_assets.training.schedule import EditCycle, EditSource, FileOrder, WindowSchedule, find_repeated
 from genolewm_assets_tests.late import Late
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.stream_world import window_alleles
@@ -135,10 +131,12 @@ def test_nothing_to_visit_is_named():
         EditCycle.named("even", 8)
 
 
-@given(st.lists(st.sampled_from([b"a", b"b", b"c"]), max_size=30))
-def test_visits_count_the_earlier_ones(ids):
-    wanted = [ids[:i].count(one) for i, one in enumerate(ids)]
-    assert count_visits(np.unique(np.array(ids, dtype="S32"), return_inverse=True)[1]).tolist() == wanted
+@given(st.lists(st.integers(0, 5), max_size=30), st.integers(1, 7))
+def test_repeated_rows_are_those_that_an_earlier_one_equals(numbers, at_once):
+    with mock.patch.object(schedule, "_AT_ONCE", at_once):
+        rows, earlier = find_repeated(np.array(numbers, dtype=np.int64))
+    wanted = [(row, n) for row, one in enumerate(numbers) if (n := numbers[:row].count(one))]
+    assert list(zip(rows.tolist(), earlier.tolist(), strict=True)) == wanted
 
 
 def test_file_order_is_every_window_once():

@@ -33,7 +33,6 @@ from genolewm_assets.training.batches import (
     edit_arrays,
 )
 from genolewm_assets.training.sampler import BatchSampler
-from genolewm_assets.training.schedule import count_visits
 from genolewm_assets.training.stream import RandomStream, StreamSettings, Visits
 from genolewm_assets.training.tuples import Phase, Tokens, TrainingTuple, encode_tokens
 from genolewm_assets_tests.referees.sampling.plain_sampler import EditSampler, SampledHaplotype
@@ -62,7 +61,8 @@ class Samplers:
     def compare(self, rows: Sequence[int], plans: Sequence[Sequence[EditSource]], *, seed: int, epoch: int) -> None:
         """Assert that both give the same tuples, arrays, redraws and errors for the windows of some rows."""
         at = np.array(rows, dtype=np.int64)
-        visits = Visits(at, plan_codes(plans), count_visits(at))
+        earlier = np.array([rows[:visit].count(row) for visit, row in enumerate(rows)], dtype=np.int64)
+        visits = Visits(at, plan_codes(plans), earlier)
         settings = StreamSettings(seed=seed, n_edits=visits.plan.shape[1], pooling=self._rules.pooling)
         stream = RandomStream(self.windows, self._compiled, settings)
         try:
