@@ -160,55 +160,64 @@ def id_keys(ids: Any) -> Keys:
 
 
 class DrawnWindows:
-    """The windows that may be drawn, by keys of each piece or file, and which were; those with one id count as one."""
+    """Which windows of training were drawn, by keys of their ids; those with one id count as one.
 
-    def __init__(self, keys: Iterable[Keys]) -> None:
-        pieces = [np.empty(0, np.uint64), *keys]
-        # The lowest bits of a key are the number of its piece: one array of 8 bytes a window.
-        self._of_piece = np.uint64((1 << len(pieces).bit_length()) - 1)
-        both, sizes = np.concatenate(pieces), list(map(len, pieces))
-        del pieces
-        both &= ~self._of_piece
-        both |= np.repeat(np.arange(len(sizes), dtype=np.uint64), sizes)
-        both.sort()
-        # Keys of one window differ in the bits of the piece alone.
-        self._keys = both[np.append(np.ones(both[:1].size, np.bool_), (both[1:] ^ both[:-1]) > self._of_piece)]
-        self._drawn = np.zeros(len(self._keys), np.bool_)
-        self._undrawn = set(np.unique(self._keys & self._of_piece).tolist())
-        self._strangers = np.empty(0, np.uint64)
+    Windows are looked up piece by piece when a number is asked for, so that the keys of all are never in memory.
+    """
+
+    def __init__(self, pieces: Callable[[], Iterable[Keys]]) -> None:
+        """``pieces`` gives the keys of the windows of each piece, or of files beside pieces."""
+        self._pieces, self._keys, self._noted = pieces, np.empty(0, np.uint64), list[Keys]()
+        self._is_known = np.empty(0, np.bool_)
+        self._left: list[Keys] | None = None
 
     @classmethod
     def of_package(cls, files: PackageFiles) -> Self:
-        """Read the windows of training."""
-        pieces, none = files.train_pieces(("window_id",)), np.empty(0, np.uint64)
-        return cls(np.concatenate([none, *(id_keys(batch["window_id"]) for batch in piece)]) for piece in pieces)
+        """Return those of a package of which none was drawn yet."""
+
+        def pieces() -> Iterator[Keys]:
+            for piece in files.train_pieces(("window_id",)):
+                keys = [id_keys(batch["window_id"]) for batch in piece]
+                yield np.concatenate([np.empty(0, np.uint64), *keys])
+
+        return cls(pieces)
 
     def note(self, window_ids: Any) -> None:
         """Note windows that were drawn."""
-        keys = np.unique(id_keys(window_ids) & ~self._of_piece)
-        at = np.searchsorted(self._keys, keys)
-        found = self._keys[at[at < len(self._keys)]]
-        is_known = np.isin(keys, found & ~self._of_piece)
-        self._drawn[at[is_known]] = True
-        if self._undrawn:
-            self._undrawn -= set((self._keys[at[is_known]] & self._of_piece).tolist())
-        if not is_known.all():
-            self._strangers = np.union1d(self._strangers, keys[~is_known])
+        self._noted.append(np.unique(id_keys(window_ids)))
+        if self._left:
+            self._left = [piece for piece in self._left if not np.isin(piece, self._noted[-1]).any()]
+
+    @property
+    def pieces_left(self) -> int:
+        """Number of pieces with windows of which none was drawn."""
+        if self._left is None:
+            self._look_up()
+        return len(self._left or ())
 
     @property
     def n_windows(self) -> int:
         """Number of windows that were drawn."""
-        return int(np.count_nonzero(self._drawn))
-
-    @property
-    def pieces_left(self) -> int:
-        """Number of pieces of which no window was drawn."""
-        return len(self._undrawn)
+        self._look_up()
+        return int(np.count_nonzero(self._is_known))
 
     @property
     def strangers(self) -> int:
         """Number of windows that were drawn and are in no file of training windows."""
-        return len(self._strangers)
+        self._look_up()
+        return int(np.count_nonzero(~self._is_known))
+
+    def _look_up(self) -> None:
+        """Look for what was noted since the last time in every piece."""
+        if self._left is not None and not self._noted:
+            return
+        self._keys, self._noted = np.unique(np.concatenate([self._keys, *self._noted])), []
+        self._is_known, self._left = np.zeros(len(self._keys), np.bool_), []
+        for piece in self._pieces():
+            found = np.searchsorted(self._keys, piece[np.isin(piece, self._keys)])
+            self._is_known[found] = True
+            if piece.size and not found.size:
+                self._left.append(piece)
 
 
 def search_stream(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
-from typing import Self
+from pathlib import Path
+from typing import IO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -14,30 +16,33 @@ from genolewm_assets.edits.held_kmers import LEAST_WORDS, HeldKmers
 
 #: Bits per key, at least, of the table that answers most queries at once.
 _KEY_BITS = 16
+#: Bytes of 31-mers that are collected in memory.
+_MOST_BYTES = 1 << 27
+
+Keys = NDArray[np.uint64]
 
 
 class HeldSequences:
     """The 31-mers, of either strand, that held-out alleles make and that the reference at their place lacks.
 
-    They are read from ``packages.PACKAGE_CONTEXTS``. A 31-mer takes 10 to 12 bytes, an SNV up to 372; while they are
-    read, up to twice that is in use.
+    They are read from ``packages.PACKAGE_CONTEXTS``. A 31-mer takes 10 to 12 bytes, an SNV up to 372; if they are
+    many, 8 of these are in a file without a name in ``scratch``, or where the system has temporary files.
     """
 
     __slots__ = ("table",)
 
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+    def __init__(self, batches: Iterable[pa.RecordBatch], scratch: Path | None = None) -> None:
         from genolewm_assets.edits.kmer_kernels import keep_different, write_new_keys, write_seeds
 
-        parts, texts = list[NDArray[np.uint64]](), list[NDArray[np.uint8]]()
+        spool, texts = _Spool(scratch), list[NDArray[np.uint8]]()
         for batch in batches:
             (alt_at, alt_text), (ref_at, ref_text) = (_haplotypes(batch, allele) for allele in ("alt", "ref"))
             room, codes = np.empty(alt_text.size, dtype=np.uint64), np.empty(alt_text.size, dtype=np.uint8)
-            parts.append(room[: write_new_keys(alt_at, alt_text, ref_at, ref_text, room, codes)].copy())
+            spool.append(room[: write_new_keys(alt_at, alt_text, ref_at, ref_text, room, codes)].copy())
             texts.append(codes)
-        keys = _joined(parts)
+        keys = spool.whole()
         keys.sort()
-        # resize gives the memory of repeated keys back; no other array refers to it.
-        keys.resize(keep_different(keys), refcheck=False)
+        keys = keys[: keep_different(keys)]
         n_words = max(LEAST_WORDS, 1 << (_KEY_BITS * len(keys) // 64).bit_length())
         self.table = HeldKmers.of(keys, np.zeros(n_words, dtype=np.uint64))
         for codes in texts:
@@ -69,12 +74,27 @@ def _haplotypes(batch: pa.RecordBatch, allele: str) -> tuple[NDArray[np.int32], 
     return at, np.frombuffer(text, dtype=np.uint8) if text is not None else np.zeros(0, np.uint8)
 
 
-def _joined(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """Join arrays, freeing each once it is copied."""
-    joined = np.empty(sum(map(len, parts)), dtype=np.uint64)
-    end = len(joined)
-    while parts:
-        part = parts.pop()
-        joined[end - len(part) : end] = part
-        end -= len(part)
-    return joined
+class _Spool:
+    """Keys in memory, and those beyond :data:`_MOST_BYTES` in a file without a name."""
+
+    def __init__(self, scratch: Path | None) -> None:
+        self._scratch = scratch
+        self._file: IO[bytes] | None = None
+        self._parts, self._n_bytes = list[Keys](), 0
+
+    def append(self, keys: Keys) -> None:
+        self._parts.append(keys)
+        self._n_bytes += keys.nbytes
+        if self._n_bytes > _MOST_BYTES:
+            self._file = self._file or tempfile.TemporaryFile(dir=self._scratch)
+            self._file.writelines(part.data for part in self._parts)
+            self._parts, self._n_bytes = [], 0
+
+    def whole(self) -> Keys:
+        """Return all keys, in memory or mapped; nothing can be appended afterwards."""
+        if self._file is None:
+            return np.concatenate([np.empty(0, np.uint64), *self._parts])
+        with self._file as file:
+            file.writelines(part.data for part in self._parts)
+            file.flush()
+            return np.asarray(np.memmap(file, np.uint64, mode="r+"))

@@ -65,7 +65,10 @@ class HoldoutIndex:
             for contig in pc.unique(ours["contig"]).to_pylist()
         }
         self._merged = merge_intervals(intervals)
-        self._keys = pc.unique(allele_keys(alleles))
+        self._keys = {
+            contig: pc.unique(allele_keys(alleles.filter(pc.equal(alleles["chrom"], contig))))
+            for contig in pc.unique(alleles["chrom"]).to_pylist()
+        }
         self._corpus_keys = pc.unique(corpus_keys(corpus_rows))
 
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
@@ -93,12 +96,19 @@ class HoldoutIndex:
         if any(name != spelling for spelling, name in canonical.items()):
             renamed = pa.array([canonical[name] for name in table["chrom"].to_pylist()], pa.string())
             table = table.set_column(table.column_names.index("chrom"), "chrom", renamed)
-        listed = pc.is_in(allele_keys(table), value_set=self._keys)
-        return self._in_intervals(table) | as_bools(listed)
+        return self._in_intervals(table) | self._are_listed(table)
 
     def corpus_is_held_out(self, table: pa.Table) -> Bools:
         """Tell which corpus windows, by source, record_id and window_index, are excluded: bool, shape (n_rows,)."""
         return as_bools(pc.is_in(corpus_keys(table), value_set=self._corpus_keys))
+
+    def _are_listed(self, table: pa.Table) -> Bools:
+        """Tell which alleles, with canonical contig names, are held out themselves."""
+        found = np.zeros(table.num_rows, dtype=bool)
+        for contig in self._keys.keys() & set(pc.unique(table["chrom"]).to_pylist()):
+            ours = pc.equal(table["chrom"], contig)
+            found[as_bools(ours)] = as_bools(pc.is_in(allele_keys(table.filter(ours)), value_set=self._keys[contig]))
+        return found
 
     def _in_intervals(self, table: pa.Table) -> Bools:
         """Tell which alleles, with canonical contig names, have a reference base in a held-out interval."""

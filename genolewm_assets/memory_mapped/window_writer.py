@@ -197,11 +197,12 @@ class WindowWriter(ExitStack):
 class SpellingWriter:
     """Writes the folder ``held_sequences`` of a split if one of its windows has no exact placement.
 
-    ``contexts`` (``PACKAGE_CONTEXTS``) are read when the first of these windows comes.
+    ``contexts`` (``PACKAGE_CONTEXTS``) are read when the first of these windows comes; their 31-mers are sorted in
+    ``scratch``.
     """
 
-    def __init__(self, folder: Path, contexts: Iterable[pa.RecordBatch], create: Create) -> None:
-        self._folder, self._contexts, self._create = folder, contexts, create
+    def __init__(self, folder: Path, contexts: Iterable[pa.RecordBatch], create: Create, scratch: Path) -> None:
+        self._folder, self._contexts, self._create, self._scratch = folder, contexts, create, scratch
         self._spells: list[NDArray[np.bool_]] = []
         self._is_needed = False
 
@@ -224,7 +225,7 @@ class SpellingWriter:
 
     @cached_property
     def _kmers(self) -> HeldKmers:
-        table = HeldSequences(self._contexts).table
+        table = HeldSequences(self._contexts, self._scratch).table
         return HeldKmers.of(self._write("keys", table.keys), self._write("seeds", table.seeds))
 
     def _write(self, name: str, array: NDArray[np.generic]) -> NDArray[np.uint64]:

@@ -64,7 +64,7 @@ class SplitWriter(ExitStack):
         super().__init__()
         self._folder, self._split, self._min_stars = folder, split, min_stars
         self._create, self._scratch = create, scratch
-        self._spelling = SpellingWriter(folder / HELD_SEQUENCES, contexts, create)
+        self._spelling = SpellingWriter(folder / HELD_SEQUENCES, contexts, create, scratch or folder)
         # Windows of validation and test are of the reference.
         spelling = self._spelling if split is Split.TRAIN else None
         self._windows = self.enter_context(WindowWriter(folder / WINDOWS, create, spelling))

@@ -29,14 +29,15 @@ from genolewm_assets.variants import ALLELE_KEY, Int64s, allele_spans, as_bools
 BENCH_HOLDOUTS: tuple[str, ...] = tuple(str(name) for name in Holdout if name is not Holdout.HAPLOTYPES)
 
 _Key = tuple[str, Split]
+_OUTCOME = pa.dictionary(pa.int8(), pa.string())
 
 
 @dataclass(frozen=True, slots=True)
 class BenchPlan:
     """The bench of every holdout and split."""
 
-    #: By contig and (holdout, split): string, shape (n_rows of the contig's ClinVar table,): ``scored`` or the reason
-    #: why no window shows the allele; null if the row is not of the bench.
+    #: By contig and (holdout, split): text by dictionary, shape (n_rows of the contig's ClinVar table,): ``scored`` or
+    #: the reason why no window shows the allele; null if the row is not of the bench.
     outcomes: Mapping[str, Mapping[_Key, pa.Array]] = field(default_factory=dict)
     #: By (holdout, split) and contig: row numbers of the windows that show an allele, int64, ascending.
     windows: Mapping[_Key, Mapping[str, Int64s]] = field(default_factory=dict)
@@ -44,8 +45,8 @@ class BenchPlan:
     counts: Mapping[str, int] = field(default_factory=dict)
 
     def outcome(self, contig: str, holdout: str | None, split: Split, n_rows: int) -> pa.Array:
-        """Return the outcome of each row of a contig's ClinVar table: string, shape (n_rows,); all null without one."""
-        return self.outcomes.get(contig, {}).get((holdout or "", split), pa.nulls(n_rows, pa.string()))
+        """Return the outcome of each row of a contig's ClinVar table, shape (n_rows,); all null without one."""
+        return self.outcomes.get(contig, {}).get((holdout or "", split), pa.nulls(n_rows, _OUTCOME))
 
 
 def plan_bench(
@@ -78,7 +79,7 @@ def plan_bench(
             counts.update(f"scoring.{key[0]}.{key[1]}.{state}" for state in states)
             filled = np.full(len(qualifies), None, dtype=object)
             filled[rows] = states
-            outcomes.setdefault(contig, {})[key] = pa.array(filled, pa.string())
+            outcomes.setdefault(contig, {})[key] = pa.array(filled, _OUTCOME)
             shown = placed[np.array([state == SCORED for state in states], dtype=bool)]
             if len(shown):
                 windows.setdefault(key, {})[contig] = np.unique(shown)

@@ -105,10 +105,10 @@ _ROWS = 65_536
 
 def context_tables(alleles: pa.Table, reference: Callable[[str], Bases]) -> Iterator[pa.Table]:
     """Yield tables of schema ``PACKAGE_CONTEXTS``, sorted by allele."""
-    different = alleles.select(ALLELE_KEY).group_by(list(ALLELE_KEY)).aggregate([])
-    ordered = different.sort_by([(name, "ascending") for name in ALLELE_KEY])
-    for contig in pc.unique(ordered["chrom"]).to_pylist():
-        bases, ours = reference(contig), ordered.filter(pc.equal(ordered["chrom"], contig))
+    for contig in sorted(pc.unique(alleles["chrom"]).to_pylist()):
+        rows = alleles.select(ALLELE_KEY).filter(pc.equal(alleles["chrom"], contig))
+        different = rows.group_by(list(ALLELE_KEY)).aggregate([])
+        bases, ours = reference(contig), different.sort_by([(name, "ascending") for name in ALLELE_KEY])
         for first in range(0, ours.num_rows, _ROWS):
             rows = ours.slice(first, _ROWS)
             start, end = allele_spans(rows)

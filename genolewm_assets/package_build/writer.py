@@ -141,6 +141,7 @@ def _write_tables(work_dir: Path, sources: PackageSources, digests: FileDigests,
     plan = plan_package(sources, holdouts)
     contexts = context_tables(sources.alleles, sources.reference)
     rows = {CONTEXTS_PATH: write_package_table(work_dir / CONTEXTS_PATH, contexts, PACKAGE_CONTEXTS)}
+    give_memory_back()
     pieces, copied = _link_pieces(work_dir, sources, plan, digests)
     rows |= {piece_path(ref.source, PIECE_WINDOWS): ref.rows for ref in pieces}
     with ExitStack() as stack:
@@ -319,6 +320,7 @@ def _write_variants(
             for split in Split
         }
         for contig in sources.windows:
+            give_memory_back()
             found = _variants_of(sources, plan, holdouts, contig, counts)
             for split, writer in writers.items():
                 rows_of_contig = sort_variants(found.pop(split))

@@ -149,11 +149,13 @@ def test_of_edits_that_are_not_told_apart_the_bases_around_them_are_searched(gen
 
 
 def test_pieces_that_are_drawn_and_strangers_are_counted() -> None:
-    drawn = DrawnWindows([id_keys(names) for names in (["w", "x", "w"], ["seen late", "w"], ["x", "w"], [])])
+    drawn = DrawnWindows(lambda: map(id_keys, (["w", "x", "w"], ["seen late", "y"], ["x", "w"], [], ["never"])))
     drawn.note(np.array([b"w"]))
-    assert (drawn.n_windows, drawn.pieces_left, drawn.strangers) == (1, 1, 0)
+    assert (drawn.pieces_left, drawn.n_windows, drawn.strangers) == (2, 1, 0)
     drawn.note(np.array([b"seen late", b"another", b"w"]))
-    assert (drawn.n_windows, drawn.pieces_left, drawn.strangers) == (2, 0, 1)
+    assert (drawn.pieces_left, drawn.strangers, drawn.n_windows) == (1, 1, 2)
+    drawn.note(np.array([b"never"]))
+    assert (drawn.pieces_left, drawn.strangers, drawn.n_windows) == (0, 1, 3)
 
 
 def test_no_epoch_gives_more_than_half_and_then_rare_windows_are_drawn(audited: AuditedWorld) -> None:
