@@ -68,6 +68,7 @@ from genolewm_assets.holdouts.similar import (
     reference_queries,
     similar_corpus_rows,
 )
+from genolewm_assets.store.tables import give_memory_back
 from genolewm_assets.variants import Int64s
 
 
@@ -205,20 +206,15 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     similar, compared = _find_similar(inputs, held_intervals, rule, counts)
     by_key = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
     corpus = pa.concat_tables([corpus, similar_corpus_rows(similar)]).sort_by(by_key).combine_chunks()
-    parts = list(_list_gnomad(inputs, held_intervals))
-    parts += _list_clinvar(clinvar, held_intervals, components, policy)
-    if earlier is not None:
-        roles = inputs.before.of_units()
-        parts.append(list_newly_labelled(clinvar, earlier, held_intervals, components, policy, kept=roles))
-        counts.update(count_new_labels(clinvar, earlier))
-    order = [(name, "ascending") for name in HOLDOUT_ALLELES.key]
     intervals = held_intervals.to_table()
-    alleles = pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts]).combine_chunks()
-    alleles = keep_alleles(alleles, clinvar, inputs.before, intervals).sort_by(order).combine_chunks()
+    give_memory_back()
+    alleles = _sorted(_list_alleles(inputs, held_intervals, components, policy, intervals).columns)
+    give_memory_back()
+    if earlier is not None:
+        counts.update(count_new_labels(clinvar, earlier))
     if inputs.before.release:
         alone = _hold_intervals(replace(inputs, before=NOTHING_BEFORE), policy, components, own_blocks)
-        own = pa.concat_tables([HOLDOUT_ALLELES.empty(), *_list_clinvar(clinvar, alone, components, policy)])
-        counts.update(count_moves(own, clinvar, inputs.before))
+        counts.update(count_moves(_list_clinvar(clinvar, alone, components, policy), clinvar, inputs.before))
     counts.update(count_windows(intervals, inputs.footprints()))
     counts.update(count_rows(intervals, alleles, corpus))
     of_blocks = {b.unit: b.role for contig in inputs.windows for b in held_intervals.of(Holdout.HAPLOTYPES, contig)}
@@ -282,6 +278,36 @@ def _hold_intervals(
     own += keep_intervals(own, before.intervals, Holdout.HAPLOTYPES)
     # Blocks have the role of what they lie in by now, which one from before must not take away.
     return HeldIntervals([*larger, *settle_roles(own, {})])
+
+
+def _list_alleles(
+    inputs: HoldoutInputs,
+    intervals: HeldIntervals,
+    components: GeneComponents,
+    policy: HoldoutPolicy,
+    as_table: pa.Table,
+) -> pa.Table:
+    """List the alleles that are held out now, and those that an earlier release held out."""
+    clinvar = inputs.on_windows(inputs.clinvar)
+    parts = [*_list_gnomad(inputs, intervals), *_list_clinvar(clinvar, intervals, components, policy)]
+    if policy.temporal is not None:
+        earlier, roles = inputs.on_windows(inputs.clinvar_earlier or {}), inputs.before.of_units()
+        parts.append(list_newly_labelled(clinvar, earlier, intervals, components, policy, kept=roles))
+    listed = pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts])
+    del parts
+    give_memory_back()
+    return keep_alleles(listed, clinvar, inputs.before, as_table)
+
+
+def _sorted(columns: list[pa.ChunkedArray]) -> pa.Table:
+    """Sort alleles by their key, column by column, so that few of them are in memory twice; empty ``columns``."""
+    alleles = pa.table(columns, schema=HOLDOUT_ALLELES.arrow)
+    rows = pc.sort_indices(alleles, [(name, "ascending") for name in HOLDOUT_ALLELES.key])
+    del alleles
+    taken = []
+    while columns:
+        taken.append(columns.pop(0).take(rows).combine_chunks())
+    return pa.table(taken, schema=HOLDOUT_ALLELES.arrow)
 
 
 def _list_gnomad(inputs: HoldoutInputs, intervals: HeldIntervals) -> Iterator[pa.Table]:

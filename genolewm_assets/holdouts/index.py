@@ -27,7 +27,7 @@ class HoldoutIndex:
     Parameters
     ----------
     intervals, alleles, corpus_rows
-        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES`` and ``HOLDOUT_CORPUS``.
+        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_ALLELES``, of which ``ALLELE_KEY`` is read, and ``HOLDOUT_CORPUS``.
     similar
         Schema ``HOLDOUT_SIMILAR``; None: no window is similar to held-out sequence.
     contigs
@@ -55,7 +55,7 @@ class HoldoutIndex:
     ) -> None:
         similar = HOLDOUT_SIMILAR.empty() if similar is None else similar
         HOLDOUT_INTERVALS.check(intervals.schema, where="holdouts/intervals")
-        HOLDOUT_ALLELES.check(alleles.schema, where="holdouts/alleles")
+        HOLDOUT_ALLELES.check(alleles.schema, where="holdouts/alleles", columns=ALLELE_KEY)
         HOLDOUT_CORPUS.check(corpus_rows.schema, where="holdouts/corpus")
         HOLDOUT_SIMILAR.check(similar.schema, where="holdouts/similar")
         self._contigs = contigs

@@ -139,10 +139,10 @@ def _row_keys(alleles: pa.Table) -> pa.Array:
     return join_columns(alleles["holdout"], alleles["source"], allele_keys(alleles))
 
 
-def count_moves(own: pa.Table, clinvar: Mapping[str, pa.Table], earlier: EarlierSides) -> dict[str, int]:
+def count_moves(own: Iterable[pa.Table], clinvar: Mapping[str, pa.Table], earlier: EarlierSides) -> dict[str, int]:
     """Count the alleles of both releases whose genes, or side without what is kept (``own``), differ."""
     counts = dict.fromkeys(("persisting", "to_training", "from_training", "genes_changed"), 0)
-    sides = [_of_clinvar(table) for table in (earlier.alleles, own)]
+    sides = [pa.concat_tables(map(_of_clinvar, [HOLDOUT_ALLELES.empty(), *each])) for each in ([earlier.alleles], own)]
     for contig, table in clinvar.items():
         if contig not in earlier.clinvar:
             continue

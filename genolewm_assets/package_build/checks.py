@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
+from itertools import chain, combinations, islice
 from pathlib import Path
 
 import numpy as np
@@ -240,14 +240,13 @@ def _shared_windows(package: Package) -> Iterator[tuple[Split, str, pa.Table]]:
 
 
 def _shared_alleles(package: Package) -> Iterator[tuple[Split, str, pa.Table]]:
-    keys = {split: allele_keys(package.variants(split, list(ALLELE_KEY))) for split in EVALUATION}
-    for split, others in ((Split.TRAIN, EVALUATION), (Split.VALIDATION, (Split.TEST,))):
-        batches = package.variant_batches(split, ALLELE_KEY)
-        while some := list(islice(batches, _BATCHES_AT_ONCE)):
-            alleles = pa.Table.from_batches(some)
-            mine = allele_keys(alleles)
-            for other in others:
-                yield split, f"alleles in {split} and {other}", alleles.filter(pc.is_in(mine, value_set=keys[other]))
+    for contig in sorted(package.variant_contigs()):
+        ours = pc.field("chrom") == contig
+        alleles = {split: package.variants(split, ALLELE_KEY, where=ours) for split in Split}
+        keys = {split: allele_keys(table) for split, table in alleles.items()}
+        for split, other in combinations(Split, 2):
+            shared = pc.is_in(keys[split], value_set=keys[other])
+            yield split, f"alleles in {split} and {other}", alleles[split].filter(shared)
 
 
 def _areas(held: Iterable[tuple[pa.Table, int]]) -> dict[str, list[IntervalArray]]:

@@ -164,14 +164,14 @@ def _write_tables(work_dir: Path, sources: PackageSources, digests: FileDigests,
         for writer in arrays.values():
             writer.finish(sources.alleles)
     rows |= variants
-    for noun, table, schema in (
-        ("intervals", sources.intervals, HOLDOUT_INTERVALS),
-        ("alleles", sources.alleles, HOLDOUT_ALLELES),
-        ("corpus", sources.corpus_rows, HOLDOUT_CORPUS),
-        ("similar", sources.similar, HOLDOUT_SIMILAR),
-        ("haplotypes", sources.haplotypes, HOLDOUT_HAPLOTYPES),
+    for noun, tables, schema in (
+        ("intervals", [sources.intervals], HOLDOUT_INTERVALS),
+        ("alleles", sources.allele_rows(), HOLDOUT_ALLELES),
+        ("corpus", [sources.corpus_rows], HOLDOUT_CORPUS),
+        ("similar", [sources.similar], HOLDOUT_SIMILAR),
+        ("haplotypes", [sources.haplotypes], HOLDOUT_HAPLOTYPES),
     ):
-        rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], [table], schema)
+        rows[HOLDOUT_PATHS[noun]] = write_package_table(work_dir / HOLDOUT_PATHS[noun], tables, schema)
     chosen = {name: n for name, n in sources.holdout_counts.items() if name.startswith(_CHOSEN)}
     return _Written(rows, {**plan.counts, **variant_counts, **chosen}, pieces, copied)
 

@@ -62,7 +62,7 @@ from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import ALIGNER, SequenceSearch
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, read_manifest
 from genolewm_assets.store.files import JsonValue, resolve_generation
-from genolewm_assets.store.tables import read_table, write_table
+from genolewm_assets.store.tables import memory_given_back, read_table, write_table
 from genolewm_assets.variants import ALLELE_KEY, CONTIGS_KNOWN, check_contigs_known, is_before
 from genolewm_assets.windows.corpus import parse_piece
 
@@ -137,6 +137,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
     sources = haplotype_sources(workspace, progress)
     before = _open_before(workspace, release, policy, progress)
 
+    @memory_given_back()
     def write(work: Path) -> BuildReport:
         gnomad = inputs.gnomad_on_demand(ALLELE_KEY)
         phased, counts, checksum = _read_phased(workspace, inputs, sources, gnomad, progress)

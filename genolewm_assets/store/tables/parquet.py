@@ -76,7 +76,8 @@ def read_table(
 ) -> pa.Table:
     """Read columns of a Parquet file, and the rows that pass a filter; a damaged file is a CorruptResourceError."""
     with reading_parquet(path):
-        return pq.read_table(path, columns=columns, filters=filters, partitioning=None)
+        chosen = None if columns is None else list(columns)
+        return pq.read_table(path, columns=chosen, filters=filters, partitioning=None)
 
 
 def read_encoded(path: Path, columns: Sequence[str], *, near: tuple[str, str] | None = None) -> pa.Table:

@@ -57,16 +57,20 @@ class TableSchema:
         """Return a table of this schema without rows."""
         return pa.Table.from_batches([], self.arrow)
 
-    def check(self, schema: pa.Schema, *, where: str) -> None:
+    def check(self, schema: pa.Schema, *, where: str, columns: Iterable[str] | None = None) -> None:
         """Raise :class:`CorruptResourceError` unless ``schema`` has the same columns, types and nullability.
 
-        Field metadata, such as descriptions, may differ. ``where`` names the file in the message.
+        Field metadata, such as descriptions, may differ. ``where`` names the file in the message. ``columns``: those
+        that are read, others are not looked at; None: all.
         """
-        if not schema.equals(self.arrow, check_metadata=False):
+        wanted = self.arrow if columns is None else pa.schema([self.arrow.field(name) for name in columns])
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
+        if not schema.equals(wanted, check_metadata=False):
             theirs = {f.name: f for f in schema}
             # pyarrow raises if a field is compared with None.
-            differing = [f.name for f in self.arrow if f.name not in theirs or theirs.pop(f.name) != f]
-            differing += sorted(set(theirs) - set(self.arrow.names))
+            differing = [f.name for f in wanted if f.name not in theirs or theirs.pop(f.name) != f]
+            differing += sorted(set(theirs) - set(wanted.names))
             raise CorruptResourceError(
                 where,
                 f"table does not have the schema {self.name!r}",

@@ -35,7 +35,7 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.genome import EVALUATION, Bases, Holdout, Split
 from genolewm_assets.holdouts import describe_temporal
-from genolewm_assets.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
+from genolewm_assets.package_build import HELD_ALLELE, PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
 from genolewm_assets.packages import (
     CARD,
     PACKAGE_CONTEXTS,
@@ -61,7 +61,7 @@ from genolewm_assets.progress import Progress
 from genolewm_assets.sources.catalog import source_terms
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
 from genolewm_assets.store.files import JsonValue, canonical_json, normal_json
-from genolewm_assets.store.tables import read_table
+from genolewm_assets.store.tables import memory_given_back, read_table
 from genolewm_assets.variants import ALLELE_KEY
 from genolewm_assets.windows.bases import WindowBases
 
@@ -94,6 +94,7 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
     made_from = {"code_version": packages_split.code_version, "inputs": pinned, "recipe": recipe}
     identity = canonical_json(made_from, f"package {key}")
 
+    @memory_given_back()
     def write(work: Path) -> BuildReport:
         _open_caches(workspace, inputs, contents="hash", progress=progress)
         windows, margin_bp = inputs.window_tables(), workspace.catalog.window_profile.margin_bp
@@ -107,7 +108,8 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             clinvar=inputs.clinvar_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]),
             clinvar_t0=inputs.earlier_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]) if knows_t0 else None,
             intervals=read_table(holdouts.file("intervals.parquet")),
-            alleles=read_table(holdouts.file("alleles.parquet")),
+            alleles=read_table(holdouts.file("alleles.parquet"), columns=HELD_ALLELE),
+            alleles_file=holdouts.file("alleles.parquet"),
             corpus_rows=read_table(holdouts.file("corpus.parquet")),
             similar=read_table(holdouts.file("similar.parquet")),
             haplotypes=read_table(holdouts.file("haplotypes.parquet")),
