@@ -45,7 +45,12 @@ class KmerTable(NamedTuple):
     @classmethod
     def joined(cls, parts: Iterable[Keys]) -> Self:
         """Make a table of the keys of parts, each sorted in place, which are then joined a range of keys at a time."""
-        return cls._of_sorted(_joined([_kept(part) for part in parts]))
+        return cls.of_kept([_kept(part) for part in parts])
+
+    @classmethod
+    def of_kept(cls, parts: Sequence[Keys]) -> Self:
+        """Make a table of the keys of sorted parts."""
+        return cls._of_sorted(_joined(parts))
 
     def those(self, is_kept: npt.NDArray[np.bool_]) -> Self:
         """Return a table of some of the keys."""
@@ -147,16 +152,17 @@ class HeldSequence:
         """Return those that windows have, flanks behind them included; or all, as where the windows have more bases."""
         from genolewm_assets.audit.kmer_kernels import keep_known
 
-        parts, left = [np.empty(0, np.uint64)], sum(span.end - span.start for span in self._spans)
+        parts, left = list[Keys](), sum(span.end - span.start for span in self._spans)
         for batch in windows:
             texts = pc.binary_join_element_wise(
                 batch["sequence"], batch["right_flank"], "", null_handling="replace", null_replacement=""
             )
-            parts.append(keys_of(Bases.of(texts).codes))
-            left -= parts[-1].size
+            keys = keys_of(Bases.of(texts).codes)
+            left -= keys.size
             if left < 0 or "table" in self.__dict__:
                 return self.table
-        theirs = KmerTable.joined(parts)
+            parts.append(_kept(keys))
+        theirs = KmerTable.of_kept(parts)
         return SievedTable.of(KmerTable.joined(keys[: keep_known(keys, theirs)] for keys in self._keys()))
 
     def _keys(self) -> Iterator[Keys]:

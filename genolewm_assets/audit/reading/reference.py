@@ -68,7 +68,8 @@ def mapped(parts: Iterable[npt.NDArray[_Item]]) -> npt.NDArray[_Item]:
             file.write(part.data)
         file.flush()
         size = file.tell() // part.itemsize
-        return np.memmap(file, part.dtype, "c", shape=(size,)).view(np.ndarray) if size else part
+        # A view of nothing would keep all that it is a part of.
+        return np.memmap(file, part.dtype, "c", shape=(size,)).view(np.ndarray) if size else np.empty(0, part.dtype)
 
 
 def mapped_zeros(size: int, kind: type[_Item]) -> npt.NDArray[_Item]:
