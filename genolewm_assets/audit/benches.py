@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from genolewm_assets.audit.alleles.clinvar_vcf import read_records
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of, normalise_alleles
 from genolewm_assets.audit.emitted import draw_bench
 from genolewm_assets.audit.reading.contig_names import canonical_name
-from genolewm_assets.audit.reading.intervals import HeldSpans, Span, spans_by_role
+from genolewm_assets.audit.reading.intervals import HeldSpans, Span, rows_by_contig, spans_by_role
 from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, PackageFiles, table_of
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
@@ -153,58 +154,72 @@ def _search_missing(
     least: int,
 ) -> None:
     """Note decided alleles of the VCF that are held out for an evaluation, and that the package does not have there."""
-    published = _decided(files, clinvar, least)
-    decided = published.filter(published["decided"]).select(KEY)
-    normal = normalise_alleles(decided, reference)
-    forms, written = keys_of(normal), keys_of(decided)
-    undecided = keys_of(published.filter(pc.invert(published["decided"])))
-    is_known = pc.and_(pc.is_valid(forms), pc.invert(pc.is_in(forms, value_set=undecided)))
-    rows = np.flatnonzero(is_known.to_numpy(zero_copy_only=False))
-    normal, forms, written = (each.take(pa.array(rows)) for each in (normal.combine_chunks(), forms, written))
-    ours = _held_by(files, normal, forms)
-    # An allele of a test is evaluated there only.
-    tested = np.logical_or.reduce(
-        [np.zeros(len(rows), np.bool_), *(is_held for (_, split), is_held in ours.items() if split == TEST)]
-    )
-    for bench, is_held in ours.items():
-        if bench[0] == _WITHOUT_BENCH:
-            continue
-        missing = is_held & (bench[1] == TEST or ~tested)
-        if bench in stated:
-            missing &= ~pc.is_in(forms, value_set=stated[bench]["key"]).to_numpy(zero_copy_only=False)
-        for row in np.flatnonzero(missing).tolist():
-            problem = {"published": str(written[row]), "problem": "not in the package"}
-            found.add(f"{bench[0]} {forms[row]}", split=bench[1], **problem)
+    spans = {bench: HeldSpans(of_bench) for bench, of_bench in spans_by_role(files).items()}
+    listed = _listed(files)
+    for contig, published in _published(files, clinvar, least):
+        decided = published.filter(published["decided"]).select(KEY)
+        normal = normalise_alleles(decided, reference)
+        forms, written = keys_of(normal), keys_of(decided)
+        undecided = keys_of(published.filter(pc.invert(published["decided"])))
+        is_known = pc.and_(pc.is_valid(forms), pc.invert(pc.is_in(forms, value_set=undecided)))
+        rows = np.flatnonzero(is_known.to_numpy(zero_copy_only=False))
+        normal, forms, written = (each.take(pa.array(rows)) for each in (normal.combine_chunks(), forms, written))
+        start = normal["pos"].to_numpy() - 1
+        end = start + pc.binary_length(normal["ref"]).to_numpy()
+        contigs = normal["chrom"].combine_chunks()
+        ours = {bench: held.shared_bp(contigs, start, end) > 0 for bench, held in spans.items()}
+        for bench, by_contig in listed.items():
+            ours[bench] = ours.get(bench, False) | _is_in(forms, pa.chunked_array(by_contig[contig], pa.string()))
+        # An allele of a test is evaluated there only.
+        tested = np.logical_or.reduce(
+            [np.zeros(len(rows), np.bool_), *(is_held for (_, split), is_held in ours.items() if split == TEST)]
+        )
+        for bench, is_held in ours.items():
+            if bench[0] == _WITHOUT_BENCH:
+                continue
+            missing = is_held & (bench[1] == TEST or ~tested)
+            if bench in stated:
+                of_bench = stated[bench]
+                missing &= ~_is_in(forms, of_bench["key"].filter(pc.equal(of_bench["chrom"], contig)))
+            for row in np.flatnonzero(missing).tolist():
+                problem = {"published": str(written[row]), "problem": "not in the package"}
+                found.add(f"{bench[0]} {forms[row]}", split=bench[1], **problem)
 
 
-def _decided(files: PackageFiles, clinvar: Path, least: int) -> pa.Table:
-    """Return the different alleles of the VCF on contigs of the package, and whether all its records are decided."""
+def _published(files: PackageFiles, clinvar: Path, least: int) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the different alleles of the VCF, contig by contig of the package, and whether all records are decided."""
     windows = (batch["contig"] for split in (TRAIN, *EVALUATION) for batch in files.windows(split, ("contig",)))
     names = {canonical_name(name) for batch in windows for name in batch.unique().drop_null().to_pylist()}
-    known = pa.array(sorted(names), pa.string())
-    parts = []
+    parts = defaultdict[str, list[pa.Table]](list)
     for table in read_records(clinvar):
         longest = pc.max_element_wise(*(pc.binary_length(table[name]) for name in ("ref", "alt")))
-        ours = table.filter(pc.and_(pc.is_in(table["chrom"], value_set=known), pc.less_equal(longest, _LONGEST)))
         is_decided = pc.and_(
-            pc.is_in(ours["label"], value_set=pa.array(sorted(_DECIDED))), pc.greater_equal(ours["stars"], least)
+            pc.is_in(table["label"], value_set=pa.array(sorted(_DECIDED))), pc.greater_equal(table["stars"], least)
         )
-        parts.append(ours.select(KEY).append_column("decided", is_decided))
-    grouped = pa.concat_tables(parts).group_by(list(KEY), use_threads=False).aggregate([("decided", "min")])
-    return grouped.rename_columns([*KEY, "decided"]).combine_chunks()
+        ours = table.select(KEY).append_column("decided", is_decided).filter(pc.less_equal(longest, _LONGEST))
+        for contig, rows in rows_by_contig(ours["chrom"].combine_chunks()):
+            if contig in names:
+                parts[contig].append(ours.take(pa.array(rows)))
+    while parts:
+        contig, tables = parts.popitem()
+        grouped = pa.concat_tables(tables).group_by(list(KEY), use_threads=False).aggregate([("decided", "min")])
+        yield contig, grouped.rename_columns([*KEY, "decided"]).combine_chunks()
 
 
-def _held_by(files: PackageFiles, alleles: pa.Table, keys: pa.Array) -> dict[_Bench, npt.NDArray[np.bool_]]:
-    """Tell which alleles each holdout and split holds out, by an interval or by itself."""
-    start = alleles["pos"].to_numpy() - 1
-    end = start + pc.binary_length(alleles["ref"]).to_numpy()
-    contigs = alleles["chrom"].combine_chunks()
-    held = {bench: HeldSpans(spans).shared_bp(contigs, start, end) > 0 for bench, spans in spans_by_role(files).items()}
+def _listed(files: PackageFiles) -> dict[_Bench, defaultdict[str, list[pa.Array]]]:
+    """Return the keys of the alleles that each holdout and split holds out by themselves, by contig."""
+    listed = dict[_Bench, defaultdict[str, list[pa.Array]]]()
     for batch in files.holdout("alleles", ("holdout", "role", *KEY)):
-        benches = pc.binary_join_element_wise(batch["holdout"], batch["role"], "\t")
-        listed = keys_of(alleles_of(batch))
+        benches, alleles = pc.binary_join_element_wise(batch["holdout"], batch["role"], "\t"), alleles_of(batch)
         for name in benches.unique().to_pylist():
             holdout, _, role = name.partition("\t")
-            is_listed = pc.is_in(keys, value_set=listed.filter(pc.equal(benches, name))).to_numpy(zero_copy_only=False)
-            held[holdout, role] = held.get((holdout, role), np.zeros(len(keys), np.bool_)) | is_listed
-    return held
+            by_contig = listed.setdefault((holdout, role), defaultdict(list))
+            ours = alleles.filter(pc.equal(benches, name))
+            for contig, rows in rows_by_contig(ours["chrom"].combine_chunks()):
+                by_contig[contig].append(keys_of(ours.take(pa.array(rows))))
+    return listed
+
+
+def _is_in(keys: pa.Array, known: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = pc.is_in(keys, value_set=known).to_numpy(zero_copy_only=False)
+    return found

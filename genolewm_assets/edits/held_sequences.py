@@ -86,7 +86,7 @@ class _Spool:
         self._parts.append(keys)
         self._n_bytes += keys.nbytes
         if self._n_bytes > _MOST_BYTES:
-            self._file = self._file or tempfile.TemporaryFile(dir=self._scratch)
+            self._file = self._file or tempfile.TemporaryFile(dir=self._scratch)  # noqa: SIM115 - by `whole`
             self._file.writelines(part.data for part in self._parts)
             self._parts, self._n_bytes = [], 0
 

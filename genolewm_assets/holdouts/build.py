@@ -68,7 +68,7 @@ from genolewm_assets.holdouts.similar import (
     reference_queries,
     similar_corpus_rows,
 )
-from genolewm_assets.store.tables import give_memory_back
+from genolewm_assets.store.tables import TableSchema, give_memory_back
 from genolewm_assets.variants import Int64s
 
 
@@ -204,17 +204,17 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     rule = CorpusRule(held, inconclusive, inputs.profile.margin_bp)
     corpus = rule.list_excluded(_counted(inputs.corpus, counts))
     similar, compared = _find_similar(inputs, held_intervals, rule, counts)
-    by_key = [(name, "ascending") for name in HOLDOUT_CORPUS.key]
-    corpus = pa.concat_tables([corpus, similar_corpus_rows(similar)]).sort_by(by_key).combine_chunks()
+    corpus = _sorted(pa.concat_tables([corpus, similar_corpus_rows(similar)]).columns, HOLDOUT_CORPUS)
     intervals = held_intervals.to_table()
     give_memory_back()
-    alleles = _sorted(_list_alleles(inputs, held_intervals, components, policy, intervals).columns)
-    give_memory_back()
+    alleles = _sorted(_list_alleles(inputs, held_intervals, components, policy, intervals).columns, HOLDOUT_ALLELES)
     if earlier is not None:
         counts.update(count_new_labels(clinvar, earlier))
+        give_memory_back()
     if inputs.before.release:
         alone = _hold_intervals(replace(inputs, before=NOTHING_BEFORE), policy, components, own_blocks)
         counts.update(count_moves(_list_clinvar(clinvar, alone, components, policy), clinvar, inputs.before))
+        give_memory_back()
     counts.update(count_windows(intervals, inputs.footprints()))
     counts.update(count_rows(intervals, alleles, corpus))
     of_blocks = {b.unit: b.role for contig in inputs.windows for b in held_intervals.of(Holdout.HAPLOTYPES, contig)}
@@ -299,15 +299,17 @@ def _list_alleles(
     return keep_alleles(listed, clinvar, inputs.before, as_table)
 
 
-def _sorted(columns: list[pa.ChunkedArray]) -> pa.Table:
-    """Sort alleles by their key, column by column, so that few of them are in memory twice; empty ``columns``."""
-    alleles = pa.table(columns, schema=HOLDOUT_ALLELES.arrow)
-    rows = pc.sort_indices(alleles, [(name, "ascending") for name in HOLDOUT_ALLELES.key])
-    del alleles
+def _sorted(columns: list[pa.ChunkedArray], schema: TableSchema) -> pa.Table:
+    """Sort rows by their key, column by column, so that few of them are in memory twice; empty ``columns``."""
+    table = pa.table(columns, schema=schema.arrow)
+    rows = pc.sort_indices(table, [(name, "ascending") for name in schema.key])
+    del table
     taken = []
     while columns:
+        give_memory_back()
         taken.append(columns.pop(0).take(rows).combine_chunks())
-    return pa.table(taken, schema=HOLDOUT_ALLELES.arrow)
+    give_memory_back()
+    return pa.table(taken, schema=schema.arrow)
 
 
 def _list_gnomad(inputs: HoldoutInputs, intervals: HeldIntervals) -> Iterator[pa.Table]:

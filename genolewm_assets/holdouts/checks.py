@@ -18,7 +18,7 @@ from genolewm_assets.holdouts.schema import TABLES, AlleleReason, IntervalReason
 from genolewm_assets.holdouts.window_checks import Problems, bounds_of, check_corpus, check_similar, meets_any, spans_of
 from genolewm_assets.store.artefacts import NOT_RUN, Check, CheckResult, stating_compared
 from genolewm_assets.store.files import JsonValue
-from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema
+from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema, give_memory_back
 from genolewm_assets.variants import ALLELE_KEY, join_columns
 
 #: The checks, in the order of :func:`check_holdouts`.
@@ -102,8 +102,11 @@ def check_holdouts(held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPol
     if not schemas.passed:
         missed: dict[str, JsonValue] = {NOT_RUN: "not run: a table does not have its schema"}
         return (schemas, *(CheckResult(name, passed=False, figures=missed) for name in HOLDOUT_CHECKS[1:]))
-    found = (_result(name, find(held, given, policy)) for name, find in zip(HOLDOUT_CHECKS[1:], _FIND, strict=True))
-    return (schemas, *(_stating(check, held, given, policy) for check in found))
+    results = [schemas]
+    for name, find in zip(HOLDOUT_CHECKS[1:], _FIND, strict=True):
+        results.append(_stating(_result(name, find(held, given, policy)), held, given, policy))
+        give_memory_back()
+    return tuple(results)
 
 
 def _stating(check: CheckResult, held: HoldoutTables, given: HoldoutInputs, policy: HoldoutPolicy) -> CheckResult:

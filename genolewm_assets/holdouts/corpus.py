@@ -81,7 +81,7 @@ class CorpusRule:
         return excluded
 
     def list_excluded(self, corpus: Iterable[pa.Table]) -> pa.Table:
-        """List the windows that are excluded, schema ``HOLDOUT_CORPUS``."""
+        """List the windows that are excluded, schema ``HOLDOUT_CORPUS``, not sorted."""
         parts = [HOLDOUT_CORPUS.empty()]
         for table in corpus:
             for holdout, reason, mask in self.masks(table):
@@ -89,7 +89,7 @@ class CorpusRule:
                 constants = (pa.repeat(str(value), rows.num_rows) for value in (holdout, reason))
                 if rows.num_rows:
                     parts.append(pa.table([*rows.columns, *constants], schema=HOLDOUT_CORPUS.arrow))
-        return pa.concat_tables(parts).sort_by([(name, "ascending") for name in HOLDOUT_CORPUS.key]).combine_chunks()
+        return pa.concat_tables(parts)
 
 
 def _is_placed_in(table: pa.Table, intervals: Mapping[str, IntervalArray], margin_bp: int) -> Bools:

@@ -69,7 +69,10 @@ class HoldoutIndex:
             contig: pc.unique(allele_keys(alleles.filter(pc.equal(alleles["chrom"], contig))))
             for contig in pc.unique(alleles["chrom"]).to_pylist()
         }
-        self._corpus_keys = pc.unique(corpus_keys(corpus_rows))
+        self._corpus_keys = {
+            source: pc.unique(corpus_keys(corpus_rows.filter(pc.equal(corpus_rows["source"], source))))
+            for source in pc.unique(corpus_rows["source"]).to_pylist()
+        }
 
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
         """Tell which windows are excluded because their footprints overlap a held-out interval: bool, shape (n,).
@@ -100,7 +103,11 @@ class HoldoutIndex:
 
     def corpus_is_held_out(self, table: pa.Table) -> Bools:
         """Tell which corpus windows, by source, record_id and window_index, are excluded: bool, shape (n_rows,)."""
-        return as_bools(pc.is_in(corpus_keys(table), value_set=self._corpus_keys))
+        found, keys = np.zeros(table.num_rows, dtype=bool), corpus_keys(table)
+        for source in self._corpus_keys.keys() & set(pc.unique(table["source"]).to_pylist()):
+            # A key begins with its source.
+            found |= as_bools(pc.is_in(keys, value_set=self._corpus_keys[source]))
+        return found
 
     def _are_listed(self, table: pa.Table) -> Bools:
         """Tell which alleles, with canonical contig names, are held out themselves."""

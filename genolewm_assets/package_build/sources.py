@@ -128,11 +128,11 @@ class PackageSources:
         return (pa.table(batch) for batch in read_batches(self.alleles_file, 65_536))
 
     def corpus_batches(self, source: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
-        """Read a corpus table in row order; yield batches of at most 16,384 rows, each with its first row's number.
+        """Read a corpus table in row order; yield batches of at most 65,536 rows, each with its first row's number.
 
         Without ``columns``, and so with the bases, a batch has at most 2,048 rows.
         """
-        table, row, n_rows = self.corpus[source], 0, 8 * _BATCH_ROWS if columns else _BATCH_ROWS
+        table, row, n_rows = self.corpus[source], 0, 32 * _BATCH_ROWS if columns else _BATCH_ROWS
         batches = (
             read_batches(table, n_rows, columns)
             if isinstance(table, Path)

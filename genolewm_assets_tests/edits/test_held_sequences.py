@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from unittest import mock
 
 import hypothesis.strategies as st
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from genolewm_assets.edits import kmer_kernels
+from genolewm_assets.edits import held_sequences, kmer_kernels
 from genolewm_assets.edits.allele_index import AlleleIndex
 from genolewm_assets.edits.held_sequences import HeldSequences
 from genolewm_assets.edits.placed_edits import EditPlace
@@ -80,7 +81,10 @@ def alleles_of(draw: st.DrawFn, reference: str) -> Allele:
 def test_texts_with_a_31_mer_of_an_allele_are_told(data):
     reference = data.draw(references())
     alleles = [data.draw(alleles_of(reference)) for _ in range(data.draw(st.integers(0, 3)))]
-    held, expected = HeldSequences(contexts(reference, alleles)), set().union(*(made(reference, a) for a in alleles))
+    # More than these bytes wait in a file.
+    with mock.patch.object(held_sequences, "_MOST_BYTES", data.draw(st.sampled_from([0, 400, 1 << 20]))):
+        held = HeldSequences(batch for allele in alleles for batch in contexts(reference, [allele]))
+    expected = set().union(*(made(reference, a) for a in alleles))
     assert len(held) == len(expected)
     seeds = np.zeros_like(held.table.seeds)
     for kmer in expected:
