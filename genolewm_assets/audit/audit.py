@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from genolewm_assets.audit.allele_searches import search_stream, search_training_alleles
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
@@ -105,6 +106,7 @@ def audit_package(
             searched=searched,
             few=searched is not None,
         )
+        pa.default_memory_pool().release_unused()
         alleles = search_training_alleles(files, reference, held, held_alleles)
         altered = None if files.without_stream or not least_tuples else held_alleles.altered_kmers(reference)
         stream = search_stream(
@@ -126,7 +128,10 @@ def audit_package(
             draw=partial(draw_state_batches, contents=contents),
             is_causal=encoder_is_causal,
         )
+        # What was freed meanwhile is kept from the next searches.
+        pa.default_memory_pool().release_unused()
         shared = (duplicates.result(), evaluated.search())
+        pa.default_memory_pool().release_unused()
         results = (
             *places.results(),
             similar,
@@ -140,6 +145,7 @@ def audit_package(
         )
         measured = {**places.measured, **duplicates.measured, **files.left_out}
         report = AuditReport(str(package), files.release, results, measured)
+        pa.default_memory_pool().release_unused()
         if not planted or not isinstance(files, OwnFiles):
             return report
         field = Field(files, reference, np.random.default_rng(0))

@@ -98,9 +98,8 @@ class Evaluated:
         ]
         rows = pa.table(columns, names=["digest", "split", "holdout"])
         self.windows = rows.group_by(["digest", "split", "holdout"]).aggregate([]).combine_chunks()
-        tables = {split: files.variants(split, _ALLELE) for split in EVALUATION}
-        evaluated = {split: table_of(each, _ALLELE) for split, each in tables.items()}
-        self._alleles = evaluated, table_of(files.holdout("alleles", _ALLELE), _ALLELE)
+        evaluated = {split: _coded(table_of(files.variants(split, _ALLELE), _ALLELE)) for split in EVALUATION}
+        self._alleles = evaluated, _coded(table_of(files.holdout("alleles", _ALLELE), _ALLELE))
         self._held_alleles = held_alleles
         #: What of evaluation is not among these.
         self.unread = files.unread_evaluation
@@ -139,10 +138,12 @@ class Evaluated:
     def _alleles_of(self, split: str, added: pa.Table | None, held_alleles: HeldAlleles) -> pa.Array:
         """Return the different alleles of a split, from the holdouts and from what is evaluated, with their holdout."""
         evaluated, held = self._alleles
-        listed = pa.concat_tables([held, *([] if added is None else [added.select(_ALLELE)])])
-        rows = pa.concat_tables([listed.filter(pc.equal(listed["role"], split)), evaluated[split]]).combine_chunks()
+        listed = [held, *([] if added is None else [_coded(added.select(_ALLELE))])]
+        ours = [*(table.filter(pc.equal(table["role"], split)) for table in listed), evaluated[split]]
+        rows = pa.concat_tables(ours).unify_dictionaries().combine_chunks()
         forms = held_alleles.forms_of(alleles_of(rows))
-        return pc.unique(pc.binary_join_element_wise(rows["holdout"].combine_chunks(), forms, " "))
+        pa.default_memory_pool().release_unused()
+        return pc.unique(pc.binary_join_element_wise(rows["holdout"].combine_chunks().cast(pa.string()), forms, " "))
 
 
 class DuplicateSearch:
@@ -194,6 +195,14 @@ class DuplicateSearch:
             "training windows that overlap an evaluation window of a holdout of intervals": self._overlapping,
             "most bases of one shared so": self._most,
         }
+
+
+def _coded(alleles: pa.Table) -> pa.Table:
+    """Return alleles with dictionaries in place of texts of which few differ."""
+    for name in ("holdout", "role", "chrom"):
+        at = alleles.column_names.index(name)
+        alleles = alleles.set_column(at, name, alleles[name].cast(pa.string()).dictionary_encode())
+    return alleles
 
 
 def _shared(windows: pa.RecordBatch, shared: Integers) -> Integers:

@@ -121,6 +121,10 @@ def test_parts_hold_what_the_whole_holds(repeated: Path, monkeypatch: pytest.Mon
             assert one.firsts.tolist() == other.firsts.tolist()
 
 
+def test_an_empty_table_keeps_nothing_that_it_was_a_part_of() -> None:
+    assert KmerTable.joined([np.arange(9, dtype=np.uint64)[:0]]).keys.base is None
+
+
 def test_counting_goes_on_between_chunks(repeated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from genolewm_assets.audit.reading import reference as module
 

@@ -40,6 +40,7 @@ from genolewm_assets.holdouts.similar import (
     reference_queries,
     similar_corpus_rows,
 )
+from genolewm_assets.variants import ALLELE_KEY
 from genolewm_assets.windows.bases import TEXTS, packed_sizes
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import CONTIGS, corpus, corpus_row, gnomad, simulated_inputs
@@ -67,6 +68,14 @@ def build(spans: list[Span] = [], alleles: list[Key] = [], corpus_rows: list[int
 
 def asked(*spans: tuple[int, int]) -> IntervalArray:
     return IntervalArray(*np.array(spans, dtype=np.int64).T)
+
+
+def test_of_the_alleles_the_key_is_read() -> None:
+    tables = HOLDOUT_INTERVALS.empty(), HOLDOUT_ALLELES.empty(), HOLDOUT_CORPUS.empty()
+    index = HoldoutIndex(tables[0], tables[1].select(ALLELE_KEY), tables[2])
+    assert index.window_is_held_out("chr21", asked((0, 9))).tolist() == [False]
+    with pytest.raises(CorruptResourceError, match=r"schema 'holdout_alleles': expected \['pos: int64 not null'\]"):
+        HoldoutIndex(tables[0], tables[1].drop(["pos"]), tables[2])
 
 
 @each_row("name", ["chr21", "21", "CHR21", "NC_000021.9"])

@@ -16,7 +16,9 @@ from genolewm_assets.audit.planting.plant import plant_leaks
 from genolewm_assets.audit.reading.package_files import open_files, table_of
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.genome import Split
-from genolewm_assets.memory_mapped import MappedWindows, check_mapped, find_mapped_faults, open_mapped
+from genolewm_assets.memory_mapped import MappedWindows, check_mapped, find_mapped_faults, open_mapped, window_writer
+from genolewm_assets.package_build.epoch_checks import plan_of_epoch
+from genolewm_assets.packages import epoch_plan
 from genolewm_assets.packages.diff import diff_packages
 from genolewm_assets.packages.reader import Package, open_tables, verify_package
 from genolewm_assets.packages.schema import PACKAGE_WINDOWS
@@ -91,6 +93,15 @@ def test_trainers_map_the_same_windows(linked, copied) -> None:
         assert packed.packed[packed.first[at] : end].tobytes() == one.packed.tobytes()
     spelled = [sorted(zip(w.window_ids, w.packed(np.arange(len(w))).spells_held, strict=True)) for w in (mine, theirs)]
     assert spelled[0] == spelled[1]
+
+
+def test_parts_of_many_windows_give_the_same_bytes(linked, monkeypatch) -> None:
+    monkeypatch.setattr(window_writer, "_AT_ONCE", 3)
+    assert check_mapped(linked.directory, linked.info).passed
+    plan, windows = plan_of_epoch(linked), open_mapped(linked, Split.TRAIN).index.n_windows
+    monkeypatch.setattr(epoch_plan, "_AT_ONCE", 3)
+    assert windows > 3
+    assert plan_of_epoch(linked) == plan == linked.info.epoch
 
 
 def test_few_files_are_open_at_once(linked, monkeypatch) -> None:

@@ -51,7 +51,14 @@ from genolewm_assets.packages import (
 from genolewm_assets.progress import Progress
 from genolewm_assets.store.artefacts import CAUSE, BuildReport, Check, CheckResult, Published, stating_compared
 from genolewm_assets.store.files import JsonValue, canonical_json, read_document, write_atomic
-from genolewm_assets.store.tables import SCHEMA_AS_DECLARED, TableSchema, check_schema, read_table, write_table
+from genolewm_assets.store.tables import (
+    SCHEMA_AS_DECLARED,
+    TableSchema,
+    check_schema,
+    memory_given_back,
+    read_table,
+    write_table,
+)
 from genolewm_assets.variants import is_before
 
 _LEAK = (
@@ -159,6 +166,7 @@ def plan_audit(workspace: Workspace, key: str, progress: Progress) -> Plan:
         "may_lack": [*settings.audit_may_lack],
     }
 
+    @memory_given_back()
     def write(work: Path) -> BuildReport:
         package, fasta = split.directory, genome.file("genome.fa.gz")
         vcfs = {release: vcf_of(published) for release, published in clinvar.items()}
