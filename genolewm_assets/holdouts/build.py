@@ -207,7 +207,7 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     corpus = _sorted(pa.concat_tables([corpus, similar_corpus_rows(similar)]).columns, HOLDOUT_CORPUS)
     intervals = held_intervals.to_table()
     give_memory_back()
-    alleles = _sorted(_list_alleles(inputs, held_intervals, components, policy, intervals).columns, HOLDOUT_ALLELES)
+    alleles = _sorted(_list_alleles(inputs, held_intervals, components, policy).columns, HOLDOUT_ALLELES)
     if earlier is not None:
         counts.update(count_new_labels(clinvar, earlier))
         give_memory_back()
@@ -281,11 +281,7 @@ def _hold_intervals(
 
 
 def _list_alleles(
-    inputs: HoldoutInputs,
-    intervals: HeldIntervals,
-    components: GeneComponents,
-    policy: HoldoutPolicy,
-    as_table: pa.Table,
+    inputs: HoldoutInputs, intervals: HeldIntervals, components: GeneComponents, policy: HoldoutPolicy
 ) -> pa.Table:
     """List the alleles that are held out now, and those that an earlier release held out."""
     clinvar = inputs.on_windows(inputs.clinvar)
@@ -296,7 +292,7 @@ def _list_alleles(
     listed = pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts])
     del parts
     give_memory_back()
-    return keep_alleles(listed, clinvar, inputs.before, as_table)
+    return keep_alleles(listed, clinvar, inputs.before, intervals.to_table())
 
 
 def _sorted(columns: list[pa.ChunkedArray], schema: TableSchema) -> pa.Table:

@@ -145,13 +145,12 @@ def _write_tables(work_dir: Path, sources: PackageSources, digests: FileDigests,
     pieces, copied = _link_pieces(work_dir, sources, plan, digests)
     rows |= {piece_path(ref.source, PIECE_WINDOWS): ref.rows for ref in pieces}
     with ExitStack() as stack:
-        stars = sources.policy.min_stars
         arrays = {
             split: stack.enter_context(
                 SplitWriter(
                     work_dir / arrays_path(split),
                     split,
-                    min_stars=stars,
+                    min_stars=sources.policy.min_stars,
                     contexts=read_batches(work_dir / CONTEXTS_PATH, GROUP_ROWS),
                 )
             )

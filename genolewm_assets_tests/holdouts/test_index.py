@@ -74,7 +74,7 @@ def test_of_the_alleles_the_key_is_read() -> None:
     tables = HOLDOUT_INTERVALS.empty(), HOLDOUT_ALLELES.empty(), HOLDOUT_CORPUS.empty()
     index = HoldoutIndex(tables[0], tables[1].select(ALLELE_KEY), tables[2])
     assert index.window_is_held_out("chr21", asked((0, 9))).tolist() == [False]
-    with pytest.raises(CorruptResourceError, match=r"schema 'holdout_alleles': expected \['pos: int64 not null'\]"):
+    with pytest.raises(CorruptResourceError, match=r"schema 'holdout_alleles': expected .*<pos: int64"):
         HoldoutIndex(tables[0], tables[1].drop(["pos"]), tables[2])
 
 
