@@ -16,6 +16,8 @@ from benchmarks.genome.variants import RELEASES, fixed_bases, read_real, write_c
 
 #: Training tuples that the audit draws: the product's default at 1/10 and above, fewer in proportion below.
 _TUPLES = 1_000_000
+#: Visits of a window in an epoch at most, where a corpus has few for the genome's size.
+_VISITS = {"scale": 2_000, "contig": 40, "chr21": 40}
 #: Raised when the generated files change.
 _VERSION = 3
 
@@ -73,6 +75,6 @@ def _catalog(shape: Shape, md5: dict[str, str]) -> dict[str, object]:
             # Two or three tuples a window show too few of the alleles that several edits recreate together.
             "audit_may_lack": ["recreated_allele"],
             # In a corpus of few windows, some hundred transcripts take a quarter of an epoch.
-            **({} if shape.kind == "scale" else {"max_visits": 40}),
+            **({} if shape.corpus_windows * 1_000 > shape.total_bp else {"max_visits": _VISITS[shape.kind]}),
         },
     }

@@ -37,22 +37,27 @@ CORPUS = {"eukaryote_generator": 4_000, "mrna_evo2": 6_000, "mrna_splice_evo2": 
 _STATES_ROWS = 256
 
 
-def make_root(folder: Path, *, shrink: int = 1) -> Workspace:
+def make_root(folder: Path, *, shrink: int = 1, states: bool = True) -> Workspace:
     """Write a catalogue into a new folder, and publish all inputs of the package of the newer release in its ``root``.
 
-    ``shrink`` divides the lengths of the contigs and the numbers of corpus windows.
+    ``shrink`` divides the lengths of the contigs and the numbers of corpus windows. ``states``: whether the windows
+    have states.
     """
     folder.mkdir(parents=True)
     contigs = [Contig(each.name, each.length // shrink) for each in TENTH]
     bases = {contig.name: simulate_contig(contig) for contig in contigs}
     write_fasta(folder / "genome.fa.gz", bases.items())
-    (folder / "catalog.yaml").write_text(yaml.safe_dump(_catalog(contigs, bases)))
+    (folder / "catalog.yaml").write_text(
+        yaml.safe_dump(_catalog(contigs, bases) | ({} if states else {"encoder": "off"}))
+    )
     workspace = open_root(folder)
     genome = _build(workspace, "reference/genome")
     for contig in contigs:
         sequence = bases[contig.name]
         windows = {"windows.parquet": (WINDOWS, window_rows(contig, sequence))}
-        _publish_states(workspace, _publish_tables(workspace, "windows/index", contig.name, windows, genome))
+        published = _publish_tables(workspace, "windows/index", contig.name, windows, genome)
+        if states:
+            _publish_states(workspace, published)
         alleles = {"variants.parquet": (GNOMAD_VARIANTS, [gnomad_rows(contig, sequence)])}
         _publish_tables(workspace, "gnomad/shard", contig.name, alleles, genome)
     for number, release in enumerate(RELEASES):
@@ -63,7 +68,9 @@ def make_root(folder: Path, *, shrink: int = 1) -> Workspace:
         _publish_tables(workspace, "clinvar/shard", release, shard, genome)
     for name, n in CORPUS.items():
         windows = {"windows.parquet": (CORPUS_WINDOWS, corpus_rows(name, n // shrink))}
-        _publish_states(workspace, _publish_tables(workspace, "corpus/windows", name, windows, genome))
+        published = _publish_tables(workspace, "corpus/windows", name, windows, genome)
+        if states:
+            _publish_states(workspace, published)
     _build(workspace, "holdouts/manifest", RELEASES[-1])
     return workspace
 
@@ -106,7 +113,7 @@ def _publish_tables(
             write_bases(windows)
         return BuildReport({"windows": sum(rows.values())}, rows)
 
-    return _publish(workspace, key, partition, write, genome)
+    return publish(workspace, key, partition, write, genome)
 
 
 def _publish_states(workspace: Workspace, windows: Published) -> None:
@@ -125,12 +132,13 @@ def _publish_states(workspace: Workspace, windows: Published) -> None:
         return BuildReport({"windows": n})
 
     key = {"windows/index": "embeddings/cache", "corpus/windows": "embeddings/corpus"}[windows.artefact.asset]
-    _publish(workspace, key, str(windows.artefact.partition), write, windows)
+    publish(workspace, key, str(windows.artefact.partition), write, windows)
 
 
-def _publish(
+def publish(
     workspace: Workspace, key: str, partition: str, write: Callable[[Path], BuildReport], made_from: Published
 ) -> Published:
+    """Publish what ``write`` writes as a partition of an asset."""
     asset = GATED[key]
     location, recipe = asset.location(workspace, partition), {"simulated": True}
     inputs = (made_from.ref,)
