@@ -2,7 +2,7 @@
 
 A genome of 16 Mbp, and PIECES pieces (610: 40 million windows) of 65,536 windows of 180 bases, unplaced and without
 states. Each piece has ids of its own and the bases of one of 16, so that few bytes are written. The package is
-written and checked as its asset does, and audited twice against itself, as a week that changes nothing.
+written and checked as its asset does, and audited as the successor of itself: a week that changes nothing.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def audit_package(
             draw=partial(draw_state_batches, contents=contents),
             is_causal=encoder_is_causal,
         )
-        # What was freed meanwhile is kept from the next searches.
+        # The next searches need the memory that is free by now.
         pa.default_memory_pool().release_unused()
         shared = (duplicates.result(), evaluated.search())
         pa.default_memory_pool().release_unused()

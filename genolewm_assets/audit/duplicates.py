@@ -116,7 +116,9 @@ class Evaluated:
         equal = both[0].join(both[1], ["digest", "holdout"], join_type="inner", right_suffix=" of test")
         for row in equal.sort_by([("digest", "ascending"), ("holdout", "ascending")]).to_pylist():
             found.add(f"window {row['digest'].hex()}", holdout=row["holdout"])
-        n_alleles = self._search_alleles(found, added, held_alleles or self._held_alleles)
+        alleles = [self._alleles_of(split, added, held_alleles or self._held_alleles) for split in EVALUATION]
+        for allele in sorted(alleles[0].filter(pc.is_in(alleles[0], value_set=alleles[1])).to_pylist()):
+            found.add(allele)
         for holdout in [holdout for holdout, role in self._intervals if role == VALIDATION]:
             spans, of_test = self._intervals[holdout, VALIDATION], HeldSpans(self._intervals.get((holdout, TEST), ()))
             contigs, start, end = zip(*spans, strict=True)
@@ -129,27 +131,19 @@ class Evaluated:
             LeakKind.SHARED_EVALUATION,
             "windows, alleles in normal form and intervals of one holdout that are in validation and in test; windows "
             "of validation on intervals of test of any holdout",
-            {"windows": sum(self.n.values()), "alleles": n_alleles},
+            {"windows": sum(self.n.values()), "alleles": sum(map(len, alleles))},
             found,
         )
 
-    def _search_alleles(self, found: Found, added: pa.Table | None, held_alleles: HeldAlleles) -> int:
-        """Compare the alleles of each holdout, from the holdouts and from what is evaluated; return their number."""
+    def _alleles_of(self, split: str, added: pa.Table | None, held_alleles: HeldAlleles) -> pa.Array:
+        """Return the different alleles of a split, from the holdouts and from what is evaluated, with their holdout."""
         evaluated, held = self._alleles
-        listed, n = [held, *([] if added is None else [_coded(added.select(_ALLELE))])], 0
-        names = {name for table in (*listed, *evaluated.values()) for name in pc.unique(table["holdout"]).to_pylist()}
-        for name in sorted(names - {None}):
-            forms = []
-            for split in EVALUATION:
-                of_split = (table.filter(pc.equal(table["role"], split)) for table in listed)
-                ours = [table.filter(pc.equal(table["holdout"], name)) for table in (*of_split, evaluated[split])]
-                rows = pa.concat_tables(ours).unify_dictionaries().combine_chunks()
-                forms.append(pc.unique(held_alleles.forms_of(alleles_of(rows))))
-                pa.default_memory_pool().release_unused()
-            for form in sorted(forms[0].filter(pc.is_in(forms[0], value_set=forms[1])).to_pylist()):
-                found.add(f"{name} {form}")
-            n += sum(map(len, forms))
-        return n
+        listed = [held, *([] if added is None else [_coded(added.select(_ALLELE))])]
+        ours = [*(table.filter(pc.equal(table["role"], split)) for table in listed), evaluated[split]]
+        rows = pa.concat_tables(ours).unify_dictionaries().combine_chunks()
+        forms = held_alleles.forms_of(alleles_of(rows))
+        pa.default_memory_pool().release_unused()
+        return pc.unique(pc.binary_join_element_wise(rows["holdout"].combine_chunks().cast(pa.string()), forms, " "))
 
 
 class DuplicateSearch:
