@@ -1,19 +1,20 @@
 """Memory of a package of many millions of windows: ``python -m benchmarks.packages.many_windows FOLDER PIECES``.
 
 A genome of 16 Mbp, and PIECES pieces (610: 40 million windows) of 65,536 windows of 180 bases, unplaced and without
-states. Each piece has ids of its own and the bases of one of 16, so that few bytes are written. The package is
-written and checked as its asset does, and audited as the successor of itself: a week that changes nothing.
+states; one of 15 states a held-out contig, so that it is held out. Each piece has ids and records of its own and the
+bases of one of 16, so that few bytes are written. Holdouts and package are written and checked as their assets do, and
+the package is audited as the successor of itself: a week that changes nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import yaml
 
-from benchmarks.packages.root import RELEASES, make_root, open_root, publish
+from benchmarks.packages.root import RELEASES, TENTH, make_root, open_root, publish
 from benchmarks.stopwatch import status_bytes
 from genolewm_assets.audit import audit_package
 from genolewm_assets.defs.assets.graph import GATED
@@ -36,7 +37,7 @@ from genolewm_assets.windows.bases import write_bases
 from genolewm_assets.windows.corpus.windows import CORPUS_WINDOWS
 
 _SOURCES = ("eukaryote_generator", "mrna_evo2", "mrna_splice_evo2", "prokaryote_evo2")
-_ROWS, _BP, _MARGIN_BP, _DIFFERENT, _AT_ONCE = 65_536, 180, 256, 16, 1_024
+_ROWS, _BP, _MARGIN_BP, _DIFFERENT, _AT_ONCE, _HELD_EVERY = 65_536, 180, 256, 16, 1_024, 15
 _MIB = 1 << 20
 
 
@@ -55,6 +56,10 @@ def main() -> None:
     _measured(step[0], lambda: _STEPS[step[0]](workspace))
 
 
+def _manifest(workspace: Workspace) -> None:
+    build(workspace.root, GATED["holdouts/manifest"].build_plan(workspace, RELEASES[-1], NO_PROGRESS))
+
+
 def _split(workspace: Workspace) -> None:
     plan = packages_split.build_plan(workspace, RELEASES[-1], NO_PROGRESS)
     record_latest(workspace, plan, build(workspace.root, plan))
@@ -67,7 +72,11 @@ def _audit(workspace: Workspace) -> None:
         audit_package(package, fasta, contents="sizes", planted=20, folder=Path(scratch), earlier=package)
 
 
-_STEPS: Mapping[str, Callable[[Workspace], None]] = {"packages/split": _split, "packages/audit": _audit}
+_STEPS: Mapping[str, Callable[[Workspace], None]] = {
+    "holdouts/manifest": _manifest,
+    "packages/split": _split,
+    "packages/audit": _audit,
+}
 
 
 def _make(folder: Path, names: list[str]) -> None:
@@ -96,7 +105,7 @@ def _make(folder: Path, names: list[str]) -> None:
 def _windows(kind: int) -> Iterator[pa.Table]:
     rng, bases = np.random.default_rng([5, kind]), np.frombuffer(b"ACGT", np.uint8)
     flanks = [text.tobytes().decode() for text in bases[np.random.default_rng(6).integers(0, 4, (2, _MARGIN_BP))]]
-    for first in range(0, _ROWS, _AT_ONCE):
+    for _ in range(0, _ROWS, _AT_ONCE):
         texts = [text.tobytes().decode() for text in bases[rng.integers(0, 4, (_AT_ONCE, _BP))]]
         given = {
             "source": _SOURCES[kind % 4], "start": _MARGIN_BP, "end": _MARGIN_BP + _BP, "window_bp": _BP, "gc": 0.5,
@@ -106,19 +115,22 @@ def _windows(kind: int) -> Iterator[pa.Table]:
         columns: dict[str, list[Any]] = {name: [value] * _AT_ONCE for name, value in given.items()} | {
             "sequence": texts
         }
-        columns["record_id"] = [f"{kind}.{first + row}" for row in range(_AT_ONCE)]
-        columns["window_hash"] = [hashlib.sha256(text.encode()).digest() for text in texts]
-        columns["window_id"] = [digest.hex()[:32] for digest in columns["window_hash"]]
+        columns["stated_contig"] = [None if row % _HELD_EVERY else TENTH[-1].name for row in range(_AT_ONCE)]
         empty = {field.name: [None] * _AT_ONCE for field in CORPUS_WINDOWS.arrow if field.name not in columns}
         yield pa.table(columns | empty, schema=CORPUS_WINDOWS.arrow)
 
 
 def _with_ids(number: int) -> Callable[[pa.Table], pa.Table]:
-    rng = np.random.default_rng([7, number])
+    rng, rows = np.random.default_rng([7, number]), count()
 
     def changed(table: pa.Table) -> pa.Table:
         digests = [rng.bytes(32) for _ in range(table.num_rows)]
-        for name, values in (("window_hash", digests), ("window_id", [each.hex()[:32] for each in digests])):
+        columns = {
+            "record_id": [f"{number}.{next(rows)}" for _ in digests],
+            "window_hash": digests,
+            "window_id": [each.hex()[:32] for each in digests],
+        }
+        for name, values in columns.items():
             at = table.schema.get_field_index(name)
             table = table.set_column(at, table.schema.field(at), pa.array(values, table.schema.field(at).type))
         return table

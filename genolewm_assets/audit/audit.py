@@ -106,6 +106,10 @@ def audit_package(
             searched=searched,
             few=searched is not None,
         )
+        of_windows = (*places.results(), similar)
+        measured = {**places.measured, **duplicates.measured, **files.left_out}
+        # The next searches need the memory of the held-out records.
+        del places, along
         pa.default_memory_pool().release_unused()
         alleles = search_training_alleles(files, reference, held, held_alleles)
         altered = None if files.without_stream or not least_tuples else held_alleles.altered_kmers(reference)
@@ -133,8 +137,7 @@ def audit_package(
         shared = (duplicates.result(), evaluated.search())
         pa.default_memory_pool().release_unused()
         results = (
-            *places.results(),
-            similar,
+            *of_windows,
             alleles,
             *stream,
             *shared,
@@ -143,7 +146,6 @@ def audit_package(
             bench,
             states,
         )
-        measured = {**places.measured, **duplicates.measured, **files.left_out}
         report = AuditReport(str(package), files.release, results, measured)
         pa.default_memory_pool().release_unused()
         if not planted or not isinstance(files, OwnFiles):

@@ -14,7 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.audit.alleles.clinvar_vcf import read_records
-from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of, normalise_alleles
+from genolewm_assets.audit.alleles.normal_alleles import (
+    KEY,
+    add_keys,
+    alleles_of,
+    canonical_names,
+    keys_of,
+    normalise_alleles,
+)
 from genolewm_assets.audit.emitted import draw_bench
 from genolewm_assets.audit.reading.contig_names import canonical_name
 from genolewm_assets.audit.reading.intervals import HeldSpans, Span, rows_by_contig, spans_by_role
@@ -213,10 +220,7 @@ def _listed(files: PackageFiles) -> dict[_Bench, defaultdict[str, list[pa.Array]
         benches, alleles = pc.binary_join_element_wise(batch["holdout"], batch["role"], "\t"), alleles_of(batch)
         for name in benches.unique().to_pylist():
             holdout, _, role = name.partition("\t")
-            by_contig = listed.setdefault((holdout, role), defaultdict(list))
-            ours = alleles.filter(pc.equal(benches, name))
-            for contig, rows in rows_by_contig(ours["chrom"].combine_chunks()):
-                by_contig[contig].append(keys_of(ours.take(pa.array(rows))))
+            add_keys(listed.setdefault((holdout, role), defaultdict(list)), alleles.filter(pc.equal(benches, name)))
     return listed
 
 

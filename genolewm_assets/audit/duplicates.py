@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -98,8 +98,9 @@ class Evaluated:
         ]
         rows = pa.table(columns, names=["digest", "split", "holdout"])
         self.windows = rows.group_by(["digest", "split", "holdout"]).aggregate([]).combine_chunks()
-        evaluated = {split: _coded(table_of(files.variants(split, _ALLELE), _ALLELE)) for split in EVALUATION}
-        self._alleles = evaluated, _coded(table_of(files.holdout("alleles", _ALLELE), _ALLELE))
+        #: Alleles of each split: those that holdouts list, and those that are evaluated.
+        self._alleles = [_coded(table_of(files.holdout("alleles", _ALLELE), _ALLELE))]
+        self._alleles += [_coded(table_of(files.variants(split, _ALLELE), _ALLELE), split) for split in EVALUATION]
         self._held_alleles = held_alleles
         #: What of evaluation is not among these.
         self.unread = files.unread_evaluation
@@ -116,9 +117,11 @@ class Evaluated:
         equal = both[0].join(both[1], ["digest", "holdout"], join_type="inner", right_suffix=" of test")
         for row in equal.sort_by([("digest", "ascending"), ("holdout", "ascending")]).to_pylist():
             found.add(f"window {row['digest'].hex()}", holdout=row["holdout"])
-        alleles = [self._alleles_of(split, added, held_alleles or self._held_alleles) for split in EVALUATION]
-        for allele in sorted(alleles[0].filter(pc.is_in(alleles[0], value_set=alleles[1])).to_pylist()):
-            found.add(allele)
+        n_alleles = 0
+        for alleles in self._alleles_of(added, held_alleles or self._held_alleles):
+            n_alleles += sum(map(len, alleles))
+            for allele in alleles[0].filter(pc.is_in(alleles[0], value_set=alleles[1])).to_pylist():
+                found.add(allele)
         for holdout in [holdout for holdout, role in self._intervals if role == VALIDATION]:
             spans, of_test = self._intervals[holdout, VALIDATION], HeldSpans(self._intervals.get((holdout, TEST), ()))
             contigs, start, end = zip(*spans, strict=True)
@@ -131,19 +134,23 @@ class Evaluated:
             LeakKind.SHARED_EVALUATION,
             "windows, alleles in normal form and intervals of one holdout that are in validation and in test; windows "
             "of validation on intervals of test of any holdout",
-            {"windows": sum(self.n.values()), "alleles": sum(map(len, alleles))},
+            {"windows": sum(self.n.values()), "alleles": n_alleles},
             found,
         )
 
-    def _alleles_of(self, split: str, added: pa.Table | None, held_alleles: HeldAlleles) -> pa.Array:
-        """Return the different alleles of a split, from the holdouts and from what is evaluated, with their holdout."""
-        evaluated, held = self._alleles
-        listed = [held, *([] if added is None else [_coded(added.select(_ALLELE))])]
-        ours = [*(table.filter(pc.equal(table["role"], split)) for table in listed), evaluated[split]]
-        rows = pa.concat_tables(ours).unify_dictionaries().combine_chunks()
-        forms = held_alleles.forms_of(alleles_of(rows))
-        pa.default_memory_pool().release_unused()
-        return pc.unique(pc.binary_join_element_wise(rows["holdout"].combine_chunks().cast(pa.string()), forms, " "))
+    def _alleles_of(self, added: pa.Table | None, held_alleles: HeldAlleles) -> Iterator[list[pa.Array]]:
+        """Yield the different alleles of both splits with their holdout, contig by contig to take less memory."""
+        tables = self._alleles if added is None else [*self._alleles, _coded(added)]
+        for contig in sorted({contig for each in tables for contig in each["chrom"].unique().to_pylist()}):
+            alleles = list[pa.Array]()
+            for split in EVALUATION:
+                chosen = (pc.and_(pc.equal(each["chrom"], contig), pc.equal(each["role"], split)) for each in tables)
+                parts = [each.filter(rows) for each, rows in zip(tables, chosen, strict=True)]
+                rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+                holdouts = rows["holdout"].combine_chunks().cast(pa.string())
+                forms = held_alleles.forms_of(alleles_of(rows))
+                alleles.append(pc.unique(pc.binary_join_element_wise(holdouts, forms, " ")))
+            yield alleles
 
 
 class DuplicateSearch:
@@ -197,12 +204,12 @@ class DuplicateSearch:
         }
 
 
-def _coded(alleles: pa.Table) -> pa.Table:
-    """Return alleles with dictionaries in place of texts of which few differ."""
-    for name in ("holdout", "role", "chrom"):
-        at = alleles.column_names.index(name)
-        alleles = alleles.set_column(at, name, alleles[name].cast(pa.string()).dictionary_encode())
-    return alleles
+def _coded(alleles: pa.Table, role: str | None = None) -> pa.Table:
+    """Return alleles with canonical names of contigs, and dictionaries in place of texts of which few differ."""
+    role_of = alleles["role"] if role is None else pa.array([role]).take(pa.array(np.zeros(len(alleles), np.int64)))
+    few = (alleles["holdout"], role_of, canonical_names(alleles["chrom"]))
+    coded = (each.cast(pa.string()).dictionary_encode() for each in few)
+    return pa.table([*coded, *(alleles[name] for name in KEY[1:])], names=list(_ALLELE))
 
 
 def _shared(windows: pa.RecordBatch, shared: Integers) -> Integers:

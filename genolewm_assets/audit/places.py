@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names, keys_of
+from genolewm_assets.audit.alleles.normal_alleles import KEY, add_keys, alleles_of, canonical_names, keys_of
 from genolewm_assets.audit.reading.contig_names import canonical_name, is_known
 from genolewm_assets.audit.reading.intervals import HeldSpans, emitted_spans, left_flank_spans, rows_by_contig
-from genolewm_assets.audit.reading.package_files import PackageFiles, table_of
+from genolewm_assets.audit.reading.package_files import PackageFiles
 from genolewm_assets.audit.reading.parquet_batches import read_batches
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.reading.window_bases import Bases, are_exact, differing_bp, window_keys
@@ -20,6 +20,8 @@ from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 #: Bases that a context has on either side of its allele.
 _CONTEXT_BP = 30
 _RECORD = ("source", "record_id", "window_index")
+#: Windows of training whose records are searched at once among the held-out ones.
+_WAITING_ROWS = 1 << 18
 
 
 class PlaceSearch:
@@ -27,7 +29,8 @@ class PlaceSearch:
 
     def __init__(self, files: PackageFiles, reference: Reference, held: HeldSpans) -> None:
         self._reference, self._held = reference, held
-        self._excluded = pc.drop_null(_records(table_of(files.holdout("corpus", _RECORD), _RECORD), "source"))
+        excluded = [_records(rows, "source").drop_null() for rows in files.holdout("corpus", _RECORD)]
+        self._excluded, self._waiting, self._n_waiting = pa.chunked_array(excluded, pa.string()), list[pa.Array](), 0
         self._on_held, self._elsewhere, self._records = Found(), Found(), Found()
         self._n, self._unknown, self._nameless = Counter[str](), set[str](), set[str]()
 
@@ -38,14 +41,17 @@ class PlaceSearch:
             name = canonical_name(own)
             if not (name in self._reference or is_known(name) or name in self._held.contigs):
                 self._nameless.add(own)
-        is_listed = pc.is_in(_records(windows, "origin"), value_set=self._excluded).to_numpy(zero_copy_only=False)
-        for key in window_keys(windows, np.flatnonzero(is_listed)):
-            self._records.add(key)
+        if len(self._excluded):
+            self._waiting.append(_records(windows, "origin").drop_null())
+            self._n_waiting += windows.num_rows
+        if self._n_waiting >= _WAITING_ROWS:
+            self._search_records()
         self._search_intervals(windows, canonical_names(windows["contig"]))
         self.compare_bases(windows)
 
     def results(self) -> tuple[SearchResult, ...]:
         """Return what was found in the windows so far."""
+        self._search_records()
         gaps = (f"the FASTA lacks {', '.join(sorted(self._unknown))}",) if self._unknown else ()
         not_named = (f"{_first(self._nameless)} is no contig of the FASTA or the holdouts",) if self._nameless else ()
         return (
@@ -79,6 +85,13 @@ class PlaceSearch:
             "training windows whose left flank has held-out bases": self._n["left_flanks"],
             "most held-out bases of a left flank": self._n["left_flank_bp"],
         }
+
+    def _search_records(self) -> None:
+        """Note the windows that wait and are of held-out records."""
+        waiting = pa.chunked_array(self._waiting, pa.string())
+        for name in self._excluded.filter(pc.is_in(self._excluded, value_set=waiting)).to_pylist():
+            self._records.add(name)
+        self._waiting, self._n_waiting = [], 0
 
     def _search_intervals(self, windows: pa.RecordBatch, contigs: pa.Array) -> None:
         """Note windows whose place has a held-out base, or may have one; count those whose left flank has."""
@@ -119,22 +132,18 @@ def search_contexts(files: PackageFiles, reference: Reference) -> SearchResult:
     """Compare the bases around held-out alleles, by which a trainer knows them, with the FASTA."""
     path, found, n, unknown = files.directory / "holdouts" / "contexts.parquet", Found(), 0, set[str]()
     if path.is_file():
-        missing = keys_of(alleles_of(table_of(read_batches(path.with_name("alleles.parquet"), KEY), KEY))).unique()
-        stated = list[pa.Array]()
+        missing, stated = (defaultdict[str, list[pa.Array]](list) for _ in range(2))
+        for batch in read_batches(path.with_name("alleles.parquet"), KEY):
+            add_keys(missing, alleles_of(batch))
         for rows in read_batches(path, (*KEY, "left_context", "right_context")):
             alleles = alleles_of(rows)
-            stated.append(keys_of(alleles))
+            add_keys(stated, alleles)
             n += rows.num_rows
             is_wrong = _wrong_contexts(rows, alleles, reference, unknown)
-            for key in stated[-1].filter(pa.array(is_wrong)).to_pylist():
+            for key in keys_of(alleles.filter(pa.array(is_wrong))).to_pylist():
                 found.add(key, problem="not the FASTA's bases")
-        counts = pa.chunked_array(stated, pa.string()).value_counts()
-        keys, rows_of = counts.field("values"), counts.field("counts")
-        is_odd = pc.or_(pc.greater(rows_of, 1), pc.invert(pc.is_in(keys, value_set=missing)))
-        for key in keys.filter(is_odd).to_pylist():
-            found.add(key, problem="not held out, or twice")
-        for key in missing.filter(pc.invert(pc.is_in(missing, value_set=keys))).to_pylist():
-            found.add(key, problem="held out, without a context")
+        for contig in missing.keys() | stated.keys():
+            _compare_keys(found, *(pa.chunked_array(keys[contig], pa.string()) for keys in (stated, missing)))
     return SearchResult(
         LeakKind.WRONG_CONTEXT,
         f"{_CONTEXT_BP} bases on either side of every held-out allele of the package, against the FASTA",
@@ -143,6 +152,17 @@ def search_contexts(files: PackageFiles, reference: Reference) -> SearchResult:
         (f"the FASTA lacks {', '.join(sorted(unknown))}",) if unknown else (),
         absent="" if n else "the package states no bases around held-out alleles",
     )
+
+
+def _compare_keys(found: Found, stated: pa.ChunkedArray, held: pa.ChunkedArray) -> None:
+    """Note alleles of a contig with a context that are not held out, or twice there, and those without one."""
+    counts = stated.value_counts()
+    keys, rows_of = counts.field("values"), counts.field("counts")
+    is_odd = pc.or_(pc.greater(rows_of, 1), pc.invert(pc.is_in(keys, value_set=held)))
+    for key in keys.filter(is_odd).to_pylist():
+        found.add(key, problem="not held out, or twice")
+    for key in held.filter(pc.invert(pc.is_in(held, value_set=keys))).to_pylist():
+        found.add(key, problem="held out, without a context")
 
 
 def _wrong_contexts(
@@ -167,11 +187,10 @@ def _wrong_contexts(
     return differing > 0
 
 
-def _records(rows: pa.RecordBatch | pa.Table, source: str) -> pa.Array:
-    """Return source, record and number of each corpus window as one text; null for what is none."""
-    columns = (rows[source], rows["record_id"], rows["window_index"].cast(pa.string()))
-    joined = pc.binary_join_element_wise(*columns, "\t")
-    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+def _records(rows: pa.RecordBatch, source: str) -> pa.Array:
+    """Return what names each corpus window in findings; null for what is none."""
+    record = pc.binary_join_element_wise(rows[source], rows["record_id"], " ")
+    return pc.binary_join_element_wise(record, rows["window_index"].cast(pa.string()), ":")
 
 
 def _first(names: set[str]) -> str:

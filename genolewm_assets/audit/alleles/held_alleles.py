@@ -10,67 +10,86 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, keys_of, known_forms, normalise_alleles
+from genolewm_assets.audit.alleles.normal_alleles import (
+    ALLELES,
+    KEY,
+    alleles_of,
+    canonical_names,
+    keys_of,
+    known_forms,
+    normalise_alleles,
+)
 from genolewm_assets.audit.held_kmers import Keys, KmerTable, SievedTable, count_in_reference
+from genolewm_assets.audit.reading.intervals import rows_by_contig
 from genolewm_assets.audit.reading.package_files import EVALUATION, PackageFiles, table_of
 from genolewm_assets.audit.reading.reference import Reference
 from genolewm_assets.audit.reading.window_bases import Bases, Integers
 
 #: Bases before and behind an allele with which it makes 31-mers, and alleles whose 31-mers are made at once.
 _REACH_BP, _AT_ONCE = 30, 100_000
+#: An allele, and whether its bases fit the FASTA, so that the form is normal.
+_FORM = ALLELES.append(pa.field("fits", pa.bool_()))
 
 
 class HeldAlleles:
     """Alleles in bcftools' normal form; those without one as they are written."""
 
-    def __init__(self, stated: pa.Array, forms: pa.Array, pos: Integers, normal: pa.Table) -> None:
-        self._stated, self._forms, self._pos, self._normal = stated, forms, pos, normal
-        self._by_pos, self._n = np.argsort(pos), len(pc.unique(forms))
+    def __init__(self, forms: pa.Table, written: pa.Array, moved: pa.Array) -> None:
+        """Keep the different ``forms``, :data:`_FORM`; keys of alleles ``written`` otherwise, and of their forms."""
+        self._forms, self._written, self._moved = forms.sort_by("pos").combine_chunks(), written, moved
+        self._pos: Integers = self._forms["pos"].to_numpy()
         #: Number of alleles without a normal form.
-        self.n_raw = len(stated) - normal.num_rows
+        self.n_raw = len(forms) - (pc.sum(forms["fits"]).as_py() or 0)
 
     @classmethod
     def of_package(cls, files: PackageFiles, reference: Reference) -> Self:
         """Read the held-out alleles of a package, and those that it evaluates with."""
         tables = [files.holdout("alleles", KEY), *(files.variants(split, KEY) for split in EVALUATION)]
-        return cls._of(pa.concat_tables([alleles_of(table_of(each, KEY)) for each in tables]), reference)
+        return cls._of(pa.concat_tables([table_of(each, KEY) for each in tables]), reference)
 
     @classmethod
     def _of(cls, alleles: pa.Table, reference: Reference) -> Self:
-        alleles = alleles.group_by(list(KEY)).aggregate([]).combine_chunks()
-        normal = normalise_alleles(alleles, reference)
-        forms = known_forms(alleles, normal)
-        pa.default_memory_pool().release_unused()
-        return cls(keys_of(alleles), keys_of(forms), forms["pos"].to_numpy(), normal.filter(normal["pos"].is_valid()))
+        """Normalise alleles contig by contig, which takes the least memory."""
+        forms, written, moved = [_FORM.empty_table()], list[pa.Array](), list[pa.Array]()
+        for _, rows in rows_by_contig(canonical_names(alleles["chrom"])):
+            ours = alleles_of(alleles.take(pa.array(rows))).group_by(list(KEY)).aggregate([]).combine_chunks()
+            normal = normalise_alleles(ours, reference)
+            found = known_forms(ours, normal)
+            keys = keys_of(ours), keys_of(found)
+            for kept, each in zip((written, moved), keys, strict=True):
+                kept.append(each.filter(pc.not_equal(*keys)))
+            rows_of = found.append_column("fits", normal["pos"].is_valid()).group_by(_FORM.names)
+            forms.append(rows_of.aggregate([]).combine_chunks())
+            pa.default_memory_pool().release_unused()
+        keys_moved = (pa.chunked_array(each, pa.string()).combine_chunks() for each in (written, moved))
+        return cls(pa.concat_tables(forms), *keys_moved)
 
     def with_added(self, alleles: pa.Table, reference: Reference) -> HeldAlleles:
         """Return these and further alleles of :data:`KEY`."""
         more = self._of(alleles, reference)
-        return HeldAlleles(
-            pa.concat_arrays([self._stated, more._stated]),
-            pa.concat_arrays([self._forms, more._forms]),
-            np.concatenate([self._pos, more._pos]),
-            pa.concat_tables([self._normal, more._normal]),
-        )
+        forms = pa.concat_tables([self._forms, more._forms.filter(pa.array(~self.have(more._forms)))])
+        written, moved = ((self._written, more._written), (self._moved, more._moved))
+        return HeldAlleles(forms, pa.concat_arrays(written), pa.concat_arrays(moved))
 
     def __len__(self) -> int:
-        return self._n
+        return len(self._forms)
 
     def have(self, alleles: pa.Table) -> npt.NDArray[np.bool_]:
         """Tell which alleles, in normal form, are held out."""
         pos, held = alleles["pos"].to_numpy(), np.zeros(alleles.num_rows, np.bool_)
-        first, end = (np.searchsorted(self._pos, pos, side, sorter=self._by_pos) for side in ("left", "right"))
+        first, end = (np.searchsorted(self._pos, pos, side) for side in ("left", "right"))
         rows = np.flatnonzero(first < end)
         there = np.zeros(len(self._pos) + 1, np.int64)
         np.add.at(there, first[rows], 1)
         np.add.at(there, end[rows], -1)
-        forms = self._forms.take(pa.array(self._by_pos[np.cumsum(there)[:-1] > 0]))
+        forms = keys_of(self._forms.filter(pa.array(np.cumsum(there)[:-1] > 0)))
         held[rows] = pc.is_in(keys_of(alleles.take(pa.array(rows))), value_set=forms).to_numpy(zero_copy_only=False)
         return held
 
     def forms_of(self, alleles: pa.Table) -> pa.Array:
         """Return the keys of held-out alleles in normal form; as they are written where there is none."""
-        return self._forms.take(pc.index_in(keys_of(alleles), value_set=self._stated))
+        keys = keys_of(alleles)
+        return pc.coalesce(self._moved.take(pc.index_in(keys, value_set=self._written)), keys)
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -84,8 +103,9 @@ class HeldAlleles:
 
     def _made(self, reference: Reference) -> Iterator[Keys]:
         """Yield the keys of the 31-mers that alleles make, of many alleles at once."""
-        for contig in pc.unique(self._normal["chrom"]).to_pylist():
-            ours = self._normal.filter(pc.equal(self._normal["chrom"], contig)).sort_by("pos").combine_chunks()
+        normal = self._forms.filter(self._forms["fits"])
+        for contig, rows in rows_by_contig(normal["chrom"].combine_chunks()):
+            ours = normal.take(pa.array(rows)).combine_chunks()
             yield from (_made(ours.slice(at, _AT_ONCE), contig, reference) for at in range(0, ours.num_rows, _AT_ONCE))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ _BATCH = 100_000
 #: The program, for reports.
 BCFTOOLS = f"bcftools {__bcftools_version__} norm (of pysam {__version__})"
 
-_SCHEMA = pa.schema([("chrom", pa.string()), ("pos", pa.int64()), ("ref", pa.string()), ("alt", pa.string())])
+#: Columns of :data:`KEY`.
+ALLELES = pa.schema([("chrom", pa.string()), ("pos", pa.int64()), ("ref", pa.string()), ("alt", pa.string())])
 _HEADER = "##fileformat=VCFv4.2\n"
 #: Columns of a VCF without genotypes, whose identities are numbers.
 VCF_SCHEMA = pa.schema(
@@ -47,7 +48,7 @@ def alleles_of(table: pa.Table | pa.RecordBatch) -> pa.Table:
     """Return the alleles of rows as they are written, in upper case and with the canonical names of their contigs."""
     upper = (pc.utf8_upper(_plain(table[name]).cast(pa.string())) for name in ("ref", "alt"))
     columns = (canonical_names(table["chrom"]), _plain(table["pos"]).cast(pa.int64()), *upper)
-    return pa.table(list(columns), schema=_SCHEMA)
+    return pa.table(list(columns), schema=ALLELES)
 
 
 def canonical_names(names: Any) -> pa.Array:
@@ -68,6 +69,12 @@ def keys_of(alleles: pa.Table) -> pa.Array:
     return pc.binary_join_element_wise(*(column.cast(pa.string()) for column in columns), ":")
 
 
+def add_keys(keys: Mapping[str, list[pa.Array]], alleles: pa.Table) -> None:
+    """Add the keys of alleles to those of their contigs."""
+    for contig, rows in rows_by_contig(_plain(alleles["chrom"])):
+        keys[contig].append(keys_of(alleles.take(pa.array(rows))))
+
+
 def normalise_alleles(alleles: pa.Table, reference: Reference) -> pa.Table:
     """Return the normal form of every allele; null if it does not fit the reference.
 
@@ -85,7 +92,7 @@ def normalise_alleles(alleles: pa.Table, reference: Reference) -> pa.Table:
     given = alleles.take(usable).append_column("row", pa.array(usable))
     given = given.sort_by([("chrom", "ascending"), ("pos", "ascending")])
     parts = [_run(given.slice(at, _BATCH), reference) for at in range(0, given.num_rows, _BATCH)]
-    normal = pa.concat_tables([pa.table([[]] * 5, schema=_SCHEMA.append(pa.field("row", pa.int64()))), *parts])
+    normal = pa.concat_tables([pa.table([[]] * 5, schema=ALLELES.append(pa.field("row", pa.int64()))), *parts])
     place[normal["row"].to_numpy()] = alleles.num_rows + np.arange(normal.num_rows)
     forms = pa.concat_tables([alleles.select(KEY), normal.select(KEY)])
     return forms.take(pa.array(place, mask=place < 0)).combine_chunks()
@@ -120,7 +127,7 @@ def _fit(alleles: pa.Table, reference: Reference) -> npt.NDArray[np.bool_]:
 
 def known_forms(alleles: pa.Table, normal: pa.Table) -> pa.Table:
     """Return normal forms, and alleles as they are written where there is none."""
-    return pa.table([pc.coalesce(normal[name], alleles[name]) for name in KEY], schema=_SCHEMA)
+    return pa.table([pc.coalesce(normal[name], alleles[name]) for name in KEY], schema=ALLELES)
 
 
 def _run(alleles: pa.Table, reference: Reference) -> pa.Table:
@@ -145,7 +152,7 @@ def _run(alleles: pa.Table, reference: Reference) -> pa.Table:
             found = pa.Table.from_batches(read_vcf(file))
     bases = (pc.utf8_upper(found[name]) for name in ("REF", "ALT"))
     columns = [map_values(found["CHROM"], canonical.get), found["POS"], *bases, found["ID"]]
-    return pa.table(columns, schema=_SCHEMA.append(pa.field("row", pa.int64())))
+    return pa.table(columns, schema=ALLELES.append(pa.field("row", pa.int64())))
 
 
 def read_vcf(file: Any) -> Iterator[pa.RecordBatch]:
