@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -64,11 +65,12 @@ from genolewm_assets.holdouts.similar import (
     PieceQueries,
     SimilaritySearch,
     corpus_queries,
+    is_first,
     list_similar,
     reference_queries,
     similar_corpus_rows,
 )
-from genolewm_assets.store.tables import TableSchema, give_memory_back
+from genolewm_assets.store.tables import TableSchema, give_memory_back, mapped_table
 from genolewm_assets.variants import Int64s
 
 
@@ -117,6 +119,8 @@ class HoldoutInputs:
         Windows to compare with held-out sequence; None: windows are held out by place and by allele only.
     before
         What an earlier release of the root holds out; it stays held out.
+    scratch
+        Folder of nameless files with the largest tables; None: the system's for temporary files.
     """
 
     contigs: ContigSet
@@ -130,6 +134,7 @@ class HoldoutInputs:
     phased: Mapping[str, PhasedGenotypes] = field(default_factory=dict)
     sequences: SequenceInputs | None = None
     before: EarlierSides = NOTHING_BEFORE
+    scratch: Path | None = None
 
     def footprints(self) -> dict[str, tuple[Int64s, Int64s]]:
         """Return starts and ends of all footprints by contig, each int64, shape (n_windows,), 0-based half-open."""
@@ -204,10 +209,11 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     rule = CorpusRule(held, inconclusive, inputs.profile.margin_bp)
     corpus = rule.list_excluded(_counted(inputs.corpus, counts))
     similar, compared = _find_similar(inputs, held_intervals, rule, counts)
-    corpus = _sorted(pa.concat_tables([corpus, similar_corpus_rows(similar)]).columns, HOLDOUT_CORPUS)
+    corpus = _sorted(pa.concat_tables([corpus, similar_corpus_rows(similar)]).columns, HOLDOUT_CORPUS, inputs.scratch)
     intervals = held_intervals.to_table()
     give_memory_back()
-    alleles = _sorted(_list_alleles(inputs, held_intervals, components, policy).columns, HOLDOUT_ALLELES)
+    alleles = _list_alleles(inputs, held_intervals, components, policy).columns
+    alleles = _sorted(alleles, HOLDOUT_ALLELES, inputs.scratch)
     if earlier is not None:
         counts.update(count_new_labels(clinvar, earlier))
         give_memory_back()
@@ -295,17 +301,14 @@ def _list_alleles(
     return keep_alleles(listed, clinvar, inputs.before, intervals.to_table())
 
 
-def _sorted(columns: list[pa.ChunkedArray], schema: TableSchema) -> pa.Table:
+def _sorted(columns: list[pa.ChunkedArray], schema: TableSchema, scratch: Path | None) -> pa.Table:
     """Sort rows by their key, column by column, so that few of them are in memory twice; empty ``columns``."""
-    table = pa.table(columns, schema=schema.arrow)
-    rows = pc.sort_indices(table, [(name, "ascending") for name in schema.key])
-    del table
+    rows = pc.sort_indices(pa.table(columns, schema=schema.arrow), [(name, "ascending") for name in schema.key])
     taken = []
     while columns:
         give_memory_back()
         taken.append(columns.pop(0).take(rows).combine_chunks())
-    give_memory_back()
-    return pa.table(taken, schema=schema.arrow)
+    return mapped_table(pa.table(taken, schema=schema.arrow).to_batches(), schema.arrow, scratch)
 
 
 def _list_gnomad(inputs: HoldoutInputs, intervals: HeldIntervals) -> Iterator[pa.Table]:
@@ -384,8 +387,7 @@ def count_rows(intervals: pa.Table, alleles: pa.Table, corpus: pa.Table) -> Coun
             found = pc.value_counts(table["reason"].filter(pc.equal(table["holdout"], holdout))).to_pylist()
             by_reason = {each["values"]: each["counts"] for each in found}
             counts.update({f"{noun}.{holdout}.{reason}": by_reason.get(reason, 0) for reason in reasons})
-    key = ["source", "record_id", "window_index"]
-    counts["corpus_windows.held_out"] = corpus.group_by(key).aggregate([]).num_rows
+    counts["corpus_windows.held_out"] = int(np.count_nonzero(is_first(corpus, HOLDOUT_CORPUS.key[:-1])))
     return counts
 
 

@@ -65,13 +65,16 @@ class HoldoutIndex:
             for contig in pc.unique(ours["contig"]).to_pylist()
         }
         self._merged = merge_intervals(intervals)
+        alleles = alleles.select(ALLELE_KEY)
         self._keys = {
             contig: pc.unique(allele_keys(alleles.filter(pc.equal(alleles["chrom"], contig))))
             for contig in pc.unique(alleles["chrom"]).to_pylist()
         }
-        self._corpus_keys = {
-            source: pc.unique(corpus_keys(corpus_rows.filter(pc.equal(corpus_rows["source"], source))))
+        # A part of a sorted table, which is not copied; in others it has rows of other sources too.
+        self._corpus = {
+            source: corpus_rows.slice(rows[0], 1 + rows[-1] - rows[0])
             for source in pc.unique(corpus_rows["source"]).to_pylist()
+            for rows in [np.flatnonzero(as_bools(pc.equal(corpus_rows["source"], source)))]
         }
 
     def window_is_held_out(self, contig: str, footprints: IntervalArray) -> Bools:
@@ -104,9 +107,11 @@ class HoldoutIndex:
     def corpus_is_held_out(self, table: pa.Table) -> Bools:
         """Tell which corpus windows, by source, record_id and window_index, are excluded: bool, shape (n_rows,)."""
         found, keys = np.zeros(table.num_rows, dtype=bool), corpus_keys(table)
-        for source in self._corpus_keys.keys() & set(pc.unique(table["source"]).to_pylist()):
-            # A key begins with its source.
-            found |= as_bools(pc.is_in(keys, value_set=self._corpus_keys[source]))
+        for source in self._corpus.keys() & set(pc.unique(table["source"]).to_pylist()):
+            listed = self._corpus[source]
+            # Of the two, the table has fewer records to look up, and keys are made of few rows.
+            near = listed.filter(pc.is_in(listed["record_id"], value_set=table["record_id"]))
+            found |= as_bools(pc.is_in(keys, value_set=corpus_keys(near)))
         return found
 
     def _are_listed(self, table: pa.Table) -> Bools:

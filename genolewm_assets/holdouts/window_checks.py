@@ -22,6 +22,9 @@ _CORPUS_KEYS = pa.schema([HOLDOUT_CORPUS.arrow.field(name) for name in _CORPUS_K
 #: Rows at fault, each with the text ``problem``.
 Problems = list[dict[str, object]]
 
+#: Rows of the table of corpus windows whose keys are made at once.
+_AT_ONCE = 65_536
+
 _Bounds: TypeAlias = tuple[Int64s, Int64s]
 
 
@@ -49,10 +52,14 @@ def meets_any(bounds: _Bounds | None, start: Int64s, end: Int64s) -> Bools:
 
 def check_similar(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
     """Find similar windows of the corpus that are not excluded, and places that are not held out."""
-    key = HOLDOUT_CORPUS.key
-    theirs = join_columns(*(pc.cast(held.corpus[name], pa.string()) for name in key))
-    ours = (pc.cast(held.similar[{"source": "origin"}.get(name, name)], pa.string()) for name in key)
-    known, of_corpus = pc.is_in(join_columns(*ours), value_set=theirs), pc.not_equal(held.similar["record_id"], "")
+    ours, found = _joined(held.similar.rename_columns({"origin": "source"})), list[pa.Array]()
+    for batch in held.corpus.to_batches(_AT_ONCE):
+        theirs = _joined(batch)
+        found.append(theirs.filter(pc.is_in(theirs, value_set=ours)))
+    known, of_corpus = (
+        pc.is_in(ours, value_set=pa.chunked_array(found, pa.string())),
+        pc.not_equal(held.similar["record_id"], ""),
+    )
     elsewhere = np.ones(held.similar.num_rows, dtype=bool)
     start, end = (held.similar[name].to_numpy() for name in ("held_start", "held_end"))
     for (holdout, contig), bounds in bounds_of(held).items():
@@ -77,28 +84,57 @@ def check_corpus(held: HoldoutTables, given: HoldoutInputs, _policy: HoldoutPoli
     for (holdout, contig), bounds in bounds_of(held).items():
         on[holdout][contig] = bounds
     doubtful = {holdout: any(_is_inconclusive(given, contig) for contig in by) for holdout, by in on.items()}
-    expected, n = [_CORPUS_KEYS.empty_table()], 0
+    listed, wrong, n = _Listed(held.corpus), list[dict[str, Any]](), 0
     for table in given.corpus:
         n += table.num_rows
+        expected = [_CORPUS_KEYS.empty_table()]
         unconfirmed = as_bools(pc.and_(table["maybe_human"], pc.not_equal(table["placement_how"], "coordinates")))
         for holdout, by_contig in on.items():
             mask = _are_there(table, by_contig, given.profile.margin_bp) | (doubtful[holdout] & unconfirmed)
             rows = table.select(_CORPUS_KEY[1:]).filter(pa.array(mask))
             expected.append(pa.table([pa.repeat(holdout, rows.num_rows), *rows.columns], schema=_CORPUS_KEYS))
-    ours, listed = pa.concat_tables(expected), held.corpus.select([*_CORPUS_KEY, "reason"])
-    by_place = listed.filter(pc.is_in(listed["reason"], value_set=pa.array(["placed", "fail_closed"])))
-    keys, listed_keys, place_keys = (_joined(each) for each in (ours, listed, by_place))
-    wrong = [
-        *ours.filter(pc.invert(pc.is_in(keys, value_set=listed_keys))).to_pylist(),
-        *by_place.filter(pc.invert(pc.is_in(place_keys, value_set=keys))).to_pylist(),
-    ]
+        wrong += listed.note_expected(pa.concat_tables(expected))
+    wrong += listed.not_expected()
     problems = _of_windows(wrong, given) if wrong else []
     if n != (counted := held.counts.get("corpus_windows", 0)):
         problems.append({"expected": n, "got": counted, "problem": f"{n} corpus windows, {counted} were counted"})
     return problems
 
 
-def _joined(corpus: pa.Table) -> pa.Array:
+class _Listed:
+    """The table of corpus windows, and which of its rows a second pass expects; keys of one source are in memory."""
+
+    def __init__(self, corpus: pa.Table) -> None:
+        self._corpus, self._expected = corpus, np.zeros(corpus.num_rows, dtype=bool)
+        self._source, self._first, self._keys = "", 0, pa.array([], pa.string())
+
+    def note_expected(self, rows: pa.Table) -> list[dict[str, Any]]:
+        """Note expected rows, and return those that are not listed."""
+        missing = list[dict[str, Any]]()
+        for source in pc.unique(rows["source"]).to_pylist():
+            self._choose(source)
+            ours = rows.filter(pc.equal(rows["source"], source))
+            keys = _joined(ours)
+            at = np.flatnonzero(as_bools(pc.is_in(self._keys, value_set=keys)))
+            self._expected[self._first + at] = True
+            missing += ours.filter(pc.invert(pc.is_in(keys, value_set=self._keys.take(at)))).to_pylist()
+        return missing
+
+    def not_expected(self) -> list[dict[str, Any]]:
+        """Return the rows listed by place or in doubt that were not expected."""
+        by_place = pc.is_in(self._corpus["reason"], value_set=pa.array(["placed", "fail_closed"]))
+        wrong = self._corpus.filter(pc.and_(by_place, pa.array(~self._expected)))
+        return list(wrong.select([*_CORPUS_KEY, "reason"]).to_pylist())
+
+    def _choose(self, source: str) -> None:
+        """Make the keys of a source, and of what a table that is not sorted has between them."""
+        if source != self._source:
+            rows = np.flatnonzero(as_bools(pc.equal(self._corpus["source"], source)))
+            self._source, self._first = source, int(rows[0]) if rows.size else 0
+            self._keys = _joined(self._corpus.slice(self._first, 1 + rows[-1] - self._first if rows.size else 0))
+
+
+def _joined(corpus: pa.Table | pa.RecordBatch) -> pa.Array:
     return join_columns(*(pc.cast(corpus[name], pa.string()) for name in _CORPUS_KEY))
 
 

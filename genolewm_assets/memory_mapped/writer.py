@@ -100,7 +100,7 @@ class SplitWriter(ExitStack):
         """
         windows = self._windows.finish()
         alleles: dict[str, AlleleIndexNames] = {str(source): one.finish() for source, one in self._alleles.items()}
-        closed = closed_alleles(held_out, self._split).select(ALLELE_KEY)
+        closed = closed_alleles(held_out, self._split)
         with AlleleWriter(self._folder / HELD_OUT, create=self._create, scratch=self._scratch) as writer:
             writer.add(closed.append_column("holdout", pa.nulls(len(closed), pa.string())))
             alleles[HELD_OUT] = writer.finish()
@@ -159,8 +159,9 @@ def sampled(variants: pa.Table, source: VariantSource, split: Split, min_stars: 
 def closed_alleles(held_out: pa.Table, split: Split) -> pa.Table:
     """Return the held-out alleles that no edit of a split may make: all in training, those of the test in validation.
 
-    ``held_out`` has the column role, and others.
+    ``held_out`` has the column role and those of ``ALLELE_KEY``, which are returned.
     """
+    alleles = held_out.select(ALLELE_KEY)
     if split is Split.TRAIN:
-        return held_out
-    return held_out.filter(pc.and_(pc.equal(held_out["role"], Split.TEST), split is Split.VALIDATION))
+        return alleles
+    return alleles.filter(pc.and_(pc.equal(held_out["role"], Split.TEST), split is Split.VALIDATION))

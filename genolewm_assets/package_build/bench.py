@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from genolewm_assets.edits import AlleleIndex, AlleleMaker, Redraw, SamplingRules, WindowRecord
 from genolewm_assets.genome import DECIDED, EVALUATION, Bases, Holdout, LengthPolicy, Split
 from genolewm_assets.holdouts import HoldoutIndex
+from genolewm_assets.memory_mapped import closed_alleles
 from genolewm_assets.package_build.emitting import indexed_window
 from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.package_build.split import RoleRegions, WindowSplit, split_alleles
 from genolewm_assets.packages import SCORED, Unscored, most_central_windows
-from genolewm_assets.variants import ALLELE_KEY, Int64s, allele_spans, as_bools
+from genolewm_assets.variants import Int64s, allele_spans, as_bools
 
 #: Holdouts whose evaluation scores ClinVar alleles; that of haplotypes is about edits made together.
 BENCH_HOLDOUTS: tuple[str, ...] = tuple(str(name) for name in Holdout if name is not Holdout.HAPLOTYPES)
@@ -91,8 +92,7 @@ class _EditMaker:
 
     def __init__(self, held: pa.Table, split: Split) -> None:
         # No edit of validation may make a test allele; in a test every allele is allowed.
-        never = held.filter(pc.and_(pc.equal(held["role"], Split.TEST), split is Split.VALIDATION))
-        index = AlleleIndex.of(never.select(ALLELE_KEY))
+        index = AlleleIndex.of(closed_alleles(held, split))
         self._makers = [AlleleMaker(index, SamplingRules(policy=policy)) for policy in get_args(LengthPolicy)]
 
     def make(self, sources: PackageSources, contig: str, table: pa.Table, rows: Int64s, placed: Int64s) -> list[str]:

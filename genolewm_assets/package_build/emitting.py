@@ -13,13 +13,13 @@ from genolewm_assets.genome import Bases, Split
 from genolewm_assets.memory_mapped import closed_alleles
 from genolewm_assets.package_build.sources import PackageSources
 from genolewm_assets.packages import EVALUATION_CONTEXT_BP, REFERENCE_ORIGIN
-from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_spans
+from genolewm_assets.variants import Bools, Int64s, allele_spans
 
 
 def windows_that_emit(sources: PackageSources, candidates: Mapping[str, Int64s], split: Split) -> dict[str, Int64s]:
     """Return the rows, by contig, of windows for which the stream of a split, by default options, finds a haplotype."""
     rows = sources.haplotypes.filter(pc.equal(sources.haplotypes["role"], str(split)))
-    held_out = AlleleIndex.of(closed_alleles(sources.alleles, split).select(ALLELE_KEY))
+    held_out = AlleleIndex.of(closed_alleles(sources.alleles, split))
     found: dict[str, Int64s] = {}
     for contig, numbers in candidates.items():
         table, bases = sources.windows[contig].take(pa.array(numbers)), sources.reference(contig)

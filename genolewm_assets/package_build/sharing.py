@@ -6,7 +6,6 @@ have held-out bases. ``holdouts.buffer: windows`` removes such windows, ``none``
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from genolewm_assets.genome import NO_INTERVALS, IntervalArray, Split, meets
-from genolewm_assets.holdouts import Buffer, merge_intervals
+from genolewm_assets.holdouts import HOLDOUT_CORPUS, Buffer, is_first, merge_intervals
 from genolewm_assets.packages import REFERENCE_ORIGIN
 from genolewm_assets.variants import Bools, Int64s
 
@@ -137,7 +136,7 @@ def count_training_windows(
     windows, corpus
         Window index by contig, and number of windows by corpus source.
     intervals, similar, excluded
-        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_SIMILAR`` and ``HOLDOUT_CORPUS``.
+        Schemas ``HOLDOUT_INTERVALS``, ``HOLDOUT_SIMILAR`` and ``HOLDOUT_CORPUS``, sorted by their keys.
     margin_bp
         Length of each flank of a window, in bases.
     buffer
@@ -148,9 +147,9 @@ def count_training_windows(
     dict
         ``training_windows.<origin>``, by origin of the window.
     """
-    key = ["source", "record_id", "window_index"]
-    taken = Counter(excluded.select(key).group_by(key).aggregate([])["source"].to_pylist())
-    left = {name: n - taken[name] for name, n in corpus.items()}
+    firsts = pc.value_counts(excluded["source"].filter(pa.array(is_first(excluded, HOLDOUT_CORPUS.key[:-1]))))
+    taken = {each["values"]: each["counts"] for each in firsts.to_pylist()}
+    left = {name: n - taken.get(name, 0) for name, n in corpus.items()}
     placed = {contig: Placed.of_reference(contig, table) for contig, table in windows.items()}
     regions = EvaluationBases(windows, {}, intervals, margin_bp)
     held = {contig: regions.holds(one) for contig, one in placed.items()}

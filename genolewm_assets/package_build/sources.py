@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,10 +14,7 @@ from genolewm_assets.holdouts import HOLDOUT_HAPLOTYPES, HOLDOUT_SIMILAR, Holdou
 from genolewm_assets.packages import CacheRef, Knowledge, PackageMix, SourceTerms
 from genolewm_assets.store.artefacts import Published
 from genolewm_assets.store.tables import read_batches
-from genolewm_assets.variants import ALLELE_KEY
 
-#: Columns of ``HOLDOUT_ALLELES`` that a package is planned with.
-HELD_ALLELE = ("holdout", "role", *ALLELE_KEY)
 #: Rows per batch of a corpus table; about 25 MB with the sequences.
 _BATCH_ROWS = 2_048
 
@@ -41,8 +38,6 @@ class PackageSources:
         may be read on demand. A contig without windows is not used.
     intervals, alleles, corpus_rows, similar, haplotypes
         The holdout tables, schemas ``HOLDOUT_INTERVALS`` to ``HOLDOUT_HAPLOTYPES``.
-    alleles_file
-        Parquet file of all columns of ``alleles``, which has only ``HELD_ALLELE`` then; None: it has all.
     policy
         Parameters that the holdouts were made with.
     reference
@@ -87,7 +82,6 @@ class PackageSources:
     corpus_rows: pa.Table
     policy: HoldoutPolicy
     reference: Callable[[str], Bases]
-    alleles_file: Path | None = None
     similar: pa.Table = field(default_factory=HOLDOUT_SIMILAR.empty)
     haplotypes: pa.Table = field(default_factory=HOLDOUT_HAPLOTYPES.empty)
     holdout_counts: Mapping[str, int] = field(default_factory=dict)
@@ -120,12 +114,6 @@ class PackageSources:
     def cache_of(self, source: str) -> CacheRef | None:
         """Return the cache of a contig or corpus source, or None."""
         return next((cache for cache in self.caches if cache.source == source), None)
-
-    def allele_rows(self) -> Iterable[pa.Table]:
-        """Return all columns of the held-out alleles, some rows at a time."""
-        if self.alleles_file is None:
-            return [self.alleles]
-        return (pa.table(batch) for batch in read_batches(self.alleles_file, 65_536))
 
     def corpus_batches(self, source: str, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
         """Read a corpus table in row order; yield batches of at most 65,536 rows, each with its first row's number.

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from genolewm_assets.genome import INSET_BP, IntervalArray, Split, meets
 from genolewm_assets.holdouts import HoldoutIndex
-from genolewm_assets.variants import Bools, Int64s, allele_keys, allele_spans, as_bools
+from genolewm_assets.variants import ALLELE_KEY, Bools, Int64s, allele_keys, allele_spans, as_bools
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ def find_regions(contig: str, intervals: pa.Table, alleles: pa.Table) -> RoleReg
     """Collect the held-out intervals and alleles of one contig from the holdout tables."""
     with_intervals = set(pc.unique(intervals["holdout"]).to_pylist())
     ours = intervals.filter(pc.equal(intervals["contig"], contig))
-    by_role = dict(_by_role(alleles.filter(pc.equal(alleles["chrom"], contig))))
+    listed = alleles.select(["holdout", "role", *ALLELE_KEY]).filter(pc.equal(alleles["chrom"], contig))
+    by_role = dict(_by_role(listed))
     return RoleRegions(
         intervals={
             key: IntervalArray.from_unsorted(rows["start"].to_numpy(), rows["end"].to_numpy()).merge()

@@ -165,7 +165,7 @@ def _write_tables(work_dir: Path, sources: PackageSources, digests: FileDigests,
     rows |= variants
     for noun, tables, schema in (
         ("intervals", [sources.intervals], HOLDOUT_INTERVALS),
-        ("alleles", sources.allele_rows(), HOLDOUT_ALLELES),
+        ("alleles", [sources.alleles], HOLDOUT_ALLELES),
         ("corpus", [sources.corpus_rows], HOLDOUT_CORPUS),
         ("similar", [sources.similar], HOLDOUT_SIMILAR),
         ("haplotypes", [sources.haplotypes], HOLDOUT_HAPLOTYPES),

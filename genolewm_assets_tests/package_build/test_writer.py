@@ -16,7 +16,6 @@ from genolewm_assets.genome import Split
 from genolewm_assets.holdouts.policy import HoldoutPolicy
 from genolewm_assets.package_build import writer
 from genolewm_assets.package_build.rows import SHARD_COLUMNS
-from genolewm_assets.package_build.sources import HELD_ALLELE
 from genolewm_assets.package_build.writer import write_package
 from genolewm_assets.packages import files as package_files
 from genolewm_assets.packages.info import read_package_info
@@ -114,16 +113,6 @@ def test_training_knows_nothing_after_t0_where_that_is_asked_for(tmp_path):
     }
     assert labels[Split.TRAIN] == {"VUS", None}
     assert labels[Split.VALIDATION] == labels[Split.TEST] | {None} == {"P", "LP", "B", "LB", "VUS", "OTHER", None}
-
-
-def test_held_out_alleles_may_stay_in_their_file(tmp_path):
-    table, file = make_sources().alleles, tmp_path / "alleles.parquet"
-    pq.write_table(table, file)
-    few = make_sources(alleles=table.select(HELD_ALLELE), alleles_file=file)
-    for name, sources in (("table", make_sources()), ("file", few)):
-        assert failed(write_package(tmp_path / name, sources).checks) == set()
-    of_table, of_file = (read_package_info(tmp_path / name) for name in ("table", "file"))
-    assert of_table == of_file
 
 
 def test_an_allele_in_several_holdouts_serves_each_and_test_wins(tmp_path):

@@ -160,6 +160,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                     _kept_of(inputs, before, ALIGNER),
                 ),
                 before=_read_before(before, inputs.windows),
+                scratch=work.parent,
             )
             held = build_holdouts(given, policy)
         rows = {

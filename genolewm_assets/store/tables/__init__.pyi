@@ -10,6 +10,8 @@ from .export import write_table_file as write_table_file
 from .lookup import find_published as find_published
 from .lookup import open_frame as open_frame
 from .lookup import open_table as open_table
+from .mapped import map_parquet as map_parquet
+from .mapped import mapped_table as mapped_table
 from .outside_columns import Unreadable as Unreadable
 from .outside_columns import Value as Value
 from .outside_columns import Wanted as Wanted

@@ -35,7 +35,7 @@ from genolewm_assets.defs.runtime import (
 )
 from genolewm_assets.genome import EVALUATION, Bases, Holdout, Split
 from genolewm_assets.holdouts import describe_temporal
-from genolewm_assets.package_build import HELD_ALLELE, PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
+from genolewm_assets.package_build import PACKAGE_CHECKS, SHARD_COLUMNS, PackageSources, write_package
 from genolewm_assets.packages import (
     CARD,
     PACKAGE_CONTEXTS,
@@ -61,7 +61,7 @@ from genolewm_assets.progress import Progress
 from genolewm_assets.sources.catalog import source_terms
 from genolewm_assets.store.artefacts import BuildPlan, BuildReport, Published
 from genolewm_assets.store.files import JsonValue, canonical_json, normal_json
-from genolewm_assets.store.tables import memory_given_back, read_table
+from genolewm_assets.store.tables import map_parquet, memory_given_back, read_table
 from genolewm_assets.variants import ALLELE_KEY
 from genolewm_assets.windows.bases import WindowBases
 
@@ -108,9 +108,8 @@ def plan_package(workspace: Workspace, key: str, progress: Progress) -> Plan:
             clinvar=inputs.clinvar_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]),
             clinvar_t0=inputs.earlier_on_demand(SHARD_COLUMNS[VariantSource.CLINVAR]) if knows_t0 else None,
             intervals=read_table(holdouts.file("intervals.parquet")),
-            alleles=read_table(holdouts.file("alleles.parquet"), columns=HELD_ALLELE),
-            alleles_file=holdouts.file("alleles.parquet"),
-            corpus_rows=read_table(holdouts.file("corpus.parquet")),
+            alleles=map_parquet(holdouts.file("alleles.parquet"), work.parent),
+            corpus_rows=map_parquet(holdouts.file("corpus.parquet"), work.parent),
             similar=read_table(holdouts.file("similar.parquet")),
             haplotypes=read_table(holdouts.file("haplotypes.parquet")),
             holdout_counts=holdouts.manifest.counts,
