@@ -207,13 +207,12 @@ def build_holdouts(inputs: HoldoutInputs, policy: HoldoutPolicy) -> HoldoutTable
     counts.update({f"assembled_per_million.{contig}": int(share * 1e6) for contig, share in shares.items()})
     inconclusive = {contig for contig, share in shares.items() if share < CONCLUSIVE_SHARE}
     rule = CorpusRule(held, inconclusive, inputs.profile.margin_bp)
-    corpus = rule.list_excluded(_counted(inputs.corpus, counts))
     similar, compared = _find_similar(inputs, held_intervals, rule, counts)
-    corpus = _sorted(pa.concat_tables([corpus, similar_corpus_rows(similar)]).columns, HOLDOUT_CORPUS, inputs.scratch)
+    listed = rule.list_excluded(_counted(inputs.corpus, counts))
+    corpus = _sorted(chain(listed, [similar_corpus_rows(similar)]), HOLDOUT_CORPUS, inputs.scratch)
     intervals = held_intervals.to_table()
     give_memory_back()
-    alleles = _list_alleles(inputs, held_intervals, components, policy).columns
-    alleles = _sorted(alleles, HOLDOUT_ALLELES, inputs.scratch)
+    alleles = _sorted(_list_alleles(inputs, held_intervals, components, policy), HOLDOUT_ALLELES, inputs.scratch)
     if earlier is not None:
         counts.update(count_new_labels(clinvar, earlier))
         give_memory_back()
@@ -288,27 +287,29 @@ def _hold_intervals(
 
 def _list_alleles(
     inputs: HoldoutInputs, intervals: HeldIntervals, components: GeneComponents, policy: HoldoutPolicy
-) -> pa.Table:
-    """List the alleles that are held out now, and those that an earlier release held out."""
+) -> Iterator[pa.Table]:
+    """Yield the alleles that are held out now, and those that an earlier release held out."""
     clinvar = inputs.on_windows(inputs.clinvar)
-    parts = [*_list_gnomad(inputs, intervals), *_list_clinvar(clinvar, intervals, components, policy)]
+    parts = chain(_list_gnomad(inputs, intervals), _list_clinvar(clinvar, intervals, components, policy))
     if policy.temporal is not None:
         earlier, roles = inputs.on_windows(inputs.clinvar_earlier or {}), inputs.before.of_units()
-        parts.append(list_newly_labelled(clinvar, earlier, intervals, components, policy, kept=roles))
-    listed = pa.concat_tables([HOLDOUT_ALLELES.empty(), *parts])
-    del parts
+        parts = chain(parts, [list_newly_labelled(clinvar, earlier, intervals, components, policy, kept=roles)])
+    listed = mapped_table(parts, HOLDOUT_ALLELES.arrow, inputs.scratch)
     give_memory_back()
-    return keep_alleles(listed, clinvar, inputs.before, intervals.to_table())
+    yield from keep_alleles(listed, clinvar, inputs.before, intervals.to_table())
 
 
-def _sorted(columns: list[pa.ChunkedArray], schema: TableSchema, scratch: Path | None) -> pa.Table:
-    """Sort rows by their key, column by column, so that few of them are in memory twice; empty ``columns``."""
-    rows = pc.sort_indices(pa.table(columns, schema=schema.arrow), [(name, "ascending") for name in schema.key])
-    taken = []
-    while columns:
-        give_memory_back()
-        taken.append(columns.pop(0).take(rows).combine_chunks())
-    return mapped_table(pa.table(taken, schema=schema.arrow).to_batches(), schema.arrow, scratch)
+def _sorted(tables: Iterable[pa.Table], schema: TableSchema, scratch: Path | None) -> pa.Table:
+    """Sort rows by their key, those with one value of its first column at a time, so that few are in memory."""
+    rows = mapped_table(tables, schema.arrow, scratch)
+
+    def parts() -> Iterator[pa.Table]:
+        for value in sorted(pc.unique(rows[schema.key[0]]).to_pylist()):
+            ours = rows.filter(pc.equal(rows[schema.key[0]], value)).combine_chunks()
+            yield ours.sort_by([(name, "ascending") for name in schema.key])
+            give_memory_back()
+
+    return mapped_table(parts(), schema.arrow, scratch)
 
 
 def _list_gnomad(inputs: HoldoutInputs, intervals: HeldIntervals) -> Iterator[pa.Table]:

@@ -143,7 +143,7 @@ def _schemas(held: HoldoutTables) -> Problems:
 def _keys(held: HoldoutTables, _given: HoldoutInputs, _policy: HoldoutPolicy) -> Problems:
     problems: Problems = []
     for table, schema in _tables(held):
-        key = table.select(schema.key).combine_chunks()
+        key = table.select(schema.key)
         one, two = key.slice(0, max(0, key.num_rows - 1)), key.slice(1)
         ascends = pa.array(np.zeros(one.num_rows, dtype=bool))
         for name in reversed(schema.key):

@@ -80,16 +80,13 @@ class CorpusRule:
             excluded |= mask
         return excluded
 
-    def list_excluded(self, corpus: Iterable[pa.Table]) -> pa.Table:
-        """List the windows that are excluded, schema ``HOLDOUT_CORPUS``, not sorted."""
-        parts = [HOLDOUT_CORPUS.empty()]
+    def list_excluded(self, corpus: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the windows that are excluded, schema ``HOLDOUT_CORPUS``, not sorted."""
         for table in corpus:
             for holdout, reason, mask in self.masks(table):
                 rows = table.select(CORPUS_COLUMNS[:3]).filter(pa.array(mask))
                 constants = (pa.repeat(str(value), rows.num_rows) for value in (holdout, reason))
-                if rows.num_rows:
-                    parts.append(pa.table([*rows.columns, *constants], schema=HOLDOUT_CORPUS.arrow))
-        return pa.concat_tables(parts)
+                yield pa.table([*rows.columns, *constants], schema=HOLDOUT_CORPUS.arrow)
 
 
 def _is_placed_in(table: pa.Table, intervals: Mapping[str, IntervalArray], margin_bp: int) -> Bools:

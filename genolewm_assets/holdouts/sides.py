@@ -85,23 +85,20 @@ def strictest(*roles: Split) -> Split:
 
 def keep_alleles(
     alleles: pa.Table, clinvar: Mapping[str, pa.Table], earlier: EarlierSides, intervals: pa.Table
-) -> pa.Table:
+) -> Iterator[pa.Table]:
     """Add what the earlier release lists (reason ``kept``, current labels), and give alleles the side it gave them."""
     if not earlier.alleles.num_rows:
-        return alleles
+        yield alleles
+        return
     of_units = _roles(_different(intervals.select(["unit", "role"])))
     tested = pa.array([unit for unit, role in of_units.items() if role is Split.TEST], pa.string())
     contigs = pc.unique(pa.chunked_array([*alleles["chrom"].chunks, *earlier.alleles["chrom"].chunks], pa.string()))
-    parts = [HOLDOUT_ALLELES.empty()]
     for contig in contigs.to_pylist():
         mine, theirs = (table.filter(pc.equal(table["chrom"], contig)) for table in (alleles, earlier.alleles))
         my_keys, their_keys = _row_keys(mine), _row_keys(theirs)
         missing = theirs.filter(pc.invert(pc.is_in(their_keys, value_set=my_keys)))
-        parts += [
-            _with_stricter_side(mine, theirs.take(pc.index_in(my_keys, value_set=their_keys))),
-            _as_of(missing, clinvar.get(contig), tested),
-        ]
-    return pa.concat_tables(parts)
+        yield _with_stricter_side(mine, theirs.take(pc.index_in(my_keys, value_set=their_keys)))
+        yield _as_of(missing, clinvar.get(contig), tested)
 
 
 def _with_stricter_side(alleles: pa.Table, before: pa.Table) -> pa.Table:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,7 +37,7 @@ HELD = {Holdout.CHR: intervals(chr21=(0, 120_000)), Holdout.CLINVAR: intervals(c
 
 
 def reasons(row: Row, inconclusive: set[str] = set()) -> dict[str, str]:  # noqa: B006
-    table = CorpusRule(HELD, inconclusive, MARGIN).list_excluded([corpus([row])])
+    table = pa.concat_tables(CorpusRule(HELD, inconclusive, MARGIN).list_excluded([corpus([row])]))
     HOLDOUT_CORPUS.check(table.schema, where="test")
     return dict(zip(table["holdout"].to_pylist(), table["reason"].to_pylist(), strict=True))
 
@@ -121,7 +122,7 @@ def test_bases_of_a_held_out_gene_leave_training_whatever_their_record_states(re
     assert windows.num_rows > 3
     assert set(windows["placement_how"].to_pylist()) == {how}
     held = {Holdout.CLINVAR: intervals(chr20=(4_000, 10_000))}
-    table = CorpusRule(held, set(), MARGIN).list_excluded([windows])
+    table = pa.concat_tables(CorpusRule(held, set(), MARGIN).list_excluded([windows]))
     assert table["reason"].to_pylist() == ["placed"] * windows.num_rows
 
 
@@ -140,7 +141,7 @@ def test_bases_that_the_reference_lacks_leave_training_while_a_held_out_contig_i
     placer = CorpusPlacer(SMALL_CONTIGS, read_bases, ExactAligner())
     windows, *_ = build_tables(records, CorpusParams(SMALL), placer)
     held = {Holdout.CHR: intervals(chr5=(0, 1_000))}
-    table = CorpusRule(held, {"chr5"}, MARGIN).list_excluded([windows])
+    table = pa.concat_tables(CorpusRule(held, {"chr5"}, MARGIN).list_excluded([windows]))
     assert set(table["record_id"].to_pylist()) == {r.record_id for r in records} - {"confirmed", "bacterium"}
     assert set(table["reason"].to_pylist()) == {"fail_closed"}
 
@@ -179,7 +180,7 @@ def test_equal_to_a_plain_referee(
                 how != "coordinates" and (human or named) and set(held) & inconclusive
             ):
                 expected.add((f"record{number}", holdout, "fail_closed"))
-    table = CorpusRule(HELD, inconclusive, MARGIN).list_excluded([corpus(rows)])
+    table = pa.concat_tables(CorpusRule(HELD, inconclusive, MARGIN).list_excluded([corpus(rows)]))
     found = zip(*(table[name].to_pylist() for name in ("record_id", "holdout", "reason")), strict=True)
     assert set(found) == expected
     assert table.num_rows == len(expected)

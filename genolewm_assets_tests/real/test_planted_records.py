@@ -104,7 +104,7 @@ def windows(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> pa.T
 
 
 def test_no_planted_record_trains(shared_data: Path, windows: pa.Table) -> None:
-    by_place = CorpusRule({Holdout.CLINVAR: {"chr17": BRCA1}}, set(), 256).list_excluded([windows])
+    by_place = pa.concat_tables(CorpusRule({Holdout.CLINVAR: {"chr17": BRCA1}}, set(), 256).list_excluded([windows]))
     nowhere = CorpusRule({}, set(), 256)
     with FastaReader(shared_data / "reference" / "GRCh38.slices.fa.gz", CONTIGS) as reader:
         packed, margin_bp = pack(windows), PROFILES["default"].margin_bp

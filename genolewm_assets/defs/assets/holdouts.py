@@ -62,7 +62,7 @@ from genolewm_assets.sources.reference import FastaReader
 from genolewm_assets.sources.similarity import ALIGNER, SequenceSearch
 from genolewm_assets.store.artefacts import BuildReport, CheckResult, Published, read_manifest
 from genolewm_assets.store.files import JsonValue, resolve_generation
-from genolewm_assets.store.tables import memory_given_back, read_table, write_table
+from genolewm_assets.store.tables import map_parquet, memory_given_back, read_table, write_table
 from genolewm_assets.variants import ALLELE_KEY, CONTIGS_KNOWN, check_contigs_known, is_before
 from genolewm_assets.windows.corpus import parse_piece
 
@@ -118,14 +118,14 @@ def _kept_of(inputs: ReleaseInputs, before: tuple[Published, Published] | None, 
     )
 
 
-def _read_before(before: tuple[Published, Published] | None, contigs: Iterable[str]) -> EarlierSides:
+def _read_before(before: tuple[Published, Published] | None, contigs: Iterable[str], scratch: Path) -> EarlierSides:
     if before is None:
         return EarlierSides()
     held, shard = before
     return EarlierSides(
         str(held.artefact.partition),
         read_table(held.file("intervals.parquet")),
-        read_table(held.file("alleles.parquet")),
+        map_parquet(held.file("alleles.parquet"), scratch),
         clinvar_by_contig(shard, contigs, EARLIER_COLUMNS),
     )
 
@@ -159,7 +159,7 @@ def plan_holdouts(workspace: Workspace, release: str, progress: Progress) -> Pla
                     inputs.corpus_pieces,
                     _kept_of(inputs, before, ALIGNER),
                 ),
-                before=_read_before(before, inputs.windows),
+                before=_read_before(before, inputs.windows, work.parent),
                 scratch=work.parent,
             )
             held = build_holdouts(given, policy)

@@ -14,12 +14,12 @@ from genolewm_assets.store.tables.parquet import open_parquet, reading_parquet
 _ROWS = 65_536
 
 
-def mapped_table(batches: Iterable[pa.RecordBatch], schema: pa.Schema, folder: Path | None = None) -> pa.Table:
+def mapped_table(parts: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema, folder: Path | None = None) -> pa.Table:
     """Return rows as a table that is mapped from a file in a folder; None: the system's for temporary files."""
     with tempfile.TemporaryFile(dir=folder) as file:
         with pa.ipc.new_stream(file, schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
+            for part in parts:
+                writer.write(part)
         file.flush()
         return pa.ipc.open_stream(pa.py_buffer(np.memmap(file, np.uint8, "r"))).read_all()
 
