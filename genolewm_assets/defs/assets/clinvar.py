@@ -116,11 +116,10 @@ def plan_clinvar_shard(workspace: Workspace, key: str, progress: Progress) -> Pl
         )
         checks = audit_shard(
             work,
+            report,
             check_clinvar_table,
             contigs=workspace.contigs,
             reference=reference,
-            counts=report.counts,
-            alleles_in_source=report.alleles_in_source,
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
