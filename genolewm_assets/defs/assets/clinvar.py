@@ -185,6 +185,7 @@ clinvar_release = GatedAsset(
     plan=plan_release,
     entries=RELEASE_ENTRIES,
     describe=describe_release,
+    pictured=False,
 )
 
 #: VCF field that each column of the shard comes from; ``pos``, ``ref`` and ``alt`` come from several fields.
@@ -241,6 +242,5 @@ clinvar_shard = GatedAsset(
         "class_balance, classes_by_review_stars": "alleles by class, and by class and stars",
     },
     describe=describe_clinvar_shard,
-    pictured=True,
     surface=True,
 )

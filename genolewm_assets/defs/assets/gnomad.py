@@ -177,5 +177,4 @@ gnomad_shard = GatedAsset(
     },
     describe=describe_gnomad_shard,
     after=compare_contigs,
-    pictured=True,
 )

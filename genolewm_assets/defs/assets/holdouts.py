@@ -390,5 +390,4 @@ holdouts_manifest = GatedAsset(
         "composition": "windows and alleles by holdout and split",
     },
     describe=describe_holdouts,
-    pictured=True,
 )
