@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -60,10 +59,9 @@ def cache_inspect(path: CachePath, *, as_json: JsonOption = False) -> None:
 
     reports = [inspect_cache(store) for store in find_caches(path)]
     if as_json:
-        out.print_json(json.dumps([report.as_dict() for report in reports]))
+        out.print_json(data=[report.as_dict() for report in reports])
         return
-    for report in reports:
-        out.print(report.as_text(), markup=False, highlight=False, soft_wrap=True)
+    out.say(*(report.as_text() for report in reports))
 
 
 @cache_app.command("verify")
@@ -81,10 +79,9 @@ def cache_verify(path: CachePath, *, as_json: JsonOption = False) -> None:
             for store in find_caches(path)
         }
     if as_json:
-        out.print_json(json.dumps(problems))
+        out.print_json(data=problems)
     for store, found in {} if as_json else problems.items():
-        for line in found or ["intact: every checksum matches"]:
-            out.print(f"{store}: {line}", markup=False, highlight=False, soft_wrap=True)
+        out.say(*(f"{store}: {line}" for line in found or ["intact: every checksum matches"]))
     if any(problems.values()):
         raise typer.Exit(4)
 
@@ -115,9 +112,9 @@ def cache_export(
     with ConsoleProgress(err) as progress:
         rows = export(path, written, TableFormat(form), overwrite=force, progress=progress)
     if as_json:
-        out.print_json(json.dumps({"path": str(written), "rows": rows}))
+        out.print_json(data={"path": str(written), "rows": rows})
         return
-    out.print(f"{written}: {counted(rows, 'row')}", markup=False, highlight=False, soft_wrap=True)
+    out.say(f"{written}: {counted(rows, 'row')}")
 
 
 @cache_app.command("index")
@@ -144,10 +141,9 @@ def cache_index(
         if sqlite is not None:
             export_cache_index(opened, sqlite, overwrite=force)
     if as_json:
-        out.print_json(json.dumps(report.as_dict()))
+        out.print_json(data=report.as_dict())
         return
-    for location, reason in report.omitted.items():
-        out.print(f"not covered: {location}: {reason}", markup=False, highlight=False, soft_wrap=True)
+    out.say(*(f"not covered: {location}: {reason}" for location, reason in report.omitted.items()))
     covered = f"{counted(len(report.caches), 'cache')}, {counted(report.rows, 'row')}"
     changes = f"{counted(len(report.made), 'look-up')} made, {counted(len(report.omitted), 'cache')} not covered"
     out.print(f"{report.path}: {covered}, {changes}", markup=False, soft_wrap=True)
@@ -171,15 +167,13 @@ def cache_find(
     index = open_cache_index(Root(root))
     found, labels = index.find(wanted), {cache.location: cache.label for cache in index.lookups}
     if as_json:
-        out.print_json(json.dumps([{**address._asdict(), "label": labels[address.store]} for address in found]))
-    for store, row in () if as_json else found:
-        out.print(f"{store} row {row} ({labels[store]})", markup=False, highlight=False, soft_wrap=True)
+        out.print_json(data=[{**address._asdict(), "label": labels[address.store]} for address in found])
+    else:
+        out.say(*(f"{store} row {row} ({labels[store]})" for store, row in found))
     if index.omitted:
-        err.print(
-            f"not covered by the index: {', '.join(index.omitted)}", markup=False, highlight=False, soft_wrap=True
-        )
+        err.say(f"not covered by the index: {', '.join(index.omitted)}")
     if not found:
-        err.print(f"{window}: no cached window has this hash", markup=False, highlight=False, soft_wrap=True)
+        err.say(f"{window}: no cached window has this hash")
         raise typer.Exit(4)
 
 
@@ -231,9 +225,9 @@ def package_diff(
 
     found = diff_packages(before, after)
     if as_json:
-        out.print_json(json.dumps(found.as_dict()))
+        out.print_json(data=found.as_dict())
     else:
-        out.print(found.to_text(alleles=alleles), markup=False, highlight=False, soft_wrap=True)
+        out.say(found.to_text(alleles=alleles))
 
 
 @package_app.command("cite")
@@ -251,9 +245,9 @@ def package_cite(
 
     text = cite_package(path, CitationFormat(form))
     if as_json:
-        out.print_json(json.dumps({"format": form, "citation": text}))
+        out.print_json(data={"format": form, "citation": text})
     else:
-        out.print(text, markup=False, highlight=False, soft_wrap=True)
+        out.say(text)
 
 
 @package_app.command("pin")
@@ -275,7 +269,7 @@ def package_pin(
     with ConsoleProgress(err) as progress:
         ref = pin_release(root, release, progress=progress)
     if as_json:
-        out.print_json(json.dumps({"release": ref.release, "path": str(root / ref.path)}))
+        out.print_json(data={"release": ref.release, "path": str(root / ref.path)})
         return
     out.print(f"in use: release {ref.release}, {root / ref.path}", markup=False, soft_wrap=True)
 
@@ -313,7 +307,7 @@ def holdouts_t0(
     kept = read_kept(workspace.root.path)
     if as_json:
         stated = {"setting": str(setting), "kept": None if kept is None else asdict(kept)}
-        out.print_json(json.dumps({**stated, "releases": {name: asdict(choice) for name, choice in after.items()}}))
+        out.print_json(data={**stated, "releases": {name: asdict(choice) for name, choice in after.items()}})
         return
     for name, choice in after.items():
         moved = ", moved: build its holdouts and package again" if choice != before.get(name, choice) else ""
@@ -342,7 +336,7 @@ def root_check(
     """
     from genolewm_assets.store.hosts import check_root
 
-    err.print(f"{root}: run this command on another machine too, now", markup=False, highlight=False, soft_wrap=True)
+    err.say(f"{root}: run this command on another machine too, now")
     # A job scheduler ends a command by SIGTERM; its files are removed then too.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -351,7 +345,7 @@ def root_check(
     finally:
         signal.signal(signal.SIGTERM, before)
     if as_json:
-        out.print_json(json.dumps({"passed": check.passed, **asdict(check)}))
+        out.print_json(data={"passed": check.passed, **asdict(check)})
     else:
         table = Table("point", "verdict", "seen here", "seen there")
         for point in check.points:
@@ -359,8 +353,7 @@ def root_check(
         out.print(table)
         lines = [f"here: {check.here}", f"there: {check.there}"]
         lines += [f"{point.point}: {point.verdict}. {point.remedy}." for point in check.points if point.remedy]
-        for line in [*lines, "both machines can use this root" if check.passed else "do not share this root as it is"]:
-            out.print(line, markup=False, highlight=False, soft_wrap=True)
+        out.say(*lines, "both machines can use this root" if check.passed else "do not share this root as it is")
     if not check.passed:
         raise typer.Exit(4)
 
@@ -368,7 +361,7 @@ def root_check(
 def print_removed(removed: Sequence[Removed], *, dry_run: bool, as_json: bool) -> None:
     """Print the removed directories and their sizes; with ``dry_run``, those that would be removed."""
     if as_json:
-        out.print_json(json.dumps([asdict(entry) for entry in removed]))
+        out.print_json(data=[asdict(entry) for entry in removed])
         return
     for entry in removed:
         out.print(f"{entry.path} ({entry.why}, {counted(entry.size_bytes, 'byte')})", markup=False, soft_wrap=True)
@@ -381,7 +374,7 @@ def print_findings(findings: Sequence[Finding], *, as_json: bool) -> None:
     """Print the findings of a verification; exit with 4 if a published artefact is damaged or missing."""
     faults = [finding for finding in findings if finding.is_fault]
     if as_json:
-        out.print_json(json.dumps([asdict(finding) for finding in findings]))
+        out.print_json(data=[asdict(finding) for finding in findings])
     else:
         for finding in findings:
             out.print(str(finding), markup=False, soft_wrap=True)

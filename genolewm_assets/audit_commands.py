@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -210,14 +209,12 @@ def plant(
     fasta, vcf = reference or find_fasta(files), find_clinvar(files, files.release)
     planted, failed = plant_leaks(package, output, fasta, kind or (), number=number, seed=seed, holdouts=holdouts)
     if as_json:
-        out.print_json(json.dumps({"planted": [asdict(one) for one in planted], "not_planted": failed}))
+        out.print_json(data={"planted": [asdict(one) for one in planted], "not_planted": failed})
         return
-    for one in planted:
-        out.print(f"{one.plant}: {one.key}", markup=False, highlight=False, soft_wrap=True)
-    for name, why in failed.items():
-        out.print(f"{name}: not planted: {why}", markup=False, highlight=False, soft_wrap=True)
+    out.say(*(f"{one.plant}: {one.key}" for one in planted))
+    out.say(*(f"{name}: not planted: {why}" for name, why in failed.items()))
     words = f"Audit it: genolewm audit {output}/package --reference {fasta} --holdouts {output}/holdouts"
-    out.print(words if vcf is None else f"{words} --clinvar {vcf}", markup=False, highlight=False, soft_wrap=True)
+    out.say(words if vcf is None else f"{words} --clinvar {vcf}")
 
 
 def evaluate(
@@ -255,7 +252,7 @@ def evaluate(
         write_table_file(output, EVALUATION.arrow, table.to_batches(), TableFormat.PARQUET)
     rows = table.to_pylist()
     if as_json:
-        out.print_json(json.dumps(rows))
+        out.print_json(data=rows)
         return
     shown = Table("holdout", "model", "latent error", "AUROC (95 %)", "less zero-shot (95 %)")
     for row in rows:
@@ -267,7 +264,7 @@ def evaluate(
         bench = f"{row['n_harmful']:,} P/LP and {row['n_benign']:,} B/LB of {counted(row['n_genes'], 'gene')}"
         said = f"{bench}; zero_shot ranks by {row['score'].replace('_', ' ')}" if row["n_genes"] else "no bench"
         line = f"{row['holdout']}: {counted(row['n_tuples'], 'tuple')}, {said}"
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        out.say(line)
 
 
 def _with_interval(row: dict[str, Any], name: str) -> str:
@@ -280,9 +277,9 @@ def _with_interval(row: dict[str, Any], name: str) -> str:
 def _print_report(report: AuditReport, signal: Membership | None, *, as_json: bool) -> None:
     if as_json:
         shown = {} if signal is None else {"membership": signal.as_dict()}
-        out.print_json(json.dumps(report.as_dict() | shown))
+        out.print_json(data=report.as_dict() | shown)
         return
-    out.print(report.headline, markup=False, highlight=False, soft_wrap=True)
+    out.say(report.headline)
     table = Table("kind", "verdict", "searched", "planted leaks found", "result")
     for result in report:
         searched = ", ".join(f"{number:,} {unit}" for unit, number in result.searched.items())
@@ -292,10 +289,9 @@ def _print_report(report: AuditReport, signal: Membership | None, *, as_json: bo
     out.print(table)
     for result in report:
         _print_rows(result)
-    for what, number in report.measured.items():
-        out.print(f"{number:,} {what}", markup=False, highlight=False, soft_wrap=True)
+    out.say(*(f"{number:,} {what}" for what, number in report.measured.items()))
     if signal is not None:
-        out.print(str(signal), markup=False, highlight=False, soft_wrap=True)
+        out.say(str(signal))
 
 
 def _print_rows(result: SearchResult) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -81,7 +80,7 @@ def build_catalog(
     from genolewm_assets.defs.operations import Demo
     from genolewm_assets.defs.runtime import echoing
 
-    with Demo(defs, say=say) as walk_of, ConsoleProgress(err) as progress, echoing(progress.say):
+    with Demo(defs, say=err.say) as walk_of, ConsoleProgress(err) as progress, echoing(progress.say):
         results = walk(walk_of, walk_of.steps(), progress, further=1)
         results.append(walk_of.follow())
         progress.say(results[-1].line())
@@ -91,8 +90,7 @@ def build_catalog(
     if not as_json:
         command = shlex.join(["genolewm", "ui", "--root", str(root), "--catalog", catalog])
         command = f"{_WITHOUT_STATES}=1 {command}" if without_states else command
-        summary = f"Outputs: {root}. Open the UI: {command}"
-        out.print(summary, markup=False, highlight=False, soft_wrap=True)
+        out.say(f"Outputs: {root}. Open the UI: {command}")
     exit_on_failure(results)
 
 
@@ -107,7 +105,7 @@ def _announce(catalog: Catalog, root: Path, *, ask: bool) -> None:
     except GenoLeWMError as error:
         if ask:
             raise
-        say(f"What is downloaded is not known: {error}")
+        err.say(f"What is downloaded is not known: {error}")
         return
     found = [each for each in read if each.keeping is not Keeping.HERE]
     if not found:
@@ -116,7 +114,7 @@ def _announce(catalog: Catalog, root: Path, *, ask: bool) -> None:
     needs = disk_needs(catalog, read, with_states=with_states)
     total, unknown = sum(each.size_bytes or 0 for each in found), sum(each.size_bytes is None for each in found)
     more = f", and {unknown} whose size is not stated," if unknown else ""
-    say(
+    err.say(
         f"{decimal(total)}{more} are downloaded. They take up to {decimal(needs.total)} of disk: "
         f"{decimal(needs.root)} in {root}, {decimal(needs.while_read)} while files are read, "
         f"{decimal(needs.cache)} in the hub's cache."
@@ -124,7 +122,7 @@ def _announce(catalog: Catalog, root: Path, *, ask: bool) -> None:
     made = "with the states of every window" if with_states else "without states: trainers read tokens"
     names = catalog.contigs.names
     where = ", ".join(names) if len(names) < 4 else f"{len(names)} contigs"
-    say(f"What comes out: a package of windows, alleles and holdouts of {where} that passed its audit, {made}.")
+    err.say(f"What comes out: a package of windows, alleles and holdouts of {where} that passed its audit, {made}.")
     if not ask:
         return
     if not sys.stdin.isatty():
@@ -182,7 +180,7 @@ def _print_downloads(found: Sequence[Download]) -> None:
 def print_results(results: Sequence[PartitionResult], *, as_json: bool) -> None:
     """Print a table of the results by asset, or all of them as JSON."""
     if as_json:
-        out.print_json(json.dumps([result.as_json() for result in results]))
+        out.print_json(data=[result.as_json() for result in results])
         return
     table = Table("asset", "partitions", "rows", "checks passed", "outcome")
     by_asset: dict[str, list[PartitionResult]] = defaultdict(list)
@@ -207,16 +205,10 @@ def walk(walk_of: Demo, steps: Steps, progress: ConsoleProgress, *, further: int
     return results
 
 
-def say(line: str) -> None:
-    """Print a line of text beside the results."""
-    err.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
 def exit_on_failure(results: Sequence[PartitionResult]) -> None:
     """Print what failed, and exit with the code of the first failure."""
     failed = [result for result in results if result.outcome == "failed"]
-    for result in failed:
-        err.print(result.text(), style="red", markup=False, highlight=False, soft_wrap=True)
+    err.say(*(result.text() for result in failed), style="red")
     if failed:
         waiting = sum(result.outcome == "waiting" for result in results)
         rest = f"; {counted(waiting, 'partition')} that read them were not built" if waiting else ""
@@ -263,13 +255,10 @@ def add_release(
     owner.claim(loaded.name, loaded.genome_digest)
     release = add_next_release(owner.path.resolve(), bad=bad)
     if as_json:
-        out.print_json(json.dumps({**asdict(release), "file": str(release.file)}))
+        out.print_json(data={**asdict(release), "file": str(release.file)})
         return
     wrong = f", {release.wrong_ref:,} wrong reference bases: it must be refused" if bad else ""
-    out.print(
+    out.say(
         f"{release.file}: {release.derived_from} with {release.reclassified:,} alleles classified anew, "
-        f"{release.added:,} added and {release.removed:,} removed{wrong}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        f"{release.added:,} added and {release.removed:,} removed{wrong}"
     )

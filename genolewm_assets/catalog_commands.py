@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -104,14 +103,14 @@ def _report(facts: Mapping[str, str], found: Sequence[Finding], *, as_json: bool
     if as_json:
         values = {name.lower().replace(" ", "_").replace("-", "_"): value for name, value in facts.items()}
         findings = [{"place": each.place, "fault": each.is_fault, "text": each.text} for each in found]
-        out.print_json(json.dumps({**values, "findings": findings}))
+        out.print_json(data={**values, "findings": findings})
     else:
         table = Table("what", Column("value", overflow="fold"), show_header=False)
         for name, value in facts.items():
             table.add_row(name, escape(value))
         out.print(table)
         for each in found:
-            out.print(str(each), style="red" if each.is_fault else None, markup=False, highlight=False, soft_wrap=True)
+            out.say(str(each), style="red" if each.is_fault else None)
         out.print(f"{counted(len(faults), 'fault')}, {counted(len(found) - len(faults), 'other finding')}")
     if faults:
         raise typer.Exit(faults[0].exit_code)

@@ -6,7 +6,6 @@ An error prints one line. Exit codes: 0 done, 2 bad input, 3 bad configuration, 
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -38,7 +37,6 @@ from genolewm_assets.build_commands import (
     check_no_options_before,
     exit_on_failure,
     print_results,
-    say,
     walk,
 )
 from genolewm_assets.catalog_commands import catalog_app
@@ -181,7 +179,7 @@ def cache_windows(
     from genolewm_assets.defs.operations import STATE_ASSETS, Demo
     from genolewm_assets.defs.runtime import echoing
 
-    with Demo(defs, say=say) as walk_of, ConsoleProgress(err) as progress, echoing(progress.say):
+    with Demo(defs, say=err.say) as walk_of, ConsoleProgress(err) as progress, echoing(progress.say):
         _ = walk_of.workspace.encoder  # raises if there is none
         steps = [step for step in walk_of.steps() if step[0].key in STATE_ASSETS]
         results = walk(walk_of, steps, progress)
@@ -322,7 +320,7 @@ def _print_shard(published: Published, folder: Path, *, as_json: bool) -> None:
     counts = dict(sorted(published.manifest.counts.items()))
     file = str(folder / str(published.artefact.partition) / "variants.parquet")
     if as_json:
-        out.print_json(json.dumps({"path": file, "counts": counts}))
+        out.print_json(data={"path": file, "counts": counts})
         return
     table = Table("what", "count")
     for name, count in counts.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -46,7 +45,7 @@ def compile_all(folder: FolderArgument = None, *, as_json: JsonOption = False) -
             remedy="Choose a folder that only you can write",
         )
     if as_json:
-        out.print_json(json.dumps({"kernels": kernels, "calls": calls, "folders": sorted(map(str, places))}))
+        out.print_json(data={"kernels": kernels, "calls": calls, "folders": sorted(map(str, places))})
         return
     where = (
         str(folder.absolute()) if folder is not None else f"{counted(len(places), 'folder')}, {min(places)} and others"

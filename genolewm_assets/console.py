@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -36,6 +35,11 @@ class SafeConsole(Console):
         for part in super().render(renderable, options):
             yield part if part.control else part._replace(text=printable(part.text))
 
+    def say(self, *lines: str, style: str | None = None) -> None:
+        """Print lines as they are: no markup, no colours of their own, no breaks."""
+        for line in lines:
+            self.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
 
 # Without emoji: `:A:` in an allele is none.
 out = SafeConsole(emoji=False)
@@ -56,7 +60,7 @@ class _ByteSpeed(TransferSpeedColumn):
 class ConsoleProgress:
     """Progress display of the commands, to be used as a context manager: a bar on a terminal, plain lines elsewhere."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: SafeConsole) -> None:
         self._console = console
         self._said = time.monotonic()
         self._bar = Progress(
@@ -77,9 +81,7 @@ class ConsoleProgress:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def advance(self, done: int, total: int | None, unit: str) -> None:
@@ -93,4 +95,4 @@ class ConsoleProgress:
     def say(self, line: str) -> None:
         """Print a line above the bar; the next progress line without a terminal follows after 10 seconds or more."""
         self._said = time.monotonic()
-        self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self._console.say(line)

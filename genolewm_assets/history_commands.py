@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from contextlib import nullcontext, suppress
@@ -60,7 +59,7 @@ def history_reset(
         raise MissingResourceError(str(opened.path), "has no history of runs", remedy="Check --root")
     runs = sum(1 for _ in (home / "history" / "runs").glob("*-*.db"))
     if not yes:
-        err.print(f"{counted(runs, 'run')} in {home}. {_LOST}", markup=False, highlight=False, soft_wrap=True)
+        err.say(f"{counted(runs, 'run')} in {home}. {_LOST}")
         typer.confirm("Delete this history?" if delete else "Move this history aside?", abort=True, err=True)
     with without_server(home), opened.while_free("demo") if (opened.path / WORK).is_dir() else nullcontext():
         _check_unused(home)
@@ -70,11 +69,11 @@ def history_reset(
         for part in parts:
             remove_tree(part) if aside is None else part.rename(aside / part.name)
     if as_json:
-        out.print_json(json.dumps({"runs": runs, "moved_to": None if aside is None else str(aside)}))
+        out.print_json(data={"runs": runs, "moved_to": None if aside is None else str(aside)})
         return
     done = "deleted" if aside is None else f"moved to {aside}"
     line = f"{counted(runs, 'run')} {done}; {_LOST}. Record what is published: genolewm demo, or build_everything"
-    out.print(line, markup=False, highlight=False, soft_wrap=True)
+    out.say(line)
 
 
 def _check_is_here(home: Path) -> None:

@@ -73,7 +73,7 @@ def status(
 
     found = _read(root, catalog, lambda workspace, instance: read_status(workspace, instance, PUBLISHING))
     if as_json:
-        out.print_json(json.dumps([each.as_json() for each in found.partitions] if partitions else found.as_json()))
+        out.print_json(data=[each.as_json() for each in found.partitions] if partitions else found.as_json())
     elif partitions:
         _print_partitions(found)
     else:
@@ -94,7 +94,7 @@ def releases(
 
     rows = _read(root, catalog, lambda workspace, instance: read_release_table(workspace, instance, limit=None))
     if as_json:
-        out.print_json(json.dumps([row.as_json() for row in rows]))
+        out.print_json(data=[row.as_json() for row in rows])
         return
     table = Table.grid(padding=(0, 2), expand=True)
     table.add_column(no_wrap=True)
@@ -257,9 +257,9 @@ def dismiss(
 
     ended = run_dismissal(defs, release)
     if as_json:
-        out.print_json(json.dumps(ended))
-    for line in () if as_json else ended:
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        out.print_json(data=ended)
+    else:
+        out.say(*ended)
 
 
 def add_status_commands(app: typer.Typer) -> None:
@@ -353,5 +353,4 @@ def _print_partitions(found: Status) -> None:
     lines.append(f"{counted(len(found.partitions), 'partition')}: {summary}" if summary else "")
     if further := {kind: number for kind, number in found.counts.items() if kind in _FURTHER}:
         lines.append(", ".join(f"{number} {kind}" for kind, number in further.items()) + ": genolewm status says why")
-    for line in filter(None, lines):
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+    out.say(*filter(None, lines))

@@ -73,7 +73,7 @@ def open_closed_streams() -> None:
 def _print_last(line: str, style: str | None = None) -> None:
     """Print the last line of a process; what cannot be written is dropped, or Python would try once more."""
     with suppress(OSError):
-        err_console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        err_console.say(line, style=style)
     for stream in filter(None, (sys.stdout, sys.stderr)):
         try:
             stream.flush()

@@ -147,7 +147,7 @@ def _is_free(port: int) -> bool:
 def _announce(port: int) -> None:
     while not _answers(port):
         time.sleep(_POLL_S)
-    out.print(f"Open {url_of(port)}", style="bold green", markup=False, highlight=False, soft_wrap=True)
+    out.say(f"Open {url_of(port)}", style="bold green")
 
 
 def _answers(port: int) -> bool:

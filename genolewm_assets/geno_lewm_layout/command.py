@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -42,11 +41,11 @@ def package_export(
         )
     if as_json:
         numbers = {"rows": dict(exported.rows), "counts": dict(exported.counts)}
-        out.print_json(json.dumps({"path": str(directory), **numbers}))
+        out.print_json(data={"path": str(directory), **numbers})
         return
     for noun, of_noun in (("file", exported.rows), ("rows", exported.counts)):
         table = Table(noun, "number")
         for name, number in sorted(of_noun.items()):
             table.add_row(name, f"{number:,}")
         out.print(table)
-    out.print(str(directory), markup=False, highlight=False, soft_wrap=True)
+    out.say(str(directory))

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from genolewm_assets.geno_lewm_layout.columns import SCHEMA_VERSION
 from genolewm_assets.packages import IS_CONCLUSIVE, NO_LEAK_FOUND, PACKAGE_FILE, PLANTED_LEAKS_FOUND, Package
-from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.progress import ByteCount, Progress
 from genolewm_assets.store.files import measure_file
 
 _MANIFEST, _CARD, _SUMS = "dataset_manifest.json", "data_card.md", "SHA256SUMS"
@@ -66,7 +66,7 @@ def _write(path: Path, snapshot: str, document: _Document) -> None:
 
 
 def _identity(folder: Path, path: str, count: ByteCount | None = None) -> _Document:
-    found = measure_file(folder / path, count or ByteCount(NO_PROGRESS, 0))
+    found = measure_file(folder / path, count)
     return {"sha256": f"sha256:{found.sha256}", "size_bytes": found.size_bytes}
 
 

@@ -20,7 +20,6 @@ _URL = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)(?:@([^/]*))?(?:/(.*))?")
 _NOTATION = "hf://datasets/OWNER/NAME@COMMIT/PATH"
 _WILDCARD = re.compile(r"[*?\[]")
 _DIGEST = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_BLOCK_BYTES = 1 << 20
 _ATTEMPTS = 5
 
 
@@ -251,6 +250,4 @@ def content_digest(path: Path, like: str) -> str:
     size = path.stat().st_size
     digest = hashlib.sha256() if len(like) == 64 else hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: digest).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -55,8 +54,7 @@ def package_publish(
         release = gather(folder, cache_root=cache_root, states=not without_states, progress=progress)
         publication = ToHub(place, release) if isinstance(place, HubPlace) else ToStore(place, release)
         estimate = publication.estimate()
-    planned = printable(f"{release.index.name} to {place.url}: {estimate}")
-    err.print(planned, markup=False, highlight=False, soft_wrap=True)
+    err.say(printable(f"{release.index.name} to {place.url}: {estimate}"))
     if not yes:
         if not sys.stdin.isatty():
             raise InputError("--yes", "nobody can be asked", remedy="Give --yes to publish without being asked")
@@ -64,9 +62,9 @@ def package_publish(
     with ConsoleProgress(err) as progress:
         url = printable(publication.run(estimate, progress))
     if as_json:
-        out.print_json(json.dumps({"release": release.index.name, "url": url}))
+        out.print_json(data={"release": release.index.name, "url": url})
         return
-    out.print(f"published and compared: {url}", markup=False, highlight=False, soft_wrap=True)
+    out.say(f"published and compared: {url}")
 
 
 def package_fetch(
@@ -104,6 +102,6 @@ def package_fetch(
     with ConsoleProgress(err) as progress:
         fetched = fetch_release(source, reference=release, into=into, states=not without_states, progress=progress)
     if as_json:
-        out.print_json(json.dumps({"package": str(fetched.package), "root": str(fetched.folder)}))
+        out.print_json(data={"package": str(fetched.package), "root": str(fetched.folder)})
         return
-    out.print(str(fetched.package), markup=False, highlight=False, soft_wrap=True)
+    out.say(str(fetched.package))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import CorruptResourceError, InputError, MissingResourceError
 from genolewm_assets.packages import find_audit, open_package, open_tables, verify_package
-from genolewm_assets.progress import NO_PROGRESS, ByteCount, Progress
+from genolewm_assets.progress import NO_PROGRESS, Progress
 from genolewm_assets.releases import ReleaseIndex, parse_index
 from genolewm_assets.store.artefacts import MANIFEST, ROOT_FILE, FileEntry, enclosing_root, read_manifest, verify_folder
 from genolewm_assets.store.files import measure_file
@@ -72,7 +72,7 @@ def gather(
         entries += [FileEntry(f"{place}/{each.path}", each.size_bytes, each.sha256) for each in listed]
         files |= {f"{place}/{each.path}": folder / each.path for each in listed}
     if (root := cache_root or enclosing_root(directory)) is not None and (root / ROOT_FILE).is_file():
-        measured = measure_file(root / ROOT_FILE, ByteCount(NO_PROGRESS, 0))
+        measured = measure_file(root / ROOT_FILE)
         entries.append(FileEntry(ROOT_FILE, measured.size_bytes, measured.sha256))
         files[ROOT_FILE] = root / ROOT_FILE
     index = ReleaseIndex(

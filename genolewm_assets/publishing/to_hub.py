@@ -53,12 +53,7 @@ class ToHub:
     def run(self, estimate: Estimate, progress: Progress) -> str:
         """Send what is new as a commit, compare what the hub states of it, tag it, and return the URL of the commit.
 
-        Raises
-        ------
-        ChecksumError
-            If the hub has another content than was sent: the commit gets no tag.
-        MissingResourceError, FetchError
-            As :func:`hub_errors`.
+        If the hub has another content than was sent, the commit gets no tag.
         """
         from huggingface_hub import CommitOperationDelete, HfApi
 

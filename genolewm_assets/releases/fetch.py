@@ -43,13 +43,7 @@ _AT_ONCE, _WAIT_S = 4, 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A release on this machine.
-
-    Attributes
-    ----------
-    folder
-        Folder of the release: a root, with the audit and, if they were fetched, the state caches.
-    """
+    """A release on this machine: a root, with the audit and, if they were fetched, the state caches."""
 
     folder: Path
 

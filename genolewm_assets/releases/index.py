@@ -128,13 +128,7 @@ def _corrupt(where: str, problem: str, expected: str | None = None, got: str | N
 
 
 def choose_name(names: Iterable[str], reference: str | None, where: str) -> str:
-    """Return the name that a reference means: itself, a ClinVar release, a digest or its beginning; None: the newest.
-
-    Raises
-    ------
-    MissingResourceError
-        If there is no such release, or several builds of the newest or the named one.
-    """
+    """Return the name that a reference means: itself, a release, a digest or its beginning; None: the newest one."""
     parts = [match for name in names if (match := _NAME.fullmatch(name))]
     if reference is None:
         newest = max((match[1] for match in parts), default=None)

@@ -148,11 +148,10 @@ def _report_with_checks(
     """Run the checks of the shard in ``work`` and add them to its report."""
     checks = audit_shard(
         work,
+        report,
         check_table,
         contigs=genome.contigs,
         reference=genome.bases,
-        counts=report.counts,
-        alleles_in_source=report.alleles_in_source,
         max_ref_mismatch_fraction=MAX_REF_MISMATCH_FRACTION,
     )
     return BuildReport(report.counts, report.rows, checks)

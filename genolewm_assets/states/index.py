@@ -88,15 +88,7 @@ class CacheIndex:
     def find(self, wanted: bytes) -> list[RowAddress]:
         """Return the addresses of the rows that have a hash, sorted by store and row; empty if there are none.
 
-        Parameters
-        ----------
-        wanted
-            Hash of 32 bytes, or its first 16 to 31 bytes; with a prefix, the result is sorted by hash first.
-
-        Raises
-        ------
-        InputError, CorruptResourceError
-            If the length is wrong, or a record near the hash was altered.
+        ``wanted``: a hash of 32 bytes, or its first 16 to 31 bytes; with a prefix, the result is sorted by hash first.
         """
         found = [
             (digest, RowAddress(cache.location, row))

@@ -113,14 +113,7 @@ def _block_check(mapped: mmap.mmap, block: int, n_rows: int) -> int:
 class RowLookup:
     """The look-up of one cache, mapped into memory; threads and forked processes may share it.
 
-    Raises
-    ------
-    MissingResourceError
-        If the file does not exist.
-    CorruptResourceError
-        If it belongs to another window table or has another length; a search raises it for damaged records.
-    ResourceError
-        If it cannot be opened or mapped.
+    The file must be of the same window table and of its length, and a search finds damaged records.
     """
 
     def __init__(self, path: Path, windows_sha256: str, n_rows: int) -> None:

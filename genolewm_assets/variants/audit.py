@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from genolewm_assets.genome import Bases, Contig, ContigSet
 from genolewm_assets.store.artefacts import CheckResult, stating_compared
 from genolewm_assets.store.tables import memory_given_back, open_parquet
 from genolewm_assets.variants.checks import check_account, check_order, check_ref_mismatches, merge_checks
-from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE
+from genolewm_assets.variants.shard import REJECTS_FILE, VARIANTS_FILE, ShardReport
 
 #: Rows checked at a time.
 _ROWS_AT_ONCE = 8_192
@@ -24,12 +24,11 @@ TableCheck = Callable[[pa.Table, Contig, Bases | None], tuple[CheckResult, ...]]
 
 def audit_shard(
     folder: Path,
+    report: ShardReport,
     check_table: TableCheck,
     *,
     contigs: ContigSet,
     reference: Callable[[Contig], Bases] | None,
-    counts: Mapping[str, int],
-    alleles_in_source: int,
     max_ref_mismatch_fraction: float,
     no_source: str | None = None,
 ) -> tuple[CheckResult, ...]:
@@ -41,13 +40,12 @@ def audit_shard(
     ----------
     folder
         Holds ``rejects.parquet`` and the alleles: in ``variants.parquet``, or in one ``<contig>.parquet`` per contig.
+    report
+        What the builder reports.
     check_table
         ``GnomadParams.check_table`` or :func:`~genolewm_assets.variants.checks.check_clinvar_table`.
     reference
         Returns a contig's bases, upper-case; None: REF is not compared.
-    counts, alleles_in_source
-        As the builder reports them (:meth:`~genolewm_assets.variants.ledger.AlleleLedger.counts`), and ALT alleles
-        counted by :class:`~genolewm_assets.sources.vcf.count.AlleleCount`.
     max_ref_mismatch_fraction
         Largest share (0 to 1) of alleles that may not fit the genome.
     no_source
@@ -58,6 +56,7 @@ def audit_shard(
         for path in sorted(folder.glob("*.parquet"))
         if path.name != REJECTS_FILE
     ]
+    counts, alleles_in_source = report.counts, report.alleles_in_source
     rejects = pq.read_table(folder / REJECTS_FILE, partitioning=None)
     rows = sum(n for n, _ in tables)
     rare = check_ref_mismatches(counts, rejects, max_fraction=max_ref_mismatch_fraction)

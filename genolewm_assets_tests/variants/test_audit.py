@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from genolewm_assets.variants.audit import audit_shard
 from genolewm_assets.variants.checks import check_clinvar_table
 from genolewm_assets.variants.declared_checks import CLINVAR_CHECKS
 from genolewm_assets.variants.schema import CLINVAR_VARIANTS, REJECTS
+from genolewm_assets.variants.shard import ShardReport
 from genolewm_assets_tests.worlds.sources.vcf_files import vcf_text, write_text
 
 BASES = b"ACGTTTACGGACCATGAACG" * 5
@@ -56,11 +58,10 @@ def audit_files(
     honest = {"alleles_in": len(rows), "kept": len(rows), "rejected": 0, "filtered": 0}
     results = audit_shard(
         folder,
+        ShardReport({**honest, **counts}, {}, len(rows) if alleles_in_source is None else alleles_in_source),
         check_clinvar_table,
         contigs=CONTIGS,
         reference=(lambda _: BASES) if reference else None,
-        counts={**honest, **counts},
-        alleles_in_source=len(rows) if alleles_in_source is None else alleles_in_source,
         max_ref_mismatch_fraction=0.001,
         no_source=no_source,
     )
@@ -177,11 +178,10 @@ def test_a_contig_is_never_in_memory_whole(tmp_path: Path) -> None:
     )
     checks = audit_shard(
         tmp_path / "shard",
+        replace(report, alleles_in_source=len(records)),
         GnomadParams().check_table,
         contigs=ContigSet([contig]),
         reference=lambda _: bases,
-        counts=report.counts,
-        alleles_in_source=len(records),
         max_ref_mismatch_fraction=0.0,
     )
     assert report.counts["kept"] == len(records) == 5_999

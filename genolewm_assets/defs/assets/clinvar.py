@@ -116,11 +116,10 @@ def plan_clinvar_shard(workspace: Workspace, key: str, progress: Progress) -> Pl
         )
         checks = audit_shard(
             work,
+            report,
             check_clinvar_table,
             contigs=workspace.contigs,
             reference=reference,
-            counts=report.counts,
-            alleles_in_source=report.alleles_in_source,
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
         )
         return BuildReport(counts=report.counts, rows=report.rows, checks=checks)
@@ -186,6 +185,7 @@ clinvar_release = GatedAsset(
     plan=plan_release,
     entries=RELEASE_ENTRIES,
     describe=describe_release,
+    pictured=False,
 )
 
 #: VCF field that each column of the shard comes from; ``pos``, ``ref`` and ``alt`` come from several fields.
@@ -242,6 +242,5 @@ clinvar_shard = GatedAsset(
         "class_balance, classes_by_review_stars": "alleles by class, and by class and stars",
     },
     describe=describe_clinvar_shard,
-    pictured=True,
     surface=True,
 )

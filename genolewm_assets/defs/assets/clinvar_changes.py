@@ -247,6 +247,5 @@ clinvar_changes = GatedAsset(
         "classes_from_to": "alleles by class before and now",
     },
     describe=describe_changes,
-    pictured=True,
     body=_count_changes,
 )

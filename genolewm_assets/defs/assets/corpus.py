@@ -167,6 +167,7 @@ corpus_records = GatedAsset(
         "faulty_share": "share of the rows of the source that are at fault, 0 to 1; counts has the reasons",
     },
     describe=describe_corpus_records,
+    pictured=False,
     resumable=True,
     registers=register_pieces,
 )
@@ -212,5 +213,4 @@ corpus_windows = GatedAsset(
         "placements": "windows by how they were placed",
     },
     describe=describe_corpus_windows,
-    pictured=True,
 )

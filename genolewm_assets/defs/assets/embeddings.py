@@ -182,7 +182,6 @@ _STATES: Mapping[str, Any] = {
         "state_norms": "how many blocks have which norm",
     },
     "describe": describe_states,
-    "pictured": True,
     "after": index_windows,
     "h100": True,
     "shelf": "embeddings",

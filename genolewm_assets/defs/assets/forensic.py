@@ -133,7 +133,6 @@ forensic_profiles = GatedAsset(
         "quality": "fit of the size standard and numbers of peaks of each profile",
     },
     describe=describe_profiles,
-    pictured=True,
     private=True,
     array_store=True,
 )

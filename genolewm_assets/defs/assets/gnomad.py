@@ -92,11 +92,10 @@ def plan_gnomad_shard(workspace: Workspace, contig_name: str, progress: Progress
                 check_filters_applied(report, where=vcf.label, remedy=_ACCEPT.format(contig.name))
         checks = audit_shard(
             work,
+            report,
             params.check_table,
             contigs=workspace.contigs,
             reference=reference,
-            counts=report.counts,
-            alleles_in_source=report.alleles_in_source,
             max_ref_mismatch_fraction=settings.max_ref_mismatch_fraction,
             no_source=_NO_SOURCE if source is None else None,
         )
@@ -178,5 +177,4 @@ gnomad_shard = GatedAsset(
     },
     describe=describe_gnomad_shard,
     after=compare_contigs,
-    pictured=True,
 )

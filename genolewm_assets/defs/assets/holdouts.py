@@ -391,5 +391,4 @@ holdouts_manifest = GatedAsset(
         "composition": "windows and alleles by holdout and split",
     },
     describe=describe_holdouts,
-    pictured=True,
 )

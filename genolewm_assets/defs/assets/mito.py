@@ -241,7 +241,6 @@ mito_genomes = GatedAsset(
         "differences_along_circle": "where genomes differ from the reference",
     },
     describe=describe_genomes,
-    pictured=True,
 )
 
 mito_tokens = GatedAsset(
@@ -276,6 +275,5 @@ mito_tokens = GatedAsset(
         "most_frequent_kmers": "the k-mers that occur most often",
     },
     describe=describe_stored_tokens,
-    pictured=True,
     array_store=True,
 )

@@ -151,5 +151,4 @@ mito_variants = GatedAsset(
         "heteroplasmy_along_circle": "highest level by position",
     },
     describe=describe_variants,
-    pictured=True,
 )

@@ -87,4 +87,5 @@ reference_genome = GatedAsset(
         "contigs": "the contigs with length, topology and MD5",
     },
     describe=describe_genome,
+    pictured=False,
 )

@@ -135,5 +135,4 @@ windows_index = GatedAsset(
     },
     describe=describe_windows,
     after=compare_contigs,
-    pictured=True,
 )

@@ -7,13 +7,12 @@ from typing import Any
 
 import dagster as dg
 import numpy as np
-from matplotlib.figure import Figure
 
 from genolewm_assets.defs.display.check_results import table_of
-from genolewm_assets.defs.display.pictures import BLUE, GREEN, GREY, VERMILION, embed_figure
+from genolewm_assets.defs.display.pictures import BLUE, GREEN, GREY, VERMILION, embed_figure, new_figure
 from genolewm_assets.errors import counted
 
-_WIDTH_IN, _TITLE_PT, _TEXT_PT = 560 / 96, 10.0, 8.5
+_TEXT_PT = 8.5
 #: Share from which the text stands inside its bar.
 _WIDE = 0.4
 _VERDICT_COLOURS = {"clean": GREEN, "inconclusive": GREY, "leak": VERMILION, "not_applicable": "#DDDDDD"}
@@ -27,8 +26,7 @@ def draw_audit(searches: Rows) -> dg.MetadataValue:
     planted, found = (sum(row[name] for row in searches) for name in ("planted", "found_planted"))
     leaks = sum(row["findings"] for row in searches)
     title = f"{found:,} of {planted:,} planted leaks found; {leaks:,} found in the package itself"
-    figure = Figure(figsize=(_WIDTH_IN, 0.9 + 0.3 * len(searches)), layout="constrained")
-    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    figure = new_figure(0.9 + 0.3 * len(searches), title)
     axes = figure.add_subplot()
     axes.spines[["top", "right", "left"]].set_visible(False)
     at = np.arange(len(searches))

@@ -9,7 +9,6 @@ import dagster as dg
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
-from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from genolewm_assets.defs.display.pictures import (
@@ -21,8 +20,10 @@ from genolewm_assets.defs.display.pictures import (
     PURPLE,
     SKY,
     VERMILION,
+    bare_frame,
     embed_figure,
     ink_on,
+    new_figure,
 )
 from genolewm_assets.errors import counted
 from genolewm_assets.genome import CLASSES
@@ -47,8 +48,7 @@ def draw_transitions(matrix: Int64s, *, earlier: str, later: str) -> dg.Metadata
     moved = matrix - np.diag(np.diag(matrix))
     added, removed, reclassified = (int(part.sum()) for part in (matrix[-1], matrix[:, -1], moved[:-1, :-1]))
     title = f"{counted(added, 'allele')} added, {removed:,} removed, {reclassified:,} reclassified"
-    figure = Figure(figsize=(560 / 96, 3.6), layout="constrained")
-    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
+    figure = new_figure(3.6, title)
     axes = figure.add_subplot()
     scale = np.log(max(2, int(moved.max())))
     for row, column in np.argwhere(matrix).tolist():
@@ -86,7 +86,7 @@ _PARTS: Mapping[str, Mapping[str, str]] = {
 
 def draw_releases(releases: Sequence[str], figures: Sequence[Mapping[str, int]]) -> dg.MetadataValue:
     """Draw four figures, by name, over some releases, oldest first; a missing figure leaves a gap in its line."""
-    figure = Figure(figsize=(560 / 96, 4.2), layout="constrained")
+    figure = new_figure(4.2)
     for axes, (title, lines) in zip(figure.subplots(2, 2, sharex=True).flat, _PARTS.items(), strict=True):
         _draw(axes, title, lines, figures)
     for axes in figure.axes[2:]:
@@ -105,8 +105,7 @@ def _draw(axes: Axes, title: str, lines: Mapping[str, str], figures: Sequence[Ma
         axes.plot(values, color=colour, marker="o", markersize=4, label=name.replace("_", " "))
     axes.set_title(title, fontsize=9, loc="left")
     axes.set_ylim(bottom=0)
-    axes.tick_params(labelsize=8.5)
-    axes.spines[["top", "right"]].set_visible(False)
+    bare_frame(axes)
     if len(lines) > 1:
         axes.legend(fontsize=8, frameon=False, loc="best")
 
@@ -122,7 +121,7 @@ def draw_scores(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dg.MetadataV
     """
     newest = [row for row in list(rows.values())[-1] if row["auroc"] is not None and row["model"] in _MODEL_COLOURS]
     holdouts = list(dict.fromkeys(row["holdout"] for row in newest)) or ["no bench"]
-    figure = Figure(figsize=(560 / 96, 1.3 + 1.5 * len(holdouts)), layout="constrained")
+    figure = new_figure(1.3 + 1.5 * len(holdouts))
     for axes, holdout in zip(
         figure.subplots(len(holdouts), 1, sharex=True, squeeze=False)[:, 0], holdouts, strict=True
     ):
@@ -140,8 +139,7 @@ def draw_scores(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dg.MetadataV
         axes.axhline(0.5, color=GREY, linestyle="--", linewidth=0.8)
         axes.set_title(holdout, fontsize=9, loc="left")
         axes.set(ylim=(0, 1.02), ylabel="AUROC")
-        axes.tick_params(labelsize=8.5)
-        axes.spines[["top", "right"]].set_visible(False)
+        bare_frame(axes)
     figure.axes[-1].set_xticks(range(len(rows)), list(rows), rotation=40, ha="right", fontsize=8.5)
     figure.legend(
         *figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=8

@@ -9,14 +9,22 @@ import dagster as dg
 import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from genolewm_assets.defs.display.pictures import BELOW, BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, embed_figure
+from genolewm_assets.defs.display.pictures import (
+    BELOW,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    bare_frame,
+    embed_figure,
+    new_figure,
+)
 from genolewm_assets.errors import counted
 
-#: Width of the UI dialog that shows the picture: 560 CSS pixels at 96 to the inch.
-_WIDTH_IN = 560 / 96
-_DYE_IN, _TITLE_PT, _TEXT_PT, _SMALL_PT = 0.85, 10.0, 8.5, 7.0
+_DYE_IN, _TEXT_PT, _SMALL_PT = 0.85, 8.5, 7.0
 _COLOURS = (BLUE, GREEN, "#000000", VERMILION, ORANGE, PURPLE)
 #: Places along the axis, of each of which the highest value is drawn: lines of every scan would take a megabyte.
 _PLACES = 300
@@ -35,8 +43,7 @@ def draw_ladder(traces: Sequence[Row], alleles: Sequence[Row], *, threshold_rfu:
     found = [row for row in own if row["size_bp"] is not None]
     loci = len({row["locus"] for row in own})
     title = f"Ladder of {run}: {len(found):,} of {counted(len(own), 'allele')} of {counted(loci, 'locus', 'loci')}"
-    figure = Figure(figsize=(_WIDTH_IN, 0.6 + _DYE_IN * max(len(dyes), 1)), layout="constrained")
-    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    figure = new_figure(0.6 + _DYE_IN * max(len(dyes), 1), title)
     if not dyes:
         axes = figure.add_subplot()
         axes.set_axis_off()
@@ -65,8 +72,7 @@ def _draw_dye(axes: Axes, dye: Row, sizes: npt.NDArray[np.float64], threshold_rf
     ticks = np.tile([1.06 * highest, 1.18 * highest, np.nan], len(sizes))
     axes.plot(np.repeat(sizes, 3), ticks, color=colour, linewidth=0.7)
     axes.set(ylim=(0, 1.22 * highest), xlim=(edges[0], edges[-1]))
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=_SMALL_PT)
+    bare_frame(axes, _SMALL_PT)
     label = "standard" if dye["is_size_standard"] else f"dye {dye['channel']}"
     axes.set_ylabel(f"{label}\nRFU", fontsize=_SMALL_PT)
 
@@ -76,8 +82,7 @@ def draw_run_quality(profiles: Sequence[Row], *, limit_bp: float, run: str) -> d
     saturated = sum(row["saturated_scans"] > 0 for row in profiles)
     worst = max((float(row["max_residual_bp"]) for row in profiles), default=0.0)
     title = f"{counted(len(profiles), 'profile')} of {run}, {saturated:,} saturated"
-    figure = Figure(figsize=(_WIDTH_IN, 3.6), layout="constrained")
-    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    figure = new_figure(3.6, title)
     above, below = figure.subplots(2, 1, sharex=True)
     places = np.arange(len(profiles))
     above.plot(places, [row["max_residual_bp"] for row in profiles], "o", color=BLUE, markersize=3)
@@ -98,7 +103,6 @@ def draw_run_quality(profiles: Sequence[Row], *, limit_bp: float, run: str) -> d
     below.set_xlabel("row of the store", fontsize=_TEXT_PT)
     figure.legend(loc=BELOW, frameon=False, fontsize=_SMALL_PT, ncols=3)
     for axes in (above, below):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(labelsize=_SMALL_PT)
+        bare_frame(axes, _SMALL_PT)
     said = f"{title}; residuals of the size standard up to {worst:.3f} bp, limit {limit_bp:g} bp"
     return embed_figure(figure, said)

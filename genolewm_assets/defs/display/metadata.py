@@ -17,7 +17,7 @@ from genolewm_assets.defs.display.check_results import table_of
 from genolewm_assets.defs.display.column_lineage import Sources, column_lineage
 from genolewm_assets.defs.display.markdown import after_a_click, as_code, as_table, is_picture, link_pictures
 from genolewm_assets.store.artefacts import FileEntry, Published
-from genolewm_assets.store.files import split_generation_name
+from genolewm_assets.store.files import link_of_generation
 from genolewm_assets.store.tables import TableSchema
 
 OWNERS = ["team:genolewm"]
@@ -121,7 +121,7 @@ def describe_published(
     return {
         **_describe_kept(published),
         **({} if rows is None else {row_key: dg.MetadataValue.int(rows)}),
-        "path": dg.MetadataValue.path(str(_link_of(published.directory))),
+        "path": dg.MetadataValue.path(str(link_of_generation(published.directory))),
         "size": dg.MetadataValue.text(megabytes(size_bytes)),
         # The UI shows the number as storage, and plots it.
         "dagster/size_bytes": dg.MetadataValue.int(size_bytes),
@@ -143,12 +143,6 @@ def _describe_kept(published: Published) -> dict[str, dg.MetadataValue]:
         return {}
     built_at = str(published.provenance.get("built_at", "an earlier time"))[:16].replace("T", " ")
     return {KEPT: dg.MetadataValue.text(f"nothing to build: what was built on {built_at} is current, and was kept")}
-
-
-def _link_of(directory: Path) -> Path:
-    """Return the link that consumers open, which leads to a generation; its name is shorter and stays."""
-    parts = split_generation_name(directory.name)
-    return directory if parts is None else directory.parent.parent / parts[0]
 
 
 def megabytes(size_bytes: int) -> str:

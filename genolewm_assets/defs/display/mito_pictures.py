@@ -8,22 +8,19 @@ from collections.abc import Sequence
 import dagster as dg
 import numpy as np
 import numpy.typing as npt
-from matplotlib.figure import Figure
 
-from genolewm_assets.defs.display.pictures import BELOW, BLUE, PART_COLOURS, SKY, embed_figure
+from genolewm_assets.defs.display.pictures import BELOW, BLUE, PART_COLOURS, SKY, bare_frame, embed_figure, new_figure
 from genolewm_assets.errors import counted
 
 #: Sectors of the circle; about 69 positions each on human mitochondrial DNA.
 _SECTORS = 240
-#: Width of the UI dialog that shows the picture: 560 CSS pixels at 96 to the inch.
-_WIDTH_IN = 560 / 96
 _SIZE_IN, _HOLE = 4.2, 0.6
 _TITLE_PT, _TEXT_PT = 10.0, 8.5
 
 
 def draw_on_circle(values: npt.NDArray[np.float64], *, title: str, unit: str) -> dg.MetadataValue:
     """Draw the mean of values, one per position (NaN counts as 0), in 240 sectors of the circle, clockwise."""
-    figure = Figure(figsize=(_WIDTH_IN, _SIZE_IN), layout="constrained")
+    figure = new_figure(_SIZE_IN)
     figure.suptitle(title, fontsize=_TITLE_PT)
     axes = figure.add_subplot(projection="polar")
     axes.set_axis_off()
@@ -54,13 +51,13 @@ def draw_haplogroups(haplogroups: Sequence[str | None], split: Sequence[str]) ->
     named = [name or "none" for name in haplogroups]
     sizes = Counter(named)
     names = sorted(sizes, key=lambda name: (-sizes[name], name))
-    figure = Figure(figsize=(_WIDTH_IN, 2.6), layout="constrained")
+    title = f"{counted(len(named), 'genome')} in {counted(len(names), 'haplogroup')}"
+    figure = new_figure(2.6, title)
     axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=_TEXT_PT)
+    bare_frame(axes)
     floor = np.zeros(len(names))
     placed = Counter(zip(named, split, strict=True))
-    for side in dict.fromkeys(["train", "validation", "test"]):
+    for side in ("train", "validation", "test"):
         heights = np.array([placed[name, side] for name in names], dtype=np.float64)
         axes.bar(range(len(names)), heights, bottom=floor, color=PART_COLOURS[side], label=side)
         floor += heights
@@ -68,6 +65,4 @@ def draw_haplogroups(haplogroups: Sequence[str | None], split: Sequence[str]) ->
     axes.set_ylabel("genomes", fontsize=_TEXT_PT)
     if names:
         figure.legend(loc=BELOW, ncols=3, frameon=False, fontsize=_TEXT_PT)
-    title = f"{counted(len(named), 'genome')} in {counted(len(names), 'haplogroup')}"
-    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
     return embed_figure(figure, f"{title}: " + ", ".join(f"{name} {sizes[name]:,}" for name in names))

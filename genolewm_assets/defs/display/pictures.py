@@ -265,11 +265,12 @@ def _name_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def new_figure(height_in: float, title: str) -> Figure:
-    """Return an empty figure, as wide as the dialog, with a title."""
+def new_figure(height_in: float, title: str | None = None) -> Figure:
+    """Return an empty figure, as wide as the dialog, with or without a title."""
     figure = Figure(figsize=(_WIDTH_IN, height_in), layout="constrained")
-    # Aligned with the left edge of the picture, so that long titles fit.
-    figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
+    if title is not None:
+        # Aligned with the left edge of the picture, so that long titles fit.
+        figure.suptitle(title, fontsize=_TITLE_PT, x=0.01, ha="left")
     return figure
 
 
@@ -282,10 +283,15 @@ def _canvas(title: str, *, height_in: float = 2.7) -> tuple[Figure, Axes]:
 
 def _style_axes(axes: Axes) -> None:
     """Remove the upper and right frame lines, and set the text sizes."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=_SMALL_PT)
+    bare_frame(axes)
     axes.xaxis.label.set_fontsize(_TEXT_PT)
     axes.yaxis.label.set_fontsize(_TEXT_PT)
+
+
+def bare_frame(axes: Axes, size_pt: float = _SMALL_PT) -> None:
+    """Remove the upper and right frame lines, and set the size of the numbers at the others."""
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=size_pt)
 
 
 def _percent(share: float, *, digits: int = 0) -> str:

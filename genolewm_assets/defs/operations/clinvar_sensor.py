@@ -48,6 +48,8 @@ _READ_WITHIN_S = 30.0
 _ATTEMPTS, _PAUSE = 2, tenacity.wait_fixed(1)
 
 _PARTITIONS = str(clinvar_release_partitions.name)
+#: Errors that a person has to repair; others may disappear by the next tick.
+_LASTING = (CorruptResourceError, RejectedResourceError)
 
 
 class _Cursor(BaseModel):
@@ -149,11 +151,6 @@ def _count_runs(instance: dg.DagsterInstance, key: str, statuses: tuple[dg.Dagst
     return instance.get_runs_count(wanted) - (0 if statuses else instance.get_runs_count(never_began))
 
 
-def _is_temporary(err: ResourceError) -> bool:
-    """Tell whether an error may disappear by the next tick; a person has to repair corrupt or rejected resources."""
-    return not isinstance(err, CorruptResourceError | RejectedResourceError)
-
-
 @dg.sensor(
     job=refresh_release_job,
     minimum_interval_seconds=load_catalog(configured_catalog()).clinvar.listing_interval_s,
@@ -179,9 +176,9 @@ def clinvar_release_sensor(
     try:
         opened = workspace.open()
         state = _read_releases(opened, context.log, cursor.arriving)
+    except _LASTING:
+        raise
     except ResourceError as err:
-        if not _is_temporary(err):
-            raise
         context.log.warning(str(err))
         return dg.SkipReason(str(err))
     new = state.unregistered(context.instance)
@@ -318,9 +315,9 @@ def clinvar_release_schedule(
     try:
         opened = workspace.open()
         state = _read_releases(opened, context.log)
+    except _LASTING:
+        raise
     except ResourceError as err:
-        if not _is_temporary(err):
-            raise
         context.log.warning(str(err))
         return dg.SkipReason(str(err))
     context.instance.add_dynamic_partitions(_PARTITIONS, state.unregistered(context.instance))

@@ -41,12 +41,12 @@ class Evaluations:
 
     def of_currency(self, found: Currency) -> dg.AssetCheckEvaluation | None:
         """Return the evaluation of ``built_from_current_inputs``; None for what was never built."""
-        latest = self._latest(found.artefact)
+        latest = self.latest(found.artefact)
         if found.state == "not built" and latest is None:
             return None
         reasons = found.reasons or (("it was materialised, and nothing is published",) if latest else ())
         shown = found if found.state == "current" else Currency(found.artefact, found.state, reasons)
-        return self._evaluation(
+        return self.of(
             found.artefact,
             BUILT_FROM_CURRENT_INPUTS,
             latest,
@@ -59,25 +59,28 @@ class Evaluations:
         """Return the evaluation of ``newest_release_built``, which concerns the asset and no single partition."""
         age = judge_age(workspace, asset, releases, partial(latest_runs, self.instance))
         artefact = ArtefactId(asset.key)
-        return self._evaluation(
+        return self.of(
             artefact,
             NEWEST_RELEASE_BUILT,
-            self._latest(artefact),
+            self.latest(artefact),
             passed=age.passed,
             severity=age.severity,
             metadata=age.metadata(),
         )
 
-    def _evaluation(
-        self,
+    @staticmethod
+    def of(
         artefact: ArtefactId,
         name: str,
         latest: dg.EventLogRecord | None,
         *,
         passed: bool,
-        severity: dg.AssetCheckSeverity,
         metadata: Mapping[str, Any],
+        severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
+        description: str | None = None,
+        blocking: bool = False,
     ) -> dg.AssetCheckEvaluation:
+        """Return the evaluation of a check; ``latest``: the latest materialisation of what it judges."""
         # Without this reference Dagster takes the evaluation for one of an older version.
         target = latest and AssetCheckEvaluationTargetMaterializationData(
             storage_id=latest.storage_id, run_id=latest.run_id, timestamp=latest.timestamp
@@ -87,13 +90,14 @@ class Evaluations:
             check_name=name,
             passed=passed,
             severity=severity,
+            description=description,
             metadata=metadata,
             target_materialization_data=target,
-            blocking=False,
+            blocking=blocking,
             partition=artefact.partition,
         )
 
-    def _latest(self, artefact: ArtefactId) -> dg.EventLogRecord | None:
+    def latest(self, artefact: ArtefactId) -> dg.EventLogRecord | None:
         """Return the latest materialisation of a partition, or of any partition of an asset that is named alone."""
         partitions = None if artefact.partition is None else [artefact.partition]
         wanted = dg.AssetRecordsFilter(asset_key=dg.AssetKey(artefact.asset.split("/")), asset_partitions=partitions)

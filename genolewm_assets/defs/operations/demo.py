@@ -118,8 +118,7 @@ class PartitionResult:
     def as_json(self) -> dict[str, object]:
         """Return the result as a JSON object, with ``asset`` and ``partition`` in place of ``artefact``."""
         facts = asdict(self)
-        del facts["artefact"]
-        return {"asset": self.artefact.asset, "partition": self.artefact.partition, **facts}
+        return {**facts.pop("artefact"), **facts}
 
 
 def open_instance() -> dg.DagsterInstance:

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 
 import dagster as dg
 
-# Type by which an evaluation refers to its materialisation; it is not among Dagster's top-level names.
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
-
 from genolewm_assets.defs.assets import GATED
 from genolewm_assets.defs.display import check_description, failure_entries
 from genolewm_assets.defs.engines import cpu_op_tags
+from genolewm_assets.defs.operations.currency_job import Evaluations
 from genolewm_assets.defs.runtime import BYTES_MATCH_MANIFEST, LogProgress, Workspace, WorkspaceResource, report_failure
 from genolewm_assets.errors import GenoLeWMError, counted
 from genolewm_assets.store.artefacts import ArtefactId, CheckResult, Finding, FindingKind, Verification, Verified
@@ -65,38 +63,29 @@ class PartitionChecks:
         """Yield a failed evaluation for each partition that was materialised but is not published."""
         nothing = {artefact: _fault(place, "nothing is published") for place, artefact in self._expected.items()}
         for artefact, problem in {**nothing, **self._unlocated}.items():
-            if self._latest(artefact) is not None:
+            if Evaluations(self.instance).latest(artefact) is not None:
                 yield from self._evaluate(artefact, [problem], {})
 
     def _evaluate(
         self, artefact: ArtefactId, problems: list[Finding], figures: dict[str, int | str]
     ) -> Iterator[dg.AssetCheckEvaluation]:
-        latest = self._latest(artefact)
+        evaluations = Evaluations(self.instance)
+        latest = evaluations.latest(artefact)
         if problems and latest is not None and latest.timestamp > self.started_s:
             return
         self.passed += not problems
         self.failed += bool(problems)
         check = CheckResult(BYTES_MATCH_MANIFEST, not problems, {**figures}, [_row(each) for each in problems])
         shown = {"problems": dg.MetadataValue.md("\n".join(f"- {line}" for line in problems[:_SHOWN]))}
-        # Without this reference Dagster takes the evaluation for one of an older version.
-        target = latest and AssetCheckEvaluationTargetMaterializationData(
-            storage_id=latest.storage_id, run_id=latest.run_id, timestamp=latest.timestamp
-        )
-        yield dg.AssetCheckEvaluation(
-            asset_key=_key(artefact),
-            check_name=check.name,
+        yield evaluations.of(
+            artefact,
+            check.name,
+            latest,
             passed=not problems,
             description=check_description(check),
             metadata={**failure_entries(check, BYTES_MATCH_MANIFEST.remedy), **figures, **(shown if problems else {})},
-            target_materialization_data=target,
             blocking=True,
-            partition=artefact.partition,
         )
-
-    def _latest(self, artefact: ArtefactId) -> dg.EventLogRecord | None:
-        partitions = None if artefact.partition is None else [artefact.partition]
-        wanted = dg.AssetRecordsFilter(asset_key=_key(artefact), asset_partitions=partitions)
-        return next(iter(self.instance.fetch_materializations(wanted, limit=1).records), None)
 
 
 def _fault(where: str, problem: str) -> Finding:
@@ -107,10 +96,6 @@ def _row(finding: Finding) -> dict[str, object]:
     """Return a finding as a row at fault."""
     file = finding.location if finding.file is None else f"{finding.location}/{finding.file}"
     return {"file": file, "problem": finding.problem, "expected": finding.expected, "got": finding.got}
-
-
-def _key(artefact: ArtefactId) -> dg.AssetKey:
-    return dg.AssetKey(artefact.asset.split("/"))
 
 
 @dg.op(out=dg.Out(dg.Nothing), tags=cpu_op_tags())

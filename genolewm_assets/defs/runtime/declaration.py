@@ -93,7 +93,7 @@ class Declaration:
         Meaning of the entries of its metadata; names with one meaning share a key, separated by ``", "``, and may hold
         ``*``. The UI has no place for it beside the value.
     pictured
-        Whether materialisations have a picture, the first of which the description shows.
+        Whether materialisations have a picture, the first of which the description shows; by default of a gated asset.
     private
         Whether the tables are personal data, of which pages show no row.
     h100

@@ -155,6 +155,7 @@ class GatedAsset(PublishingAsset):
     array_store: bool = False
     surface: bool = False
     resumable: bool = False
+    pictured: bool = True
 
     @property
     def check_names(self) -> tuple[Check, ...]:

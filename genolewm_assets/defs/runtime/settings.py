@@ -44,13 +44,7 @@ def configured_device() -> str:
 
 
 def configured_compute() -> str | None:
-    """Return ``GENOLEWM_COMPUTE``, a precision of the forward pass in place of the catalogue's; None if not set.
-
-    Raises
-    ------
-    ConfigurationError
-        If it is neither ``float32`` nor ``bfloat16``.
-    """
+    """Return ``GENOLEWM_COMPUTE``, a precision of the forward pass in place of the catalogue's; None if not set."""
     compute = os.environ.get("GENOLEWM_COMPUTE") or None
     if compute not in {None, *Compute}:
         raise ConfigurationError(

@@ -172,13 +172,8 @@ def _sum(what: str, sizes: tuple[Size, ...]) -> Size:
 def _size_row(size: Size) -> tuple[str, ...]:
     superseded = f"{_bytes(size.superseded_bytes)} superseded" if size.superseded_bytes else ""
     grown = f"+{_bytes(size.grown_bytes)}" if size.grown_bytes else ""
-    return (
-        size.what,
-        counted(size.partitions, "partition") if size.partitions else "",
-        _bytes(size.total_bytes),
-        grown,
-        superseded,
-    )
+    number = counted(size.partitions, "partition") if size.partitions else ""
+    return size.what, number, _bytes(size.total_bytes), grown, superseded
 
 
 def _cost_rows(status: Status) -> Iterator[tuple[str, ...]]:

@@ -46,13 +46,6 @@ class WindowTiling:
         overlap = 0 if self.circular else self.window_tokens - self.stride_tokens
         return -(-(n_tokens - overlap) // self.stride_tokens)
 
-    def coverage(self, n_tokens: int) -> NDArray[np.int32]:
-        """Return the number of windows that contain each token: int32, shape (n_tokens,)."""
-        seen, tokens = np.zeros(n_tokens, dtype=np.int32), np.arange(n_tokens)
-        for window in range(self.count(n_tokens)):
-            seen[self.cut(tokens, window * self.stride_tokens)] += 1
-        return seen
-
     def cut(self, values: NDArray[_Value], first: int) -> NDArray[_Value]:
         """Return the values of one window of a genome from token ``first`` on; shorter if the window needs padding."""
         piece = values[first : first + self.window_tokens]

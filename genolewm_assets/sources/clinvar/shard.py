@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from itertools import chain, groupby
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Self, TypeAlias
 
 import pyarrow as pa
@@ -223,9 +223,7 @@ class _LabelCount:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._count()
 
     def add(self, labels: pa.ChunkedArray) -> None:

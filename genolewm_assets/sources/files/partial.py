@@ -13,7 +13,7 @@ from pathlib import Path
 
 from genolewm_assets.errors import BusyError, FetchError, printable
 from genolewm_assets.sources.files.remote import RemoteStamp
-from genolewm_assets.store.files import read_document
+from genolewm_assets.store.files import read_document, sync_directory
 from genolewm_assets.store.locks import flock
 
 _CHECKPOINT_BYTES = 16 << 20
@@ -105,11 +105,7 @@ class PartialFile:
             os.fsync(self._file.fileno())
             self._record.unlink(missing_ok=True)
             self.path.replace(target)
-            folder = os.open(target.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync_directory(target.parent)
 
     def discard(self) -> None:
         """Remove the part and its record."""

@@ -32,11 +32,11 @@ class FrequencyFields:
     af: str
     ac: str | None
     an: str | None
-    nhomalt: str | None
-    ac_xy: str | None
-    grpmax: str | None
-    af_grpmax: str | None
-    groups: Mapping[str, str]
+    nhomalt: str | None = None
+    ac_xy: str | None = None
+    grpmax: str | None = None
+    af_grpmax: str | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +166,6 @@ def _mitochondrial(header: VcfHeader) -> GnomadLayout:
     declared = header.info
     order = _POPULATION_ORDER.search(declared["pop_AF_hom"].description) if "pop_AF_hom" in declared else None
     groups = [canonical_group(name.strip(" '\"")) for name in order.group(1).split(",")] if order else []
-    homoplasmic = FrequencyFields(
-        af="AF_hom",
-        ac="AC_hom" if "AC_hom" in declared else None,
-        an="AN" if "AN" in declared else None,
-        nhomalt=None,
-        ac_xy=None,
-        grpmax=None,
-        af_grpmax=None,
-        groups={},
-    )
+    ac, an = (name if name in declared else None for name in ("AC_hom", "AN"))
+    homoplasmic = FrequencyFields("AF_hom", ac, an)
     return GnomadLayout("chrM", homoplasmic, packed_groups=tuple(groups), mitochondrial=True)

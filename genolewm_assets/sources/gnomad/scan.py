@@ -5,11 +5,11 @@ INFO is read in two passes: AF, AC and AN of every record, then the other fields
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import fields as fields_of
 from itertools import zip_longest
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -98,14 +98,8 @@ SPOOLED = pa.schema(
 )
 _PACKED_GROUPS = "pop_AF_hom"
 
-
-class Spool(Protocol):
-    """Where the rows of a scan go, such as a :class:`BatchSpool`."""
-
-    def append(self, contig: str, batch: pa.RecordBatch) -> None:
-        """Append rows to a contig."""
-
-
+#: Takes the rows of a contig that a scan keeps.
+Spool: TypeAlias = Callable[[str, pa.RecordBatch], None]
 _Bools = npt.NDArray[np.bool_]
 
 
@@ -243,9 +237,8 @@ class GnomadScan:
         figures += [columns.record_counts(self._layout.assays.get(name)) for name in _ASSAYS]
         figures += [*columns.site(), af.arrow()]
         figures += [columns.counts(columns.fields.ac), pa.nulls(len(rows), pa.int64()) if an is None else an.arrow()]
-        self._spool.append(
-            contig.name, pa.RecordBatch.from_arrays([*columns.raw(), *figures, *columns.rest()], schema=SPOOLED)
-        )
+        arrays = [*columns.raw(), *figures, *columns.rest()]
+        self._spool(contig.name, pa.RecordBatch.from_arrays(arrays, schema=SPOOLED))
 
 
 class _Columns:

@@ -165,7 +165,7 @@ def build_gnomad_shard(
             key: dict[str, JsonValue] = {"origin": dict(origin), "params": asdict(params), "release": release}
             key["contigs"] = [repr(each) for each in contigs]
             part = "all" if contig is None else contig.name
-            saved = opened.enter_context(SavedScan.open(source, part, key, spool))
+            saved = opened.enter_context(SavedScan.open(source, part, key, spool.append))
         scanner = opened.enter_context(
             saved.scanner(threads=threads, progress=progress)
             if saved
@@ -176,7 +176,8 @@ def build_gnomad_shard(
         if release is not None:
             check_gnomad_release(scanner.header, release, where=where)
         verdicts = params.verdicts(layout)
-        scan = GnomadScan(layout, verdicts, min_af=params.min_af, only=contig, ledger=ledger, spool=saved or spool)
+        append = (saved or spool).append
+        scan = GnomadScan(layout, verdicts, min_af=params.min_af, only=contig, ledger=ledger, spool=append)
         names = ContigNames(contigs)
         if saved is not None:
             saved.go_on(scan, names)

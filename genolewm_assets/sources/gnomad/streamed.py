@@ -82,11 +82,11 @@ class SavedScan:
             scan.go_on(self._begin.found)
             names.go_on(self._begin.names, self._source.label)
             for contig, batch in self._rows():
-                self._spool.append(contig, batch)
+                self._spool(contig, batch)
 
     def append(self, contig: str, batch: pa.RecordBatch) -> None:
         """Append rows to a contig."""
-        self._spool.append(contig, batch)
+        self._spool(contig, batch)
         self._new.append((contig, batch))
 
     def _save(self, point: ScanPoint) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import NoReturn, Self
 
 import numpy as np
@@ -99,9 +98,7 @@ class VcfScanner:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     @property

@@ -10,7 +10,6 @@ No manifest covers them. A file that is missing, or does not have its recorded d
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import time
@@ -19,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from genolewm_assets.store.artefacts.root import WORK
-from genolewm_assets.store.files import make_directories, sync_directory, walk, write_atomic
+from genolewm_assets.store.files import make_directories, measure_file, sync_directory, walk, write_atomic
 
 #: Seconds after its last use for which a derived file is kept.
 _UNUSED_FOR_S = 30 * 24 * 3600.0
@@ -71,7 +70,7 @@ class DerivedFiles:
             make(scratch)
             with scratch.open("rb") as made:
                 os.fsync(made.fileno())
-            digest = _digest_of(scratch)
+            digest = measure_file(scratch).sha256
             # Without its record, a file that is replaced half-way is made again.
             _record_of(path).unlink(missing_ok=True)
             os.replace(scratch, path)  # noqa: PTH105 - the crash tests kill at the functions of `os`
@@ -98,13 +97,8 @@ def _record_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
 def _is_as_recorded(path: Path) -> bool:
     try:
-        return _record_of(path).read_text(encoding="ascii") == _digest_of(path)
+        return _record_of(path).read_text(encoding="ascii") == measure_file(path).sha256
     except (FileNotFoundError, UnicodeDecodeError):
         return False

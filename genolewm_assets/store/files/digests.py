@@ -53,9 +53,10 @@ class Measured(NamedTuple):
     home: str = ""
 
 
-def measure_file(path: Path, count: ByteCount) -> Measured:
+def measure_file(path: Path, count: ByteCount | None = None) -> Measured:
     """Hash a regular file, read once; raises as :func:`open_regular`."""
     digest, size_bytes, block = hashlib.sha256(), 0, memoryview(bytearray(_BLOCK_BYTES))
+    count = count or ByteCount(NO_PROGRESS, 0)
     with open_regular(path) as handle:
         before, now_ns = os.fstat(handle.fileno()), time.time_ns()
         while length := handle.readinto(block):

@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from genolewm_assets.errors import BusyError, GenoLeWMError, ResourceError
@@ -166,14 +165,12 @@ class WriterLease:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             self.release()
         except OSError:
             # The error raised inside matters more. A record that remains is void, because its flock is released.
-            if error is None:
+            if kind is None:
                 raise
 
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from genolewm_assets.errors import CorruptResourceError, MissingResourceError
-from genolewm_assets.progress import NO_PROGRESS, ByteCount
 from genolewm_assets.store.artefacts import MANIFEST, ArtefactId, Published, Root, links, read_manifest
 from genolewm_assets.store.files import is_published_link, link_of_generation, measure_file, resolve_generation
 from genolewm_assets.store.tables.parquet import reading_parquet
@@ -67,7 +66,7 @@ def open_table(
             got=None if file is None else repr(file),
         )
     path, entry = directory / file, entries[file]
-    size_bytes, sha256, *_ = measure_file(path, ByteCount(NO_PROGRESS, 0))
+    size_bytes, sha256, *_ = measure_file(path)
     if (size_bytes, sha256) != (entry.size_bytes, entry.sha256):
         raise CorruptResourceError(
             f"{manifest.where} ({path})",

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from tokenize import TokenError
-from types import TracebackType
 from typing import Any, BinaryIO, Final, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -57,9 +56,7 @@ class ArrayWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self._file.seek(0)
             self._file.write(self._header())

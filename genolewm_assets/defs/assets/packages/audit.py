@@ -356,5 +356,4 @@ packages_audit: GatedAsset = GatedAsset(
         "package": "the package that was audited",
     },
     describe=describe_audit,
-    pictured=True,
 )

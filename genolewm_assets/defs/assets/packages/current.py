@@ -247,9 +247,9 @@ packages_current = PointerAsset(
     deps=(on_every_partition(packages_split), on_every_partition(packages_audit)),
     automation=FOLLOWING,
     follows_releases=True,
+    pictured=True,
     columns=_COLUMNS,
     checks=(_VERIFIES,),
-    pictured=True,
     entries={
         "release, path, manifest_sha256": "the package in use",
         **RELEASE_ENTRIES,

@@ -177,6 +177,5 @@ packages_evaluation: GatedAsset = GatedAsset(
     },
     describe=describe_evaluation,
     after=picture_of_releases,
-    pictured=True,
     h100=True,
 )

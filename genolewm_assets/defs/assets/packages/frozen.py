@@ -147,6 +147,7 @@ tuples_frozen = GatedAsset(
         ),
     },
     describe=describe_frozen,
+    pictured=False,
     h100=True,
     shelf=FROZEN,
     array_store=True,

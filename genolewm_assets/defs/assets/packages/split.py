@@ -318,6 +318,5 @@ packages_split = GatedAsset(
         **CARD_ENTRIES,
     },
     describe=describe_package,
-    pictured=True,
     after=record_latest,
 )
