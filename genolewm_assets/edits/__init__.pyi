@@ -8,12 +8,13 @@ from .compiling import kernel as kernel
 from .draws import DrawKey as DrawKey
 from .draws import epoch_key as epoch_key
 from .draws import seed_words as seed_words
-from .haplotypes import AlleleMaker as AlleleMaker
 from .haplotypes import HaplotypeSampler as HaplotypeSampler
 from .held_kmers import LEAST_WORDS as LEAST_WORDS
 from .held_kmers import HeldKmers as HeldKmers
 from .held_sequences import HeldSequences as HeldSequences
+from .placed_edits import EditPlace as EditPlace
 from .rules import EDIT_SOURCE_CODES as EDIT_SOURCE_CODES
+from .rules import EditRules as EditRules
 from .rules import EditSource as EditSource
 from .rules import Haplotype as Haplotype
 from .rules import Redraw as Redraw

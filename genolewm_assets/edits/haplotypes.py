@@ -155,25 +155,3 @@ class HaplotypeSampler:
 
 def _are_apart(edits: Sequence[RelEdit]) -> bool:
     return all(after.rel_pos - before.rel_end >= TOKEN_BP for before, after in pairwise(edits))
-
-
-class AlleleMaker:
-    """Makes single ClinVar alleles the edits of windows, but no allele that is held out; keeps no state."""
-
-    def __init__(self, held_out: AlleleIndex, rules: SamplingRules | None = None) -> None:
-        self._rules = EditRules(rules or SamplingRules(), held_out)
-
-    def make(self, window: WindowRecord, allele: tuple[int, str, str]) -> Haplotype | Redraw:
-        """Make an allele (pos 1-based, ref, alt, in normal form) the only edit of a placed window, or say why not.
-
-        If bases of the left flank replace deleted ones, the token of the locus may be equal in both windows; tokens on
-        its left then differ.
-        """
-        place = EditPlace(window)
-        edit = place.edit_of(*allele)
-        if edit is None:
-            return Redraw.OTHER_REFERENCE
-        found = self._rules.apply(place, (edit,), {window.sequence}, shown_at_locus=False)
-        if isinstance(found, Redraw):
-            return found
-        return Haplotype(EditSource.CLINVAR, found.edited, found.locus_bp, found.alleles)

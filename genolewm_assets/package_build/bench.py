@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.edits import AlleleIndex, AlleleMaker, Redraw, SamplingRules, WindowRecord
+from genolewm_assets.edits import AlleleIndex, EditPlace, EditRules, Redraw, SamplingRules, WindowRecord
 from genolewm_assets.genome import DECIDED, EVALUATION, Bases, Holdout, LengthPolicy, Split
 from genolewm_assets.holdouts import HoldoutIndex
 from genolewm_assets.memory_mapped import closed_alleles
@@ -93,7 +93,7 @@ class _EditMaker:
     def __init__(self, held: pa.Table, split: Split) -> None:
         # No edit of validation may make a test allele; in a test every allele is allowed.
         index = AlleleIndex.of(closed_alleles(held, split))
-        self._makers = [AlleleMaker(index, SamplingRules(policy=policy)) for policy in get_args(LengthPolicy)]
+        self._rules = [EditRules(SamplingRules(policy=policy), index) for policy in get_args(LengthPolicy)]
 
     def make(self, sources: PackageSources, contig: str, table: pa.Table, rows: Int64s, placed: Int64s) -> list[str]:
         """Return ``scored``, or the reason why not, for each allele row."""
@@ -109,9 +109,12 @@ class _EditMaker:
         return states
 
     def _outcome(self, record: WindowRecord, allele: Mapping[str, object]) -> str:
-        key = (int(str(allele["pos"])), str(allele["ref"]), str(allele["alt"]))
+        place, ref, alt = EditPlace(record), str(allele["ref"]), str(allele["alt"])
+        edit = place.edit_of(int(str(allele["pos"])), ref, alt)
+        if edit is None:
+            return str(Unscored(Redraw.OTHER_REFERENCE.value))
         # The policy matters only to edits that change the length.
-        makers = self._makers[:1] if len(key[1]) == len(key[2]) else self._makers
-        made = (maker.make(record, key) for maker in makers)
+        rules = self._rules[:1] if len(ref) == len(alt) else self._rules
+        made = (each.apply(place, (edit,), {record.sequence}, shown_at_locus=False) for each in rules)
         refused = next((each for each in made if isinstance(each, Redraw)), None)
         return SCORED if refused is None else str(Unscored(refused.value))
