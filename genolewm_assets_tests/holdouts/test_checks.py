@@ -6,10 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genolewm_assets.holdouts.build import HoldoutInputs, HoldoutTables, build_holdouts
 from genolewm_assets.holdouts.checks import HOLDOUT_CHECKS, check_holdouts
 from genolewm_assets.holdouts.policy import HoldoutPolicy
+from genolewm_assets.holdouts.schema import HOLDOUT_CORPUS
+from genolewm_assets.holdouts.window_checks import check_corpus
 from genolewm_assets_tests.holdouts.genotypes import genotypes_of
 from genolewm_assets_tests.rows import each_row
 from genolewm_assets_tests.worlds.lewm.holdout_world import corpus, corpus_row, simulated_inputs
@@ -189,3 +193,31 @@ def test_windows_in_doubt_are_those_of_another_pass(contig: str, expected: set[i
         replace(inputs, corpus=[corpus([*UNPLACED[:3], corpus_row(4, "none"), *UNPLACED[4:]])]), policy
     )
     assert ("corpus_windows_in_doubt_named" in failed(wrong, inputs, policy)) is (contig == "5")
+
+
+ROWS = st.frozensets(
+    st.tuples(st.sampled_from(["eukaryote_generator", "mrna_evo2"]), st.integers(0, 5).map(str), st.integers(0, 1)),
+    max_size=12,
+)
+
+
+@given(ROWS, ROWS, st.integers(1, 5))
+def test_corpus_windows_listed_wrongly_are_those_of_a_referee_of_sets(expected, listed, at_once):
+    inputs = simulated_inputs(5)
+    held = build_holdouts(replace(inputs, corpus=()), POLICY)
+    names, on_21 = HOLDOUT_CORPUS.key[:3], {"maybe_human": False, "stated_contig": "chr21"}
+    rows = [corpus_row(0, "none", **dict(zip(names, key, strict=True)), **on_21) for key in sorted(expected)]
+    tables = [corpus(rows[first : first + at_once]) for first in range(0, len(rows), at_once)]
+    holdouts = {row["holdout"] for row in held.intervals.to_pylist() if row["contig"] == "chr21"}
+    table = [
+        {**dict(zip(names, key, strict=True)), "holdout": holdout, "reason": "fail_closed"}
+        for key in sorted(listed)
+        for holdout in sorted(holdouts)
+    ]
+    wrong = replace(
+        held, corpus=pa.Table.from_pylist(table, schema=HOLDOUT_CORPUS.arrow), counts={"corpus_windows": len(rows)}
+    )
+    problems = check_corpus(wrong, replace(inputs, corpus=tables), POLICY)
+    found = {(*(row[name] for name in names), row["holdout"]) for row in problems}
+    assert holdouts
+    assert found == {(*key, holdout) for key in expected ^ listed for holdout in holdouts}

@@ -125,6 +125,30 @@ def test_corpus_rows_by_source_record_and_number() -> None:
     assert index.corpus_is_held_out(corpus(rows)).tolist() == [True, False, False, True]
 
 
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from(["eukaryote_generator", "mrna_evo2", "prokaryote_evo2"]),
+        st.integers(0, 3).map(str),
+        st.integers(0, 2),
+    ),
+    max_size=20,
+)
+
+
+@given(RECORDS, RECORDS)
+def test_corpus_rows_equal_a_referee_of_sets_in_any_order(
+    held: list[tuple[str, str, int]], windows: list[tuple[str, str, int]]
+) -> None:
+    listed, asked_for = (
+        [dict(zip(HOLDOUT_CORPUS.key, each, strict=False)) for each in rows] for rows in (held, windows)
+    )
+    table = [{**row, "holdout": "holdout-chr", "reason": "placed"} for row in listed]
+    rows = pa.Table.from_pylist(table, schema=HOLDOUT_CORPUS.arrow)
+    index = HoldoutIndex(HOLDOUT_INTERVALS.empty(), HOLDOUT_ALLELES.empty(), rows, contigs=CONTIGS)
+    found = index.corpus_is_held_out(corpus([corpus_row(0, **row) for row in asked_for]))
+    assert found.tolist() == [row in held for row in windows]
+
+
 def test_survives_pickling() -> None:
     index = pickle.loads(pickle.dumps(build([("chr21", 100, 200)], [("chr17", 50, "A", "C")], [1])))
     assert index.window_is_held_out("21", asked((150, 160))).all()
