@@ -9,18 +9,26 @@ import pytest
 
 from genolewm_assets.errors import CorruptResourceError
 from genolewm_assets.store.tables import map_parquet, mapped_table
+from genolewm_assets.store.tables import mapped as module
 
 
-def test_rows_of_a_mapped_table_are_in_no_memory_of_arrow_and_in_no_file_with_a_name(tmp_path):
+@pytest.mark.parametrize("most_bytes", [0, 1 << 20, 64 << 20])
+def test_a_mapped_table_takes_no_memory_of_arrow_beyond_a_limit_and_no_file_with_a_name(
+    tmp_path, monkeypatch, most_bytes
+):
+    monkeypatch.setattr(module, "_MOST_BYTES", most_bytes)
     table = pa.table({"text": [f"a text that is long enough {row}" for row in range(100_000)], "n": range(100_000)})
     before = pa.total_allocated_bytes()
-    mapped = mapped_table(table.slice(5).to_batches(1_000), table.schema, tmp_path)
-    assert mapped.equals(table.slice(5))
-    assert pa.total_allocated_bytes() - before < table.nbytes / 100
+    # Each batch is a copy, as one that is made just now.
+    copies = (table.slice(at, 1_000).take(pa.array(range(1_000))) for at in range(0, 100_000, 1_000))
+    mapped = mapped_table(copies, table.schema, tmp_path)
+    taken = pa.total_allocated_bytes() - before
+    assert mapped.equals(table)
+    assert (taken > table.nbytes / 2) if most_bytes > table.nbytes else (taken < table.nbytes / 100)
     assert list(Path(tmp_path).iterdir()) == []
     kept = mapped["text"].slice(70_000, 2)
     del mapped
-    assert kept.to_pylist() == table["text"][70_005:70_007].to_pylist()
+    assert kept.to_pylist() == table["text"][70_000:70_002].to_pylist()
 
 
 def test_no_rows_make_a_table():
