@@ -95,16 +95,9 @@ def audit_package(
         along = places.search, duplicates.search
         searched = None
         if earlier is not None and isinstance(files, OwnFiles):
-            searched = find_searched(files, open_files(earlier), reference, held, sequence)
+            searched = find_searched(files, open_files(earlier), reference, held, sequence, evaluated=evaluated)
         similar = search_similarity(
-            files,
-            reference,
-            held,
-            sequence,
-            progress=progress,
-            along=along,
-            searched=searched,
-            few=searched is not None,
+            files, reference, held, sequence, progress=progress, along=along, searched=searched, few=bool(searched)
         )
         of_windows = (*places.results(), similar)
         measured = {**places.measured, **duplicates.measured, **files.left_out}

@@ -27,7 +27,12 @@ from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 #: The symbols of NC-IUB 1984, and U, which counts as T.
 _COMPLEMENT = str.maketrans("ACGTRYKMBDHV", "TGCAYRMKVHDB")
 _ALLELE = ("holdout", "role", *KEY)
-_DIGEST = pa.binary(16)
+#: Type of a digest of :func:`either_strand`.
+DIGEST = pa.binary(16)
+_TEXTS = ((name, pa.string()) for name in ("split", "holdout", "begin"))
+_WINDOWS = pa.schema([("digest", DIGEST), *_TEXTS])
+#: Bases that are kept of the beginning of each window.
+BEGIN_BP = 31
 #: Bases at both ends by which sequences are compared first.
 _END_BP = 16
 #: Codes of letters as in :func:`either_strand`: A 0 to T 3, others 4, which are their own complement here.
@@ -43,8 +48,9 @@ def either_strand(sequence: str) -> bytes:
     return hashlib.blake2b(min(upper, other).encode(), digest_size=16).digest()
 
 
-def _digests(windows: pa.RecordBatch) -> pa.Array:
-    return pa.array([either_strand(text.as_py()) for text in windows["sequence"]], _DIGEST)
+def digests_of(windows: pa.RecordBatch) -> pa.Array:
+    """Return the digest of each window's sequence, see :func:`either_strand`."""
+    return pa.array([either_strand(text.as_py()) for text in windows["sequence"]], DIGEST)
 
 
 def end_keys(windows: pa.RecordBatch) -> npt.NDArray[np.uint64]:
@@ -69,7 +75,7 @@ class Evaluated:
     ) -> None:
         """Read what is evaluated; ``along`` is given all of its windows too, so that they are read once."""
         compared, self.n = pa.array(sorted(files.compared_holdouts()), pa.string()), dict[str, int]()
-        places, digests, splits, holdouts = list[Span](), list[pa.Array](), list[pa.Array](), list[pa.Array]()
+        places, columns = list[Span](), [list[pa.Array]() for _ in range(4)]
         self._on_test, ends = list[tuple[str, int]](), [np.zeros(1, np.uint64)]
         self._intervals = spans_by_role(files)
         tested = HeldSpans(span for (_, role), of_role in self._intervals.items() if role == TEST for span in of_role)
@@ -84,20 +90,21 @@ class Evaluated:
                     self._note_tested(batch, _shared(batch, tested.shared_bp(contigs, start, end)))
                 is_ours = pc.is_in(batch["holdout"], value_set=compared)
                 ours, placed = batch.filter(is_ours), pc.and_(is_ours, pc.is_valid(batch["start"]))
-                digests.append(_digests(ours))
                 ends.append(end_keys(ours))
-                splits.append(pa.array([split] * ours.num_rows, pa.string()))
-                holdouts.append(ours["holdout"])
+                begins = pc.utf8_slice_codeunits(ours["sequence"], 0, BEGIN_BP)
+                of_split = pa.array([split] * ours.num_rows, pa.string())
+                for kept, each in zip(columns, (digests_of(ours), of_split, ours["holdout"], begins), strict=True):
+                    kept.append(each)
                 spans = (each.filter(placed).to_pylist() for each in (contigs, pa.array(start), pa.array(end)))
                 places += map(Span, *spans)
         #: Sorted keys of the windows, see :func:`end_keys`; 0 is there always.
         self.spans, self.ends = HeldSpans(places), np.unique(np.concatenate(ends))
-        columns = [
-            pa.chunked_array(digests, _DIGEST),
-            *(pa.chunked_array(each, pa.string()) for each in (splits, holdouts)),
-        ]
-        rows = pa.table(columns, names=["digest", "split", "holdout"])
-        self.windows = rows.group_by(["digest", "split", "holdout"]).aggregate([]).combine_chunks()
+        rows = pa.table(
+            [pa.chunked_array(*each) for each in zip(columns, _WINDOWS.types, strict=True)], schema=_WINDOWS
+        )
+        self.windows = rows.group_by(_WINDOWS.names[:3]).aggregate([]).combine_chunks()
+        #: Digest and first bases of each window, see :data:`BEGIN_BP`.
+        self.begins = rows.group_by(["digest", "begin"]).aggregate([])
         #: Alleles of each split: those that holdouts list, and those that are evaluated.
         self._alleles = [_coded(table_of(files.holdout("alleles", _ALLELE), _ALLELE))]
         self._alleles += [_coded(table_of(files.variants(split, _ALLELE), _ALLELE), split) for split in EVALUATION]
@@ -174,7 +181,7 @@ class DuplicateSearch:
         # Few windows begin or end as one of evaluation does; only they are hashed.
         keys, ends = end_keys(windows), self._evaluated.ends
         alike = windows.filter(pa.array(ends[np.minimum(np.searchsorted(ends, keys), len(ends) - 1)] == keys))
-        digests = _digests(alike)
+        digests = digests_of(alike)
         rows = np.flatnonzero(pc.is_in(digests, value_set=self._known).to_numpy(zero_copy_only=False))
         for row, key in zip(rows.tolist(), window_keys(alike, rows), strict=True):
             for split, holdouts in _holdouts_of(self._evaluated.windows, digests[row]):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from genolewm_assets.audit.duplicates import either_strand
+from genolewm_assets.audit.duplicates import BEGIN_BP, DIGEST, Evaluated, digests_of
 from genolewm_assets.audit.held_kmers import PART_BP, HeldSequence, Keys, KmerTable, held_31mers, keys_of
 from genolewm_assets.audit.reading.intervals import OF_LENGTH, HeldSpans
 from genolewm_assets.audit.reading.package_files import EVALUATION, TRAIN, OwnFiles
@@ -57,17 +57,23 @@ class Searched:
 
 
 def find_searched(
-    files: OwnFiles, earlier: OwnFiles, reference: Reference, held: HeldSpans, sequence: HeldSequence
+    files: OwnFiles,
+    earlier: OwnFiles,
+    reference: Reference,
+    held: HeldSpans,
+    sequence: HeldSequence,
+    *,
+    evaluated: Evaluated,
 ) -> Searched | None:
     """Find the windows of training that both packages have in the same piece and that have nothing new.
 
     ``earlier``: a package in which an audit by this version, against the same FASTA, found nothing and lacked nothing.
-    ``sequence``: that of ``held``. None if more than :data:`MOST_NEW` 31-mers are new, or a new window of
-    evaluation is shorter than one: all is to be searched then.
+    ``sequence``: that of ``held``. ``evaluated``: that of ``files``. None if more than :data:`MOST_NEW` 31-mers are
+    new, or a new window of evaluation is shorter than one: all is to be searched then.
     """
     from genolewm_assets.audit.kmer_kernels import NO_KEY
 
-    before, starts = HeldSpans.of_package(earlier), _starts_of_new(files, earlier)
+    before, starts = HeldSpans.of_package(earlier), _starts_of_new(evaluated, earlier)
     if sequence.soft_masked:
         # Which 31-mers count is told by each one's own bases.
         added = held_31mers(reference, [*held.added(before, 30)], soft_masked=True)
@@ -103,27 +109,22 @@ def _missing(keys: Keys, known: Keys) -> Iterator[Keys]:
         yield part[~is_known]
 
 
-def _starts_of_new(files: OwnFiles, earlier: OwnFiles) -> Keys | None:
+def _starts_of_new(evaluated: Evaluated, earlier: OwnFiles) -> Keys | None:
     """Return the first 31-mer of each window of evaluation that the earlier package has not; None for a short one."""
-    from genolewm_assets.audit.kmer_kernels import NO_KEY, K
+    from genolewm_assets.audit.kmer_kernels import NO_KEY
 
-    known = {digest for digest, _ in _evaluated(earlier)}
-    texts = [text for digest, text in _evaluated(files) if digest not in known]
-    if any(len(text) < K for text in texts):
+    known, compared = list[pa.Array](), pa.array(sorted(earlier.compared_holdouts()), pa.string())
+    for split in EVALUATION:
+        for batch in earlier.windows(split, ("sequence", "holdout")):
+            known.append(digests_of(batch.filter(pc.is_in(batch["holdout"], value_set=compared))))
+    is_known = pc.is_in(evaluated.begins["digest"], value_set=pa.chunked_array(known, DIGEST))
+    begins = evaluated.begins["begin"].filter(pc.invert(is_known)).to_pylist()
+    if any(len(text) < BEGIN_BP for text in begins):
         return None
     # Bases of training are known, so that a window with an unknown base is equal to none.
-    starts: Keys = np.array([keys_of(encode(text[:K]))[0] for text in texts], np.uint64)
+    starts: Keys = np.array([keys_of(encode(text))[0] for text in begins], np.uint64)
     told: Keys = starts[starts != NO_KEY]
     return told
-
-
-def _evaluated(files: OwnFiles) -> Iterator[tuple[bytes, str]]:
-    """Yield the windows of evaluation of holdouts of intervals: digest and sequence."""
-    compared = pa.array(sorted(files.compared_holdouts()), pa.string())
-    for split in EVALUATION:
-        for batch in files.windows(split, ("sequence", "holdout")):
-            for text in batch.filter(pc.is_in(batch["holdout"], value_set=compared))["sequence"].to_pylist():
-                yield either_strand(text), text
 
 
 def _filter_of(table: KmerTable) -> npt.NDArray[np.uint64]:
