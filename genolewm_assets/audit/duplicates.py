@@ -181,6 +181,8 @@ class DuplicateSearch:
         # Few windows begin or end as one of evaluation does; only they are hashed.
         keys, ends = end_keys(windows), self._evaluated.ends
         alike = windows.filter(pa.array(ends[np.minimum(np.searchsorted(ends, keys), len(ends) - 1)] == keys))
+        if not alike.num_rows:
+            return
         digests = digests_of(alike)
         rows = np.flatnonzero(pc.is_in(digests, value_set=self._known).to_numpy(zero_copy_only=False))
         for row, key in zip(rows.tolist(), window_keys(alike, rows), strict=True):
