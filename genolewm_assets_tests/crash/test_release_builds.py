@@ -16,6 +16,7 @@ from genolewm_assets.defs.assets.graph import GATED
 from genolewm_assets.defs.assets.packages.split import record_latest
 from genolewm_assets.defs.runtime.workspace import Workspace
 from genolewm_assets.progress import NO_PROGRESS
+from genolewm_assets.store.artefacts import inventory
 from genolewm_assets.store.artefacts.build import build
 from genolewm_assets.store.artefacts.gc import collect_garbage
 from genolewm_assets.store.artefacts.inputs import open_input
@@ -90,6 +91,8 @@ def builder(
     # The files of a copy count as settled at once: else each build records as many digests as it is slow.
     for name in ("_TICK_NS", "_COARSE_NS"):
         monkeypatch.setattr(digests, name, 0)
+    # What a killed process did not rename is garbage at once, not after an hour.
+    monkeypatch.setattr(inventory, "_UNFINISHED_AFTER_S", 0.0)
     return Builder(copied_world(tmp_path_factory, tmp_path_factory.mktemp("builds") / "world"), request.param)
 
 
