@@ -105,10 +105,7 @@ class Evaluated:
         self.windows = rows.group_by(_WINDOWS.names[:3]).aggregate([]).combine_chunks()
         #: Digest and first bases of each window, see :data:`BEGIN_BP`.
         self.begins = rows.group_by(["digest", "begin"]).aggregate([])
-        #: Alleles of each split: those that holdouts list, and those that are evaluated.
-        self._alleles = [_coded(table_of(files.holdout("alleles", _ALLELE), _ALLELE))]
-        self._alleles += [_coded(table_of(files.variants(split, _ALLELE), _ALLELE), split) for split in EVALUATION]
-        self._held_alleles = held_alleles
+        self._files, self._held_alleles = files, held_alleles
         #: What of evaluation is not among these.
         self.unread = files.unread_evaluation
 
@@ -147,7 +144,9 @@ class Evaluated:
 
     def _alleles_of(self, added: pa.Table | None, held_alleles: HeldAlleles) -> Iterator[list[pa.Array]]:
         """Yield the different alleles of both splits with their holdout, contig by contig to take less memory."""
-        tables = self._alleles if added is None else [*self._alleles, _coded(added)]
+        tables = [_coded(table_of(self._files.holdout("alleles", _ALLELE), _ALLELE))]
+        tables += [_coded(table_of(self._files.variants(split, _ALLELE), _ALLELE), split) for split in EVALUATION]
+        tables += [] if added is None else [_coded(added)]
         for contig in sorted({contig for each in tables for contig in each["chrom"].unique().to_pylist()}):
             alleles = list[pa.Array]()
             for split in EVALUATION:

@@ -42,9 +42,8 @@ class Bench:
     @classmethod
     def read(cls, package: Package, split: Split, holdout: str, held_out: AlleleIndex, rules: SamplingRules) -> Bench:
         """Read the bench of a holdout and split; an empty one is a ConfigurationError."""
-        variants = package.variants(split, _ALLELES)
-        ours = pc.and_(pc.equal(variants["holdout"], holdout), pc.equal(variants["scoring"], SCORED))
-        alleles = variants.filter(pc.fill_null(ours, False))
+        ours = (pc.field("holdout") == holdout) & (pc.field("scoring") == SCORED)
+        alleles = package.variants(split, _ALLELES, where=ours)
         if not alleles.num_rows:
             raise ConfigurationError(
                 f"{package.directory.name}: {split} alleles of holdout {holdout!r}",
@@ -110,11 +109,11 @@ def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
 def _find(alleles: pa.Table, windows: pa.Table) -> Int64s:
     """Return the row of the window that shows each allele best, -1 if none contains it: int64, shape (n_alleles,)."""
     placed = np.full(alleles.num_rows, -1, dtype=np.int64)
-    contigs, chroms = windows["contig"].to_numpy(), alleles["chrom"].to_numpy()
     starts, ends = windows["start"].to_numpy(), windows["end"].to_numpy()
     spans = allele_spans(alleles)
     for contig in pc.unique(alleles["chrom"]).to_pylist():
-        rows, ours = np.flatnonzero(contigs == contig), np.flatnonzero(chroms == contig)
+        of_contig = (pc.indices_nonzero(pc.equal(each, contig)) for each in (windows["contig"], alleles["chrom"]))
+        rows, ours = (each.to_numpy().astype(np.int64) for each in of_contig)
         found = most_central_windows(starts[rows], ends[rows], *(bounds[ours] for bounds in spans))
         placed[ours] = np.where(found < 0, -1, rows[found]) if len(rows) else -1
     return placed
