@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,18 @@ CODE_LOCATION = "genolewm_assets.definitions"
 
 class PicturesInstance(dg.DagsterInstance):
     """Instance whose web server also serves the pictures of assets; see :mod:`~genolewm_assets.defs.web_pictures`."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._registered = dict[str, tuple[float, frozenset[str]]]()
+
+    def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
+        """Tell whether a partition is there, or was a second ago: the UI asks for each by itself, here for all."""
+        read_at, keys = self._registered.get(partitions_def_name, (0.0, frozenset[str]()))
+        if partition_key not in keys or time.monotonic() > read_at + 1:
+            keys = frozenset(self.get_dynamic_partitions(partitions_def_name))
+            self._registered[partitions_def_name] = time.monotonic(), keys
+        return partition_key in keys
 
     @staticmethod
     def config_schema() -> Mapping[str, dg.Field]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import lru_cache
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as db
+import tenacity
 
 # Dagster has no public names for its storages.
 from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
@@ -23,7 +23,8 @@ from sqlalchemy.pool import NullPool
 
 #: Bytes of a page of the database of a run: a few pages hold all its events.
 _PAGE_BYTES = 1_024
-_ATTEMPTS, _PAUSE_S = 20, 0.1
+#: Another process creates the same database: switching the journal waits for no lock.
+_IF_LOCKED = tenacity.retry_if_exception(lambda err: isinstance(err, sqlite3.OperationalError) and "locked" in str(err))
 
 
 @lru_cache(maxsize=64)
@@ -81,21 +82,9 @@ class RootStorage(DagsterSqliteStorage):
         return cls.from_local(inst_data=inst_data, **config_value)
 
 
+@tenacity.retry(stop=tenacity.stop_after_attempt(20), wait=tenacity.wait_fixed(0.1), retry=_IF_LOCKED, reraise=True)
 def create_run_database(path: Path, revision: str) -> None:
     """Create the database of the events of one run, unless it is there, at a revision of Dagster's tables."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            _create(path, revision)
-        except sqlite3.OperationalError as err:
-            # Another process creates the same one: switching the journal waits for no lock.
-            if "locked" not in str(err) or attempt == _ATTEMPTS - 1:
-                raise
-            time.sleep(_PAUSE_S)
-        else:
-            return
-
-
-def _create(path: Path, revision: str) -> None:
     with closing(sqlite3.connect(path, timeout=SQLITE_BUSY_TIMEOUT_SECONDS, isolation_level=None)) as database:
         if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
             return

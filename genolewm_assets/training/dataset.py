@@ -192,7 +192,7 @@ class _PackageDataset(IterableDataset[TrainingBatch]):
         caches = open_caches(self.package, self._encoder) if self._with_states else None
         if self._holdout is None or self._coverage is Coverage.WINDOWS:
             return open_stream(sources, self._rules, self._settings, caches, self._encoder)
-        bench = Bench.read(self.package, self._split, self._holdout, sources.held_out, self._rules)
+        bench = Bench.read(self.package, self._split, self._holdout, sources, self._rules)
         return ScoringStream(sources.windows, bench, self._settings, caches, self._encoder)
 
 

@@ -14,6 +14,7 @@ from genolewm_assets.errors import ConfigurationError, CorruptResourceError
 from genolewm_assets.genome import DECIDED, Split
 from genolewm_assets.memory_mapped import MappedWindows
 from genolewm_assets.packages import REFERENCE_ORIGIN, SCORED, Package, most_central_windows
+from genolewm_assets.training.opening import SplitSources
 from genolewm_assets.training.sampler import BatchSampler, EditBatch, WindowArrays
 from genolewm_assets.training.stream import Drawn, TupleStream, Visits
 from genolewm_assets.variants import ALLELE_KEY, Int64s, allele_spans
@@ -31,7 +32,7 @@ class Bench:
     """
 
     def __init__(
-        self, alleles: pa.Table, windows: pa.Table, held_out: AlleleIndex, rules: SamplingRules | None = None
+        self, alleles: pa.Table, windows: MappedWindows, held_out: AlleleIndex, rules: SamplingRules | None = None
     ) -> None:
         self.alleles = AlleleIndex.of(alleles)
         self._sampler = BatchSampler({EditSource.CLINVAR: self.alleles}, held_out, rules)
@@ -40,7 +41,7 @@ class Bench:
         self.order = np.argsort(self._window_rows, kind="stable")
 
     @classmethod
-    def read(cls, package: Package, split: Split, holdout: str, held_out: AlleleIndex, rules: SamplingRules) -> Bench:
+    def read(cls, package: Package, split: Split, holdout: str, sources: SplitSources, rules: SamplingRules) -> Bench:
         """Read the bench of a holdout and split; an empty one is a ConfigurationError."""
         ours = (pc.field("holdout") == holdout) & (pc.field("scoring") == SCORED)
         alleles = package.variants(split, _ALLELES, where=ours)
@@ -51,8 +52,7 @@ class Bench:
                 expected="ClinVar alleles labelled P, LP, B or LB with enough review stars",
                 remedy="Use coverage='windows', or another holdout",
             )
-        windows = package.windows(split, ["holdout", "contig", "start", "end"])
-        return cls(alleles, windows.filter(pc.equal(windows["holdout"], holdout)), held_out, rules)
+        return cls(alleles, sources.windows, sources.held_out, rules)
 
     @classmethod
     def of_training(cls, package: Package, windows: MappedWindows, most: int) -> Bench:
@@ -64,15 +64,12 @@ class Bench:
         table = package.variants(Split.TRAIN, _ALLELES, where=decided)
         table = table.sort_by([(name, "ascending") for name in ALLELE_KEY])
         table = table.take(np.unique(np.linspace(0, max(0, table.num_rows - 1), min(most, table.num_rows), dtype=int)))
-        rows = package.windows(Split.TRAIN, ["origin", "contig", "start", "end"])
-        placed = pc.if_else(pc.equal(rows["origin"], REFERENCE_ORIGIN), rows["contig"], pa.scalar(None, pa.string()))
-        rows = rows.set_column(1, "contig", placed)
-        table = table.filter(pa.array(_find(table, rows) >= 0))
+        table = table.filter(pa.array(_find(table, windows) >= 0))
         nothing = AlleleIndex.of(table.slice(0, 0))
-        bench = cls(table, rows, nothing)
+        bench = cls(table, windows, nothing)
         parts = [bench.order[at : at + _AT_ONCE] for at in range(0, len(bench.order), _AT_ONCE)]
         shown = [part[bench.show(windows, part).refused < 0] for part in parts]
-        return cls(table.take(np.sort(np.concatenate([np.empty(0, np.int64), *shown]))), rows, nothing)
+        return cls(table.take(np.sort(np.concatenate([np.empty(0, np.int64), *shown]))), windows, nothing)
 
     def show(self, windows: MappedWindows, alleles: Int64s) -> Shown:
         """Make alleles the edits of their windows: rows of ``alleles``, int64, shape (n,), in the order of an epoch."""
@@ -92,7 +89,7 @@ class Shown(NamedTuple):
     refused: NDArray[np.int8]
 
 
-def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
+def _place(alleles: pa.Table, windows: MappedWindows) -> Int64s:
     """Return the row of the window that shows each allele: int64, shape (n_alleles,)."""
     placed = _find(alleles, windows)
     if (placed < 0).any():
@@ -106,16 +103,15 @@ def _place(alleles: pa.Table, windows: pa.Table) -> Int64s:
     return placed
 
 
-def _find(alleles: pa.Table, windows: pa.Table) -> Int64s:
-    """Return the row of the window that shows each allele best, -1 if none contains it: int64, shape (n_alleles,)."""
-    placed = np.full(alleles.num_rows, -1, dtype=np.int64)
-    starts, ends = windows["start"].to_numpy(), windows["end"].to_numpy()
-    spans = allele_spans(alleles)
-    for contig in pc.unique(alleles["chrom"]).to_pylist():
-        of_contig = (pc.indices_nonzero(pc.equal(each, contig)) for each in (windows["contig"], alleles["chrom"]))
-        rows, ours = (each.to_numpy().astype(np.int64) for each in of_contig)
-        found = most_central_windows(starts[rows], ends[rows], *(bounds[ours] for bounds in spans))
-        placed[ours] = np.where(found < 0, -1, rows[found]) if len(rows) else -1
+def _find(alleles: pa.Table, windows: MappedWindows) -> Int64s:
+    """Return the row of the reference window that shows each allele best, -1 if none has it: int64, (n_alleles,)."""
+    placed, (first, end) = np.full(alleles.num_rows, -1, dtype=np.int64), allele_spans(alleles)
+    names, origin = windows.origin_codes()
+    for contig, starts, ends, rows in windows.spans(0, 0):
+        ours = pc.indices_nonzero(pc.equal(alleles["chrom"], contig)).to_numpy().astype(np.int64)
+        is_reference = (np.array(names) == REFERENCE_ORIGIN)[origin[rows]]
+        found = most_central_windows(starts[is_reference], ends[is_reference], first[ours], end[ours])
+        placed[ours] = np.append(rows[is_reference], -1)[found]
     return placed
 
 

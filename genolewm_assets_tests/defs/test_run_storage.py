@@ -1,12 +1,14 @@
 """The history of a root: what Dagster stored is read back, in few bytes, and what its own storage wrote is usable."""
 
 import sqlite3
+import time
 import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
+from unittest import mock
 
 import dagster as dg
 import pytest
@@ -116,3 +118,18 @@ def test_two_processes_may_create_the_database_of_a_run(tmp_path: Path) -> None:
     assert [process.exitcode for process in processes] == [0] * 4
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT version_num FROM alembic_version").fetchall() == [("revision",)]
+
+
+def test_the_keys_of_partitions_are_read_together_and_a_new_one_is_known_at_once(home: Path) -> None:
+    with dg.DagsterInstance.from_config(str(home)) as ours, dg.DagsterInstance.from_config(str(home)) as other:
+        other.add_dynamic_partitions("piece", ["first", "second"])
+        with mock.patch.object(ours, "get_dynamic_partitions", wraps=ours.get_dynamic_partitions) as read:
+            assert ours.has_dynamic_partition("piece", "first")
+            assert ours.has_dynamic_partition("piece", "second")
+            assert read.call_count == 1
+        other.add_dynamic_partitions("piece", ["third"])
+        assert ours.has_dynamic_partition("piece", "third")
+        assert not ours.has_dynamic_partition("source", "first")
+        other.delete_dynamic_partition("piece", "third")
+        with mock.patch("time.monotonic", return_value=time.monotonic() + 2):
+            assert not ours.has_dynamic_partition("piece", "third")
