@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +16,7 @@ import pyarrow.compute as pc
 from genolewm_assets.audit.alleles.held_alleles import HeldAlleles
 from genolewm_assets.audit.alleles.normal_alleles import KEY, alleles_of, canonical_names
 from genolewm_assets.audit.reading.intervals import HeldSpans, Integers, Span, emitted_spans, spans_by_role
-from genolewm_assets.audit.reading.package_files import (
-    EVALUATION,
-    TEST,
-    TRAIN,
-    VALIDATION,
-    PackageFiles,
-    table_of,
-)
+from genolewm_assets.audit.reading.package_files import EVALUATION, TEST, TRAIN, VALIDATION, PackageFiles
 from genolewm_assets.audit.reading.window_bases import WINDOW_COLUMNS, window_keys
 from genolewm_assets.audit.report import Found, LeakKind, SearchResult
 
@@ -121,11 +117,16 @@ class Evaluated:
         equal = both[0].join(both[1], ["digest", "holdout"], join_type="inner", right_suffix=" of test")
         for row in equal.sort_by([("digest", "ascending"), ("holdout", "ascending")]).to_pylist():
             found.add(f"window {row['digest'].hex()}", holdout=row["holdout"])
-        n_alleles = 0
-        for alleles in self._alleles_of(added, held_alleles or self._held_alleles):
-            n_alleles += sum(map(len, alleles))
-            for allele in alleles[0].filter(pc.is_in(alleles[0], value_set=alleles[1])).to_pylist():
-                found.add(allele)
+        # Whole texts would take much memory: those of equal hashes are read a second time.
+        alleles, nothing = partial(self._alleles_of, added, held_alleles or self._held_alleles), np.empty(0, np.int64)
+        hashes = [np.unique(np.concatenate([nothing, *map(_hashes, alleles(split))])) for split in EVALUATION]
+        in_both = np.intersect1d(hashes[0], hashes[1])
+        texts = {split: set[str]() for split in EVALUATION}
+        for split, kept in texts.items() if len(in_both) else ():
+            for some in alleles(split):
+                kept.update(some.filter(pa.array(np.isin(_hashes(some), in_both))).to_pylist())
+        for allele in sorted(set.intersection(*texts.values())):
+            found.add(allele)
         for holdout in [holdout for holdout, role in self._intervals if role == VALIDATION]:
             spans, of_test = self._intervals[holdout, VALIDATION], HeldSpans(self._intervals.get((holdout, TEST), ()))
             contigs, start, end = zip(*spans, strict=True)
@@ -138,25 +139,17 @@ class Evaluated:
             LeakKind.SHARED_EVALUATION,
             "windows, alleles in normal form and intervals of one holdout that are in validation and in test; windows "
             "of validation on intervals of test of any holdout",
-            {"windows": sum(self.n.values()), "alleles": n_alleles},
+            {"windows": sum(self.n.values()), "alleles": sum(map(len, hashes))},
             found,
         )
 
-    def _alleles_of(self, added: pa.Table | None, held_alleles: HeldAlleles) -> Iterator[list[pa.Array]]:
-        """Yield the different alleles of both splits with their holdout, contig by contig to take less memory."""
-        tables = [_coded(table_of(self._files.holdout("alleles", _ALLELE), _ALLELE))]
-        tables += [_coded(table_of(self._files.variants(split, _ALLELE), _ALLELE), split) for split in EVALUATION]
-        tables += [] if added is None else [_coded(added)]
-        for contig in sorted({contig for each in tables for contig in each["chrom"].unique().to_pylist()}):
-            alleles = list[pa.Array]()
-            for split in EVALUATION:
-                chosen = (pc.and_(pc.equal(each["chrom"], contig), pc.equal(each["role"], split)) for each in tables)
-                parts = [each.filter(rows) for each, rows in zip(tables, chosen, strict=True)]
-                rows = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
-                holdouts = rows["holdout"].combine_chunks().cast(pa.string())
-                forms = held_alleles.forms_of(alleles_of(rows))
-                alleles.append(pc.unique(pc.binary_join_element_wise(holdouts, forms, " ")))
-            yield alleles
+    def _alleles_of(self, added: pa.Table | None, held_alleles: HeldAlleles, split: str) -> Iterator[Any]:
+        """Yield the alleles that a split lists or evaluates, some at a time: their holdouts and normal forms."""
+        listed = chain(self._files.holdout("alleles", _ALLELE), () if added is None else (added,))
+        ours = (rows.filter(pc.equal(rows["role"], split)) for rows in listed)
+        for rows in chain(ours, self._files.variants(split, _ALLELE)):
+            holdouts, forms = rows["holdout"].cast(pa.string()), held_alleles.forms_of(alleles_of(rows))
+            yield pc.drop_null(pc.binary_join_element_wise(holdouts, forms, " "))
 
 
 class DuplicateSearch:
@@ -212,12 +205,8 @@ class DuplicateSearch:
         }
 
 
-def _coded(alleles: pa.Table, role: str | None = None) -> pa.Table:
-    """Return alleles with canonical names of contigs, and dictionaries in place of texts of which few differ."""
-    role_of = alleles["role"] if role is None else pa.array([role]).take(pa.array(np.zeros(len(alleles), np.int64)))
-    few = (alleles["holdout"], role_of, canonical_names(alleles["chrom"]))
-    coded = (each.cast(pa.string()).dictionary_encode() for each in few)
-    return pa.table([*coded, *(alleles[name] for name in KEY[1:])], names=list(_ALLELE))
+def _hashes(texts: Any) -> Integers:
+    return np.array([hash(text) for text in texts.to_pylist()], np.int64)
 
 
 def _shared(windows: pa.RecordBatch, shared: Integers) -> Integers:
