@@ -10,6 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+import yaml
 from dagster._core.launcher import WorkerStatus
 from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin
 from dagster._core.workspace.context import WorkspaceProcessContext
@@ -23,12 +24,15 @@ pytestmark = pytest.mark.nightly
 MODULE = waiting_job.__name__
 #: Seconds to wait for a run or its end on a busy machine.
 PATIENCE_S = 90.0
+WAITS = {"wait_for_local_processes_on_shutdown": True}
 
 
 @pytest.fixture
 def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dg.DagsterInstance]:
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
-    (tmp_path / "dagster.yaml").write_text((REPOSITORY / "dagster.yaml").read_text())
+    # The server needs the history until its runs have ended, as long as this folder is there.
+    settings = {**yaml.safe_load((REPOSITORY / "dagster.yaml").read_text()), "code_servers": WAITS}
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(settings))
     with dg.DagsterInstance.from_config(str(tmp_path)) as opened:
         yield opened
 
@@ -54,24 +58,12 @@ def launch(instance: dg.DagsterInstance, tmp_path: Path) -> Iterator[Callable[[]
 
         yield launch
         (tmp_path / "end").touch()
-        servers = {_parent(int(parent)) for _, parent in _processes(tmp_path).values()}
-    # The server needs the history until its runs have ended, as long as this folder is there.
-    wait_for(lambda: not any(map(_is_there, servers)))
 
 
 def _processes(folder: Path) -> dict[str, tuple[int, int]]:
     """Return the process of each run, and its parent."""
     said = {path.name: path.read_text().split() for path in folder.iterdir() if path.name.count("-") == 4}
     return {run: (int(own), int(parent)) for run, (own, parent) in said.items()}
-
-
-def _parent(process: int) -> int:
-    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def _is_there(process: int) -> bool:
-    stat = Path(f"/proc/{process}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 def wait_for(holds: Callable[[], bool]) -> None:
